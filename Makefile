@@ -1,0 +1,70 @@
+# The verbs of this repository. `make` alone lists them.
+# Needs python3 (3.11 or newer, with venv), make and git; everything else is fetched into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+UV := $(shell command -v uv || echo $(BIN)/uv)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
+SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api repository)
+
+# Another project's environment must not leak into this one.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check golden docs bench lock clean
+
+help: ## list these verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## install Harness and its tools into .venv (does nothing when current)
+	@:
+
+demo: $(READY) ## show a whole recorded run, live
+	@$(BIN)/python examples/demo.py
+
+test: $(READY) ## run all tests; narrow with ARGS="tests/log -k replay"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## format, lint, types, layers, shape rules, documents current
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest $(SHAPE)
+	$(BIN)/python docs/generate.py --check
+
+golden: $(READY) ## rewrite the expected files of the recordings and show the difference
+	@$(BIN)/python tests/golden.py
+
+docs: $(READY) ## rewrite the generated parts of the documents
+	@$(BIN)/python docs/generate.py
+
+bench: $(READY) ## measure speed against the promised ratios
+	@$(BIN)/python benchmarks/run.py
+
+lock: $(UV) ## pin what pyproject.toml asks for; newest of everything with ARGS=--upgrade
+	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url \
+		--all-extras --group dev --output-file requirements.lock $(ARGS) pyproject.toml
+
+clean: ## remove .venv, caches and build results
+	@rm -rf $(VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "make: '$(PYTHON)' was not found. Install Python 3.11 or newer, or name one: PYTHON=python3.12 make setup" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "make: Harness needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name a newer one: PYTHON=python3.12 make setup" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "make: '$(PYTHON)' has no venv module. Install it (Debian and Ubuntu: the package python3-venv)." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(BIN)/uv:
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@$(PIP_INSTALL) uv

@@ -1,0 +1,66 @@
+"""What `import harness` offers is what `__all__` says: no more, no less, for programs and type checkers alike."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import harness
+
+NAMES: list[str] = getattr(harness, "__all__", [])
+
+pytestmark = pytest.mark.skipif(not NAMES, reason="harness has no public names yet")
+
+
+def _imported_names() -> dict[str, str]:
+    """Name to module, of every `from … import …` of the front door, those for type checkers included."""
+    tree = ast.parse(Path(harness.__file__).read_text(encoding="utf-8"))
+    return {
+        alias.asname or alias.name: str(node.module)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module not in {"__future__", "typing"}
+        for alias in node.names
+    }
+
+
+def test_public_names_are_sorted_and_named_once() -> None:
+    assert sorted(set(NAMES)) == NAMES
+
+
+def test_importing_all_names_gives_exactly_the_public_names() -> None:
+    namespace: dict[str, object] = {}
+    exec("from harness import *", namespace)
+    assert set(namespace) - {"__builtins__"} == set(NAMES)
+
+
+def test_nothing_else_is_public() -> None:
+    ours = {
+        name
+        for name, value in vars(harness).items()
+        if not name.startswith("_")
+        and not isinstance(value, ModuleType)
+        and name not in {"annotations", "TYPE_CHECKING"}
+    }
+    assert ours <= set(NAMES)
+
+
+def test_type_checkers_see_the_same_things_as_programs() -> None:
+    imported = _imported_names()
+    written_here = {name for name in NAMES if name in vars(harness) and name.startswith("__")}
+    assert set(imported) | written_here == set(NAMES)
+    for name, module in imported.items():
+        assert getattr(harness, name) is getattr(importlib.import_module(module), name), name
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    missing = "no_such_name"
+    with pytest.raises(AttributeError, match=missing):
+        getattr(harness, missing)
+
+
+def test_the_package_is_typed() -> None:
+    assert Path(harness.__file__).with_name("py.typed").is_file()

@@ -1,0 +1,157 @@
+"""The repository stands alone: it builds anywhere, says nothing of where it was made, and its parts agree."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from source_tree import PACKAGE, ROOT, expect_none
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+# In pieces, so that this file does not contain what it looks for.
+REGISTRY_HOSTS = [
+    ("pypi", "org"),
+    ("pythonhosted", "org"),
+    ("npmjs", "org"),
+    ("npmjs", "com"),
+    ("yarnpkg", "com"),
+    ("crates", "io"),
+    ("rubygems", "org"),
+    ("anaconda", "org"),
+    ("golang", "org"),
+    ("jsr", "io"),
+    ("ghcr", "io"),
+    ("docker", "io"),
+]
+PLACES_OF_DEVELOPMENT = [
+    ("/work", "/main"),
+    ("/work", "/shared"),
+    ("..", "/shared"),
+    ("helper", "_preamble"),
+]
+# Recordings are the agents' own words; ours may not say these.
+WORDS_OF_DEVELOPMENT = [
+    ("spec", "/00"),
+    ("seeds", "/00"),
+    ("DESIGN", ".md"),
+    ("STYLE", ".md"),
+    ("ecosystem", ".md"),
+    ("peers", ".md"),
+    ("claude-codex", ".md"),
+    ("Co-Authored", "-By"),
+    ("Generated", " with"),
+    ("AI-", "generated"),
+    ("written by", " an AI"),
+    ("written by", " Claude"),
+    ("coding", " session that wrote"),
+]
+
+
+def _ignored() -> set[str]:
+    lines = (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")
+    return {".git", *(line.strip("/") for line in lines if line and not line.startswith("#"))}
+
+
+def _files() -> Iterator[Path]:
+    """Every file that git would take, also in a copy that is no git repository."""
+    ignored = _ignored()
+    for folder, subfolders, names in os.walk(ROOT):
+        subfolders[:] = sorted(set(subfolders) - ignored)
+        yield from (
+            Path(folder, name) for name in sorted(names) if not name.endswith(".pyc") and name not in ignored
+        )
+
+
+def _mentions(pieces: Iterable[tuple[str, ...]], joint: str, *, recordings: bool) -> list[str]:
+    pattern = re.compile("|".join(re.escape(joint.join(words)) for words in pieces).encode(), re.IGNORECASE)
+    return [
+        f"{path.relative_to(ROOT)}: {found.group().decode()}"
+        for path in _files()
+        if recordings or not path.is_relative_to(ROOT / "tests" / "agents")
+        if (found := pattern.search(path.read_bytes()))
+    ]
+
+
+def _pins() -> dict[str, str]:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    return {
+        canonicalize_name(name): version
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)
+    }
+
+
+def _wanted() -> list[Requirement]:
+    project = PROJECT["project"]
+    extras = project.get("optional-dependencies", {}).values()
+    groups = PROJECT["dependency-groups"].values()
+    asked = [project["dependencies"], PROJECT["build-system"]["requires"], *extras, *groups]
+    return [Requirement(line) for lines in asked for line in lines]
+
+
+def test_no_file_names_the_host_of_a_package_registry() -> None:
+    expect_none(_mentions(REGISTRY_HOSTS, ".", recordings=True))
+
+
+def test_no_file_tells_where_or_how_it_was_made() -> None:
+    expect_none(_mentions(PLACES_OF_DEVELOPMENT, "", recordings=True))
+    expect_none(_mentions(WORDS_OF_DEVELOPMENT, "", recordings=False))
+
+
+def test_the_lock_file_pins_everything_that_the_project_asks_for() -> None:
+    pins = _pins()
+    unmet = [
+        str(wanted)
+        for wanted in _wanted()
+        if not wanted.specifier.contains(pins.get(canonicalize_name(wanted.name), "0"), prereleases=True)
+        or canonicalize_name(wanted.name) not in pins
+    ]
+    assert unmet == [], "run `make lock`"
+
+
+def test_the_lock_file_holds_pins_and_hashes_and_nothing_else() -> None:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    entry = re.compile(r"[\w.-]+==[\w.+!-]+( ; [^\\\n]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n")
+    assert entry.sub("", text) == ""
+    assert len(_pins()) == len(entry.findall(text))
+
+
+def test_every_top_level_module_has_its_layer() -> None:
+    (contract,) = (c for c in PROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    placed = {
+        name.strip(" ()").removeprefix("harness.")
+        for layer in contract["layers"]
+        for name in re.split("[|:]", layer)
+    }
+    present = {
+        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert present - {"__init__", "__main__"} <= placed
+
+
+def test_every_verb_of_the_makefile_is_explained_by_make_help() -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
+    explained = re.findall(r"^([a-z]+):.*## .", MAKEFILE, re.MULTILINE)
+    assert phony is not None
+    assert explained == phony.group(1).split()
+
+
+def test_continuous_integration_runs_what_the_readme_tells_people_to_run() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert "for verb in check test; do" in script.read_text(encoding="utf-8")
+    assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_licence_is_whole() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert PROJECT["project"]["license"] == "Apache-2.0"
