@@ -1,0 +1,85 @@
+"""Every exception that Harness raises, drawn as a tree.
+
+HarnessError                what happened, where, and what to do next
+├── UsageError              the caller asked for something that cannot be (exit code 2)
+│   ├── UnknownAgent
+│   ├── UnknownView
+│   ├── UnknownSession
+│   └── BadConfig
+├── AgentNotFound           the agent's program is not installed (127)
+├── SpawnFailed             the program is there but does not start (126)
+├── InvalidDirectory        the working directory is missing or not a directory (2)
+├── StoreError              the log cannot be opened, read or written (1)
+│   └── LogLocked           another process is writing this log
+└── MissingExtra            an optional part is not installed (2)
+
+Rule: failures of the far side (an agent that crashes, a line nobody can read) are
+events in the log, never exceptions. What is raised here is a mistake of the caller or
+a broken local environment.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HarnessError(Exception):
+    """Root of the tree. `message` says what happened, `hint` what to do next."""
+
+    code: ClassVar[str] = "E999"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(HarnessError):
+    exit_code = 2
+
+
+class UnknownAgent(UsageError):
+    pass
+
+
+class UnknownView(UsageError):
+    pass
+
+
+class UnknownSession(UsageError):
+    pass
+
+
+class BadConfig(UsageError):
+    pass
+
+
+class AgentNotFound(HarnessError):
+    code = "E001"
+    exit_code = 127
+
+
+class SpawnFailed(HarnessError):
+    code = "E002"
+    exit_code = 126
+
+
+class InvalidDirectory(UsageError):
+    code = "E006"
+
+
+class StoreError(HarnessError):
+    code = "E007"
+
+
+class LogLocked(StoreError):
+    """Another process writes this log; `holder` names it when it is known."""
+
+    def __init__(self, message: str, *, holder: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
+
+
+class MissingExtra(UsageError):
+    pass

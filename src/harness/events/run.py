@@ -1,0 +1,57 @@
+"""A run begins, ends, and shrinks its context in between."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from harness.events.envelope import Event
+from harness.events.usage import Usage
+
+Outcome: TypeAlias = Literal[
+    "completed",
+    "failed",
+    "timed_out",
+    "stalled",
+    "interrupted",
+    "limit_exceeded",
+    "agent_not_found",
+    "spawn_failed",
+]
+
+
+class SessionStart(Event, frozen=True, kw_only=True):
+    """The run has begun. First event of its run, but for notices that came earlier."""
+
+    agent: str = ""
+    model: str = ""
+    cwd: str = ""
+    version: str = ""
+    name: str = ""
+    """What a sub-agent calls itself (its type or role)."""
+
+
+class Result(Event, frozen=True, kw_only=True):
+    """The run has ended: exactly one per run, and of the top-level run always the last event."""
+
+    success: bool
+    outcome: Outcome = "completed"
+    text: str = ""
+    """The answer: what the agent said last."""
+    duration_ms: int | None = None
+    total_cost_usd: float | None = None
+    usage: Usage | None = None
+    stop_reason: str = ""
+    """The agent's own word for why it stopped."""
+    exit_code: int | None = None
+    signal: int | None = None
+    turns: int | None = None
+    structured: Any = None
+    """The answer as data, where the run was asked for a schema."""
+
+
+class Compacted(Event, frozen=True, kw_only=True):
+    """The agent shortened its context."""
+
+    trigger: str = ""
+    before_tokens: int | None = None
+    after_tokens: int | None = None

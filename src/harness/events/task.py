@@ -1,0 +1,21 @@
+"""The agent's own to-do list."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from harness.events.envelope import Event
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    text: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+    id: str = ""
+
+
+class TasksChanged(Event, frozen=True, kw_only=True):
+    """The whole list as it is now."""
+
+    tasks: list[Task]
