@@ -1,0 +1,3 @@
+"""The record: events are stamped, stored and followed here, and nowhere else."""
+
+from __future__ import annotations

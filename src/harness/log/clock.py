@@ -1,0 +1,23 @@
+"""The log's clock: wall time at the start, then only forwards.
+
+The system's wall clock may be set back while an agent runs; ours then goes on as if nothing had
+happened, so that timestamps never fall and durations are never negative.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Counts on while the machine sleeps, where the system has such a clock."""
+
+
+def steady_ms() -> int:
+    return time.clock_gettime_ns(_STEADY) // 1_000_000
+
+
+def new_clock() -> Callable[[], int]:
+    """A clock in milliseconds since the epoch, anchored now."""
+    offset_ms = time.time_ns() // 1_000_000 - steady_ms()
+    return lambda: steady_ms() + offset_ms

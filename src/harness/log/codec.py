@@ -1,0 +1,125 @@
+"""Events ↔ lines of a log file. Whatever a newer version wrote survives being read and written again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from harness.events import AnyEvent, Event, Unknown, Unrecognized
+from harness.events.envelope import ENVELOPE
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+_decode_any = msgspec.json.Decoder().decode
+_CLASSES: dict[str, type[Event]] = {cls.__name__: cls for cls in AnyEvent.__args__}
+
+_DEEPEST = 200
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What `decode` raises on a line that is no event at all."""
+
+
+def encode(event: Event) -> bytes:
+    """One line without its newline."""
+    return encode_lines((event,))[:-1]
+
+
+def encode_lines(events: Iterable[Event]) -> bytes:
+    """Lines, each with its newline; never fails on what an agent made us say."""
+    events = list(events)
+    if not any(event.unread is not None for event in events):
+        try:
+            return _encoder.encode_lines(events)
+        except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+            pass  # one of them holds something that JSON cannot: find it below
+    return b"".join(_encode_odd(event) + b"\n" for event in events)
+
+
+def decode(line: bytes) -> Event:
+    """One line → its event. Raises one of `UNREADABLE` when it is not a JSON object with a type."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError:
+        return _decode_newer(line)
+
+
+def to_builtins(event: Event) -> dict[str, Any]:
+    """The event as plain data, as it stands in the file."""
+    value: dict[str, Any] = _decode_any(encode(event))
+    return value
+
+
+def _encode_odd(event: Event) -> bytes:
+    if event.unread is not None:
+        stamps = {name: getattr(event, name) for name in ENVELOPE if name in event.unread}
+        return _encoder.encode({**event.unread, **stamps})
+    try:
+        return _encoder.encode(event)
+    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+        return _encoder.encode(storable(event))
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """The same value with what no JSON file can hold replaced: lone surrogates, huge numbers, endless nesting."""
+    if isinstance(value, str):
+        return (
+            value
+            if _is_plain(value)
+            else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        )
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, msgspec.Struct):
+        fields = {name: storable(getattr(value, name), depth + 1) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
+    if isinstance(value, dict):
+        return {storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [storable(item, depth + 1) for item in value]
+    return value
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _decode_newer(line: bytes) -> Event:
+    fields = _decode_any(line)
+    if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
+        raise msgspec.DecodeError("not an event: a JSON object with a type was expected")
+    known = _CLASSES.get(fields["type"])
+    if known is not None:
+        names = {*known.__struct_fields__, "type"} - {"unread"}
+        try:
+            event = msgspec.convert({name: fields[name] for name in fields if name in names}, known)
+            return msgspec.structs.replace(event, unread=fields)
+        except msgspec.ValidationError:
+            pass  # a field changed its shape: keep the event as data
+    stamps = {name: fields[name] for name, kind in ENVELOPE.items() if isinstance(fields.get(name), kind)}
+    return Unrecognized(unread=fields, **stamps)
+
+
+def salvage(line: bytes, expected_seq: int) -> list[Event]:
+    """What can be saved of a damaged line: the whole objects in it, else one `Unknown` in its place."""
+    from json import JSONDecoder
+
+    text = line.decode("utf-8", "backslashreplace").rstrip("\n")
+    found: list[Event] = []
+    position = 0
+    while (start := text.find('{"type":"', position)) >= 0:
+        try:
+            value, position = JSONDecoder(strict=False).raw_decode(text, start)
+            event = decode(_encoder.encode(value))
+            if event.seq >= 0:  # else it is a part of an event, not one
+                found.append(event)
+        except (ValueError, RecursionError):
+            position = start + 1
+    return found or [Unknown(raw=text, reason="damaged line of the log", seq=expected_seq)]

@@ -1,0 +1,59 @@
+"""Files that only their owner may read, appended to in whole pieces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+
+def make_private_directory(path: str) -> None:
+    """Create it and its missing parents for the owner alone, whatever the umask."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent and parent != path:
+        make_private_directory(parent)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    os.chmod(path, 0o700)
+
+
+def open_private(path: str, flags: int) -> int:
+    """Open (never through a symbolic link) with mode 0600 whatever the umask."""
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    if flags & os.O_CREAT:
+        os.fchmod(fd, 0o600)
+    return fd
+
+
+def replace_private(path: str, data: bytes) -> None:
+    """Replace a file's content atomically: a reader sees the old or the new one, never a part."""
+    temporary = f"{path}.{os.getpid()}.new"
+    fd = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        append_all(fd, (data,))
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+
+
+def append_all(fd: int, buffers: Sequence[bytes]) -> None:
+    """Hand all of it to the kernel in one write, or none of it.
+
+    A full disk first takes a part and then refuses: what it took is cut off again, so that the
+    file never holds a torn piece in the middle.
+    """
+    size = sum(map(len, buffers))
+    written = os.write(fd, buffers[0]) if len(buffers) == 1 else os.writev(fd, buffers)
+    if written == size:
+        return
+    start = os.lseek(fd, 0, os.SEEK_END) - written
+    rest = memoryview(b"".join(buffers))[written:]
+    try:
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    except OSError:
+        os.ftruncate(fd, start)
+        raise

@@ -1,0 +1,227 @@
+"""The one door into a log: stamps, appends, and lets any number of readers follow.
+
+Durability promise
+    An event reaches a reader only after its line was handed to the kernel in one write. Killing
+    this process at any moment loses no event that anybody saw, and leaves at most one partial
+    last line, which the next open repairs.
+    The one exception is a disk that refuses: then the stream goes on, one warning says from which
+    `seq` the log is incomplete, and writing begins again as soon as the disk allows.
+
+Readers hold a cursor, not a queue: a reader that stalls costs nothing and holds up nobody. The
+latest events are served from memory, earlier ones from the store.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from harness.events import Event, SessionStart, Warning
+from harness.log.clock import new_clock
+from harness.log.ids import new_run_id
+from harness.log.store import LogReader, LogWriter, Store
+
+_RECENT_BYTES = 4 * 1024 * 1024
+"""How much of the latest is kept in memory for readers that keep up."""
+_MOST_UNWRITTEN = 1000
+"""How many events wait for a disk that refuses, before the oldest of them are given up."""
+
+
+class Hub:
+    """One per log, in the process that writes it."""
+
+    def __init__(
+        self, store: Store, log_id: str, writer: LogWriter, clock: Callable[[], int] | None = None
+    ) -> None:
+        self.log_id = log_id
+        self.clock = clock or new_clock()
+        self._store = store
+        self._writer = writer
+        self._next_seq = writer.next_seq
+        self._last_ms = 0
+        self._changed = threading.Condition()
+        self._recent: deque[tuple[int, Sequence[Event], int]] = deque()
+        self._recent_bytes = 0
+        self._unwritten: list[Event] = []
+        self._wakers: list[Callable[[], object]] = []
+        self._closed = False
+
+    def source(self, run_id: str) -> Source:
+        """The way in for one run."""
+        return Source(self, run_id)
+
+    def append(
+        self, events: Sequence[Event], run_ids: dict[str, str], observed_ms: int | None = None
+    ) -> None:
+        """Stamp and store events, then show them. Called by sources."""
+        with self._changed:
+            now_ms = self._last_ms = max(self._last_ms, self.clock() if observed_ms is None else observed_ms)
+            first = seq = self._next_seq
+            stamped: list[Event] = []
+            for event in events:
+                run_id = run_ids.get(event.run_id) or _new_child(run_ids, event.run_id, now_ms)
+                if type(event) is SessionStart and not event.session_id:
+                    event = replace(event, session_id=run_id)  # noqa: PLW2901
+                stamped.append(replace(event, seq=seq, timestamp_ms=now_ms, run_id=run_id))
+                seq += 1
+            size = self._write(stamped)
+            self._next_seq = first + len(stamped)
+            self._recent.append((first, stamped, size))
+            self._recent_bytes += size
+            while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
+                self._recent_bytes -= self._recent.popleft()[2]
+            self._changed.notify_all()
+        for wake in self._wakers:
+            wake()
+
+    def close(self) -> None:
+        """No more events: readers end when they have read everything."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            if self._unwritten:
+                self._write([])
+            self._writer.close()
+            self._changed.notify_all()
+        for wake in self._wakers:
+            wake()
+
+    def batches(self, cursor: int = 0) -> Iterator[Sequence[Event]]:
+        """Everything from `cursor` on, in batches: what is there, then what comes, until the end."""
+        follower = self.follower(cursor)
+        try:
+            while True:
+                with self._changed:
+                    while self._next_seq <= follower.cursor and not self._closed:
+                        self._changed.wait()
+                batch = follower.poll()
+                if not batch:
+                    return
+                yield batch
+        finally:
+            follower.close()
+
+    def follower(self, cursor: int = 0) -> Follower:
+        """For readers that do not block: poll it, and be woken through `add_waker`."""
+        return Follower(self, self._store, cursor)
+
+    def add_waker(self, wake: Callable[[], object]) -> Callable[[], None]:
+        """Call `wake` after every change, from the writer's thread; returns how to stop that."""
+        self._wakers = [*self._wakers, wake]
+
+        def remove() -> None:
+            self._wakers = [other for other in self._wakers if other is not wake]
+
+        return remove
+
+    def has(self, cursor: int) -> bool:
+        """Whether there is anything from `cursor` on."""
+        return cursor < self._next_seq
+
+    def is_ended(self, cursor: int) -> bool:
+        return self._closed and cursor >= self._next_seq
+
+    def recent(self, cursor: int) -> list[Event] | None:
+        """What is known from `cursor` on; None when that is no longer in memory."""
+        with self._changed:
+            if cursor >= self._next_seq:
+                return []
+            found: list[Sequence[Event]] = []
+            for first, events, _size in reversed(self._recent):
+                found.append(events if first >= cursor else events[cursor - first :])
+                if first <= cursor:
+                    return [event for batch in reversed(found) for event in batch]
+            return None
+
+    def recent_start(self) -> int:
+        with self._changed:
+            return self._recent[0][0] if self._recent else self._next_seq
+
+    def _write(self, stamped: list[Event]) -> int:
+        waiting = [*self._unwritten, *stamped] if self._unwritten else stamped
+        try:
+            size = self._writer.append(waiting)
+        except OSError as error:
+            if not self._unwritten and stamped:
+                stamped.append(self._incomplete(stamped, error))
+                waiting = [*waiting, stamped[-1]]
+            self._unwritten = waiting[-_MOST_UNWRITTEN:]
+            return len(stamped) * 500
+        self._unwritten = []
+        return size
+
+    def _incomplete(self, stamped: list[Event], error: OSError) -> Warning:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        first, last = stamped[0], stamped[-1]
+        message = f"the log is incomplete from seq {first.seq} on: {reason}; the run goes on"
+        return Warning(
+            message=message,
+            code="log_incomplete",
+            seq=last.seq + 1,
+            timestamp_ms=last.timestamp_ms,
+            run_id=last.run_id,
+        )
+
+
+class Source:
+    """One run's way into a log: knows which key of the run's translator is which run."""
+
+    def __init__(self, hub: Hub, run_id: str) -> None:
+        self.run_id = run_id
+        self.run_ids = {"": run_id}
+        self._hub = hub
+
+    def append(self, events: Sequence[Event], observed_ms: int | None = None) -> None:
+        if events:
+            self._hub.append(events, self.run_ids, observed_ms)
+
+
+class Follower:
+    """A cursor into a log that is being written in this process."""
+
+    def __init__(self, hub: Hub, store: Store, cursor: int) -> None:
+        self.cursor = cursor
+        self._hub = hub
+        self._store = store
+        self._reader: LogReader | None = None
+
+    def poll(self) -> list[Event]:
+        """What has come since the last time; empty when nothing has."""
+        batch = self._hub.recent(self.cursor)
+        if batch is None:
+            batch = self._from_store()
+        else:
+            self.close()
+        if batch:
+            self.cursor = batch[-1].seq + 1
+        return batch
+
+    @property
+    def is_ended(self) -> bool:
+        return self._hub.is_ended(self.cursor)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _from_store(self) -> list[Event]:
+        start = self._hub.recent_start()
+        if self._reader is None:
+            self._reader = self._store.reader(self._hub.log_id, self.cursor)
+        batch = [event for event in self._reader.read() if event.seq >= self.cursor]
+        if batch:
+            return batch
+        self.close()
+        self.cursor = max(self.cursor, start)  # the disk refused what lies between
+        return self._hub.recent(self.cursor) or []
+
+
+def _new_child(run_ids: dict[str, str], key: str, now_ms: int) -> str:
+    run_ids[key] = run_id = new_run_id(now_ms)
+    return run_id

@@ -1,0 +1,21 @@
+"""Ids of runs: UUIDv7, so that sorting by name is sorting by time."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def new_run_id(timestamp_ms: int) -> str:
+    number = (timestamp_ms & (2**48 - 1)) << 80 | int.from_bytes(os.urandom(10), "big")
+    number = number & ~(0xF << 76) | 0x7 << 76
+    number = number & ~(0x3 << 62) | 0x2 << 62
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a text is an id that we could have made: also the gate before any file is opened."""
+    return _UUID.fullmatch(text) is not None

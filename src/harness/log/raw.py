@@ -1,0 +1,157 @@
+"""The raw record of a run: every byte that the agent wrote, and what we did, in order of arrival.
+
+Beside `<id>.ndjson` lies `<id>.raw`, a sequence of entries. An entry is one line of JSON, its
+head; where the head has a `size`, that many bytes follow exactly as they came, then a newline:
+
+    {"kind":"start","at_ms":1700000000000,"agent":"claude","prompt":"…", …}
+    {"kind":"stdout","at_ms":1700000000412,"size":57}
+    {"type":"system","subtype":"init","session_id":"…"}
+    …
+    {"kind":"exit","at_ms":1700000004000,"code":0}
+
+Translating the entries again gives the events again (`harness sessions check`): the raw file is
+the proof of the log, and what a crashed run is completed from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from harness.log.files import append_all, open_private
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="start"):
+    """What was asked, and how it was put to the agent (secrets already masked)."""
+
+    at_ms: int
+    agent: str
+    native: str = ""
+    """The agent whose format the output has, if not `agent`."""
+    version: str = ""
+    argv: list[str] = msgspec.field(default_factory=list)
+    cwd: str = ""
+    model: str = ""
+    prompt: str = ""
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """What was asked for and dropped, because this agent cannot do it."""
+    request: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Whole lines of one pipe; the last block of a run may end without a newline."""
+
+    at_ms: int
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="control"):
+    """Something we did to the run: `stop` (a person or a signal), or a limit that was reached."""
+
+    at_ms: int
+    action: Literal["stop", "timeout", "first_output", "inactivity", "turns", "budget"]
+    detail: str = ""
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="exit"):
+    """The agent is gone. `lost`: it went unseen, because the harness itself was killed."""
+
+    at_ms: int
+    code: int | None = None
+    signal: int | None = None
+    survivors: int = 0
+    lost: bool = False
+    failure: Literal["", "agent_not_found", "spawn_failed"] = ""
+    message: str = ""
+
+
+Entry: TypeAlias = Start | Output | Control | Exit
+
+_Head: TypeAlias = Start | Control | Exit
+_encode = msgspec.json.Encoder().encode
+_decode_head = msgspec.json.Decoder(_Head).decode
+_OUTPUT_HEAD = re.compile(rb'\{"kind":"(stdout|stderr)","at_ms":(\d+),"size":(\d+)\}')
+
+
+class RawWriter:
+    """Appends entries to `<id>.raw`, each with one write."""
+
+    suffix: ClassVar[str] = ".raw"
+
+    def __init__(self, path: str) -> None:
+        self._fd = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def write(self, entry: Entry) -> None:
+        """Raises OSError when the disk refuses; the entry is then not in the file at all."""
+        if isinstance(entry, Output):
+            head = b'{"kind":"%b","at_ms":%d,"size":%d}\n' % (
+                entry.stream.encode(),
+                entry.at_ms,
+                len(entry.data),
+            )
+            append_all(self._fd, (head, entry.data, b"\n"))
+        else:
+            append_all(self._fd, (_encode(entry), b"\n"))
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def read_raw(path: str) -> Iterator[Entry]:
+    """The entries of a raw file, in order; what a crash cut off at the end is left out."""
+    for entry, _end in entries_with_ends(path):
+        yield entry
+
+
+def entries_with_ends(path: str) -> Iterator[tuple[Entry, int]]:
+    """Each entry with the offset at which it ends.
+
+    A damaged head costs its own entry only: reading goes on at the next line that is a head.
+    """
+    with open(path, "rb") as file:
+        for line in iter(file.readline, b""):
+            if (head := _OUTPUT_HEAD.fullmatch(line.rstrip(b"\n"))) is not None:
+                data = _read_block(file, int(head[3]))
+                if data is None:
+                    return
+                stream: Literal["stdout", "stderr"] = "stdout" if head[1] == b"stdout" else "stderr"
+                yield Output(at_ms=int(head[2]), stream=stream, data=data), file.tell()
+            elif line.startswith(b'{"kind":"') and line.endswith(b"\n"):
+                try:
+                    yield _decode_head(line), file.tell()
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    continue
+
+
+def _read_block(file: BinaryIO, size: int) -> bytes | None:
+    """The bytes after a head; None when they were cut off at the end of the file.
+
+    A size that does not lead to the end of a line was damaged: then the block reaches to the next head.
+    """
+    start = file.tell()
+    data = file.read(size + 1)
+    if len(data) == size + 1 and data.endswith(b"\n"):
+        return data[:-1]
+    file.seek(start)
+    lines: list[bytes] = []
+    for line in iter(file.readline, b""):
+        if _is_head(line):
+            file.seek(-len(line), os.SEEK_CUR)
+            return b"".join(lines)[:-1]
+        lines.append(line)
+    return None
+
+
+def _is_head(line: bytes) -> bool:
+    if _OUTPUT_HEAD.fullmatch(line.rstrip(b"\n")) is not None:
+        return True
+    try:
+        _decode_head(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
