@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from harness.events.envelope import Event
 from harness.events.usage import Usage
 
@@ -34,7 +36,9 @@ class Result(Event, frozen=True, kw_only=True):
     """The run has ended: exactly one per run, and of the top-level run always the last event."""
 
     success: bool
-    outcome: Outcome = "completed"
+    outcome: Outcome = msgspec.field(
+        default_factory=lambda: "completed"
+    )  # a factory, so that it is always written
     text: str = ""
     """The answer: what the agent said last."""
     duration_ms: int | None = None

@@ -35,6 +35,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         """What is left of a total when a part of it is already known; never below zero."""
         return _combine(self, other, -1)
 
+    def without_zeros(self) -> Usage:
+        """The same with None where nothing was used: for a remainder, in which zero says nothing."""
+        return Usage(
+            **{name: getattr(self, name) or None for name in (*CLASSES, "cost_usd")},
+            cost_source=self.cost_source if self.cost_usd else "",
+        )
+
 
 def _combine(left: Usage, right: Usage, sign: int) -> Usage:
     counts = {}

@@ -77,6 +77,7 @@ class Hub:
             self._changed.notify_all()
         for wake in self._wakers:
             wake()
+        return stamped
 
     def close(self) -> None:
         """No more events: readers end when they have read everything."""
@@ -143,14 +144,12 @@ class Hub:
             return self._recent[0][0] if self._recent else self._next_seq
 
     def _write(self, stamped: list[Event]) -> int:
-        waiting = [*self._unwritten, *stamped] if self._unwritten else stamped
         try:
-            size = self._writer.append(waiting)
+            size = self._writer.append([*self._unwritten, *stamped] if self._unwritten else stamped)
         except OSError as error:
             if not self._unwritten and stamped:
                 stamped.append(self._incomplete(stamped, error))
-                waiting = [*waiting, stamped[-1]]
-            self._unwritten = waiting[-_MOST_UNWRITTEN:]
+            self._unwritten = [*self._unwritten, *stamped][-_MOST_UNWRITTEN:]
             return len(stamped) * 500
         self._unwritten = []
         return size
@@ -176,9 +175,8 @@ class Source:
         self.run_ids = {"": run_id}
         self._hub = hub
 
-    def append(self, events: Sequence[Event], observed_ms: int | None = None) -> None:
-        if events:
-            self._hub.append(events, self.run_ids, observed_ms)
+    def append(self, events: Sequence[Event], observed_ms: int | None = None) -> Sequence[Event]:
+        return self._hub.append(events, self.run_ids, observed_ms) if events else ()
 
 
 class Follower:

@@ -1,0 +1,52 @@
+"""What Harness knows of one agent program. Each file in `agents/` defines one `AGENT`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.sources.request import Request
+from harness.sources.translator import Translator
+
+Version = tuple[int, ...]
+"""Numbers of a version, `(2, 1, 325)`; empty when it is not known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandLine:
+    """How a request is put to the program: arguments after the binary, extra environment, stdin."""
+
+    args: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    stdin: bytes | None = None
+    """None: the agent's stdin is closed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agent:
+    """Contract: `command` and `translator` do no I/O and never raise on a valid request."""
+
+    name: str
+    title: str
+    binaries: tuple[str, ...]
+    """Names looked for on PATH, in this order."""
+    command: Callable[[Request, Version], CommandLine]
+    translator: Callable[[], Translator]
+    supports: frozenset[str]
+    """The optional parts of a request that this agent takes: model, resume, continue_last, max_turns,
+    max_budget_usd, system_prompt, append_system_prompt, read-only, agent-default. What is not here is
+    dropped with a warning."""
+    aliases: tuple[str, ...] = ()
+    key_variables: tuple[str, ...] = ()
+    """Environment variables that may hold its credentials."""
+    install: str = ""
+    """One line on how to get it."""
+    version_args: tuple[str, ...] = ("--version",)
+    needs_version: bool = False
+    """Whether `command` depends on the version, so that it must be probed before a run."""
+    delta_keys: tuple[str, ...] = ()
+    """JSON keys whose string values are pieces of one streamed text (redaction joins them)."""
+    reveals: dict[str, str] = field(default_factory=dict)
+    """What its stream tells and what it hides, for the documentation: deltas, reasoning, sub-agents, usage, cost …"""
+    derived: bool = False
+    """Written from its documentation alone, never seen running."""

@@ -1,0 +1,279 @@
+"""The course of one run: what has begun and not yet ended, and what is known for its end.
+
+Rules
+1. Events pass through in order; what is missing around them is added, nothing is taken away but
+   repeated starts, and `Result`s of the run itself: the last one is kept for the end.
+2. Children close before their parents, tools before the run that called them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.events import (
+    Error,
+    Event,
+    Info,
+    Message,
+    Outcome,
+    Result,
+    SessionStart,
+    ToolEnd,
+    ToolStart,
+    Unknown,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.log.raw import Control, Exit, Start
+from harness.sources.endings import LIMITS, decide, failure_of
+
+_TAIL_LINES = 20
+"""How much of the agent's last output a failure quotes."""
+
+
+class Course:
+    def __init__(self) -> None:
+        self.start: Start | None = None
+        self.now_ms = 0
+        self.ended = False
+        self.stopped: Outcome | None = None
+        """Set when the harness ended the run: by request, or by a limit."""
+        self.turns = 0
+        self.used = Usage()
+        self._begun = False
+        self._session_id = ""
+        self._native: Result | None = None
+        self._open_calls: dict[tuple[str, str], ToolStart] = {}
+        self._open_children: dict[str, SessionStart] = {}
+        self._last_text: dict[str, str] = {}
+        self._model_rests = True
+        self._has_failed = False
+        self._tails: dict[str, deque[str]] = {
+            "stderr": deque(maxlen=_TAIL_LINES),
+            "stdout": deque(maxlen=_TAIL_LINES),
+        }
+        self._handlers: dict[type[Event], Callable[[Any, list[Event]], None]] = {
+            SessionStart: self._on_start,
+            Result: self._on_result,
+            Message: self._on_message,
+            ToolStart: self._on_tool_start,
+            ToolEnd: self._on_tool_end,
+            UsageDelta: self._on_usage,
+            Error: self._on_error,
+            Warning: self._on_notice,
+            Info: self._on_notice,
+            Unknown: self._on_notice,
+        }
+
+    def begin(self, start: Start) -> None:
+        self.start = start
+
+    def accept(self, events: Iterable[Event], out: list[Event]) -> None:
+        """Take what the translator made of a line; append what goes into the log to `out`."""
+        handlers = self._handlers
+        for event in events:
+            handler = handlers.get(type(event))
+            if handler is not None:
+                handler(event, out)
+            else:
+                if not self._begun:
+                    self._begin_unannounced(out)
+                out.append(event)
+
+    def note_text(self, stream: str, line: str) -> None:
+        """Remember a line of plain text: a failure quotes the last ones."""
+        self._tails[stream].append(line)
+
+    def note_control(self, control: Control) -> Sequence[Event]:
+        limit = LIMITS[control.action]
+        if self.stopped is not None:
+            return ()
+        self.stopped = limit.outcome
+        if not limit.message:
+            return ()
+        out: list[Event] = []
+        self.accept([Error(message=limit.message.format(control.detail), code=limit.code)], out)
+        return out
+
+    def end(self, exit: Exit, out: list[Event], *, announces_end: bool) -> None:
+        """Close everything and say how it ended."""
+        if not self._begun:
+            self._begin_unannounced(out)
+        outcome = decide(exit, self._native, self.stopped, announces_end=announces_end)
+        tail = self._tails["stderr"] or self._tails["stdout"]
+        is_explained = self._has_failed or (self._native is not None and not self._native.success)
+        error = failure_of(exit, outcome, tail, is_explained=is_explained, announces_end=announces_end)
+        if error is not None:
+            out.append(error)
+        if exit.survivors:
+            out.append(_survivors(exit.survivors))
+        self._close_children(out, "interrupted" if outcome == "completed" else outcome)
+        self._close_calls(out, "")
+        self._add_missing_usage(out)
+        out.append(self._final_result(exit, outcome))
+        self.ended = True
+
+    def _on_start(self, event: SessionStart, out: list[Event]) -> None:
+        if event.run_id:
+            if not self._begun:
+                self._begin_unannounced(out)
+            if event.run_id not in self._open_children:
+                self._open_children[event.run_id] = event
+                out.append(event)
+            return
+        if not self._begun:
+            self._begin(event, out)
+        elif event.session_id and event.session_id != self._session_id:
+            self._session_id = event.session_id
+            out.append(
+                Info(
+                    message="the agent went on in another session",
+                    code="new_session",
+                    session_id=event.session_id,
+                )
+            )
+
+    def _begin_unannounced(self, out: list[Event]) -> None:
+        self._begin(SessionStart(), out)
+
+    def _begin(self, event: SessionStart, out: list[Event]) -> None:
+        self._begun = True
+        self._session_id = event.session_id
+        start = self.start
+        if start is None:
+            out.append(event)
+            return
+        out.append(
+            replace(
+                event,
+                agent=event.agent or start.native or start.agent,
+                model=event.model or start.model,
+                cwd=event.cwd or start.cwd,
+                version=event.version or start.version,
+            )
+        )
+        if start.prompt:
+            out.append(Message(role="user", text=start.prompt))
+
+    def _on_result(self, event: Result, out: list[Event]) -> None:
+        if not event.run_id:
+            self._native = event
+            return
+        if self._open_children.pop(event.run_id, None) is None:
+            out.append(SessionStart(run_id=event.run_id))
+        self._close_calls(out, event.run_id)
+        out.append(event if event.text else replace(event, text=self._last_text.pop(event.run_id, "")))
+
+    def _on_message(self, event: Message, out: list[Event]) -> None:
+        if not self._begun:
+            self._begin_unannounced(out)
+        if event.role == "assistant":
+            if event.text:
+                self._last_text[event.run_id] = event.text
+            if not event.run_id:
+                self._note_turn()
+        out.append(event)
+
+    def _on_tool_start(self, event: ToolStart, out: list[Event]) -> None:
+        if not self._begun:
+            self._begin_unannounced(out)
+        key = (event.run_id, event.call_id)
+        if key in self._open_calls:
+            out.append(
+                Unknown(
+                    raw=event.input, reason=f"call {event.call_id} started a second time", run_id=event.run_id
+                )
+            )
+            return
+        self._open_calls[key] = event
+        if not event.run_id:
+            self._note_turn()
+        out.append(event)
+
+    def _on_tool_end(self, event: ToolEnd, out: list[Event]) -> None:
+        if not self._begun:
+            self._begin_unannounced(out)
+        start = self._open_calls.pop((event.run_id, event.call_id), None)
+        if start is None:
+            name = event.tool_name or "unknown"
+            out.append(ToolStart(call_id=event.call_id, tool_name=name, run_id=event.run_id))
+            event = replace(event, tool_name=name)
+        elif not event.tool_name:
+            event = replace(event, tool_name=start.tool_name)
+        if not event.run_id:
+            self._model_rests = True
+        out.append(event)
+
+    def _on_usage(self, event: UsageDelta, out: list[Event]) -> None:
+        if not self._begun:
+            self._begin_unannounced(out)
+        self.used = self.used.plus(event.usage)
+        out.append(event)
+
+    def _on_error(self, event: Error, out: list[Event]) -> None:
+        if not self._begun:
+            self._begin_unannounced(out)
+        if not event.run_id:
+            self._has_failed = True
+        out.append(event)
+
+    def _on_notice(self, event: Event, out: list[Event]) -> None:
+        out.append(event)
+
+    def _note_turn(self) -> None:
+        if self._model_rests:
+            self._model_rests = False
+            self.turns += 1
+
+    def _close_calls(self, out: list[Event], run_id: str) -> None:
+        for key in [key for key in self._open_calls if key[0] == run_id]:
+            start = self._open_calls.pop(key)
+            out.append(ToolEnd(call_id=start.call_id, tool_name=start.tool_name, run_id=run_id))
+
+    def _close_children(self, out: list[Event], outcome: Outcome) -> None:
+        for run_id in reversed(list(self._open_children)):
+            self._on_result(Result(run_id=run_id, success=False, outcome=outcome), out)
+        for run_id in dict.fromkeys(run_id for run_id, _ in self._open_calls if run_id):
+            self._close_calls(out, run_id)
+
+    def _add_missing_usage(self, out: list[Event]) -> None:
+        """The deltas of a run add up to its total, also when the agent tells only the total."""
+        if self._native is None or self._native.usage is None:
+            return
+        rest = self._native.usage.minus(self.used).without_zeros()
+        if rest:
+            self._on_usage(UsageDelta(usage=rest), out)
+
+    def _final_result(self, exit: Exit, outcome: Outcome) -> Result:
+        native = self._native or Result(success=False)
+        usage = native.usage or (self.used if self.used else None)
+        cost = native.total_cost_usd
+        duration = native.duration_ms
+        if duration is None and self.start is not None:
+            duration = max(0, exit.at_ms - self.start.at_ms)
+        return replace(
+            native,
+            success=outcome == "completed",
+            outcome=outcome,
+            text=native.text or self._last_text.get("", ""),
+            duration_ms=duration,
+            total_cost_usd=cost if cost is not None or usage is None else usage.cost_usd,
+            usage=usage,
+            exit_code=exit.code,
+            signal=exit.signal,
+            turns=native.turns if native.turns is not None else self.turns or None,
+        )
+
+
+def _survivors(count: int) -> Warning:
+    noun = (
+        "process that the agent left behind was"
+        if count == 1
+        else "processes that the agent left behind were"
+    )
+    return Warning(message=f"{count} {noun} ended", code="survivors")

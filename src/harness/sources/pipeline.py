@@ -1,0 +1,135 @@
+"""Raw entries of one run → its events: everything between the agent's bytes and the log.
+
+This is where the promises of a run are kept, whatever the agent does: it begins with a
+`SessionStart` and the prompt, every `ToolStart` has its `ToolEnd`, every child run its `Result`,
+and one `Result` comes last. It is a pure stage, so that feeding a recorded run gives the same events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from harness.events import Event, SessionStart, Warning
+from harness.log.raw import Control, Entry, Exit, Output, Start
+from harness.sources.course import Course
+from harness.sources.lines import DECODE_ERRORS, decode, pieces
+from harness.sources.translator import Ending, Translator
+
+_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
+"""What programs put into their messages for a terminal, some of them always. The raw record keeps it."""
+
+
+class Pipeline:
+    """Feed it the entries of one run in order; an `Exit` ends it."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.course = Course()
+        """What is open and known of the run so far."""
+        self.rules: Counter[str] = Counter()
+        """How many lines each rule took: `stdout assistant`, `stderr stderr`, `stdout blank` …"""
+        self.lost: list[bytes] = []
+        """Lines that neither gave an event nor were taken by a rule: always empty, or there is a bug."""
+
+    def feed(self, entry: Entry) -> Sequence[Event]:
+        self.course.now_ms = entry.at_ms
+        match entry:
+            case Output(stream="stdout"):
+                return self._stdout(entry.data)
+            case Output():
+                return self._stderr(entry.data)
+            case Start():
+                return self._start(entry)
+            case Control():
+                return self.course.note_control(entry)
+            case Exit():
+                return self._exit(entry)
+
+    def finish(self) -> Sequence[Event]:
+        """Only for runs whose exit was never recorded: they count as interrupted."""
+        if self.course.ended:
+            return ()
+        return self._exit(Exit(at_ms=self.course.now_ms, lost=True))
+
+    def _start(self, entry: Start) -> list[Event]:
+        out: list[Event] = [Warning(message=message, code="unsupported_option") for message in entry.warnings]
+        self.course.begin(entry)
+        self.translator.working_directory = entry.cwd
+        if not self.translator.announces_start:
+            self.course.accept([SessionStart()], out)
+        return out
+
+    def _stdout(self, data: bytes) -> list[Event]:
+        out: list[Event] = []
+        accept, translator, rules, record = (
+            self.course.accept,
+            self.translator,
+            self.rules,
+            self.translator.record,
+        )
+        for line in _lines(data):
+            try:
+                value = decode(line)
+            except DECODE_ERRORS:
+                self._odd_line(line, out)
+                continue
+            if type(value) is dict:
+                events = record(value)
+                rules[translator.rule] += 1
+                if events:
+                    accept(events, out)
+                elif not translator.rule:
+                    self.lost.append(line)
+            else:
+                self._odd_line(line, out, value)
+        if translator.turns is not None:
+            self.course.turns = translator.turns
+        return out
+
+    def _odd_line(self, line: bytes, out: list[Event], value: Any = None) -> None:
+        if not line.strip():
+            self.rules["blank"] += 1
+            return
+        # Some agents can be asked for all their records at once, as one array.
+        is_array = type(value) is list and value and all(type(item) is dict for item in value)
+        found: list[Any] = value if is_array else pieces(line) or [line.decode("latin-1")]
+        for piece in found:
+            if isinstance(piece, dict):
+                events = self.translator.record(piece)
+            else:
+                self.course.note_text("stdout", piece)
+                events = self.translator.text(piece)
+            if not events and not self.translator.rule:
+                self.lost.append(line)
+            self.course.accept(events, out)
+        self.rules[self.translator.rule] += 1
+
+    def _stderr(self, data: bytes) -> list[Event]:
+        out: list[Event] = []
+        for line in _lines(data):
+            text = _COLOURS.sub("", line.decode("utf-8", "backslashreplace")).strip()
+            if not text:
+                self.rules["stderr blank"] += 1
+                continue
+            events = self.translator.stderr(text)
+            self.rules[f"stderr {self.translator.rule}"] += 1
+            self.course.note_text("stderr", text)
+            self.course.accept(events, out)
+        return out
+
+    def _exit(self, entry: Exit) -> list[Event]:
+        out: list[Event] = []
+        ending = Ending(exit_code=entry.code, signal=entry.signal, outcome=self.course.stopped)
+        self.course.accept(self.translator.finish(ending), out)
+        self.course.end(entry, out, announces_end=self.translator.announces_end)
+        return out
+
+
+def _lines(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        del lines[-1]
+    return lines

@@ -1,0 +1,88 @@
+"""The agent's side of the log: native records in, events out.
+
+Rules
+1. A translator knows one run of one agent; it has state, but no I/O, no clock, no ids of its own.
+2. It never raises on what an agent wrote, however odd. A record (or part of one) that no rule
+   knows becomes `Unknown`; a record that is understood and says nothing new is consumed, and
+   `rule` names the rule that took it.
+3. Events of a child run carry the child's key in `run_id` (any string that the agent uses for
+   it, usually the id of the call that spawned it). Its first event is a `SessionStart` with
+   `parent_id` = the id of the spawning call; its last a `Result`.
+4. A `Result` of the run itself may be yielded more than once: the last one counts, and the
+   pipeline emits it when the process has ended. What is missing there (text, duration, usage)
+   the pipeline fills in.
+5. The prompt is not repeated: the pipeline puts it into the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from harness.events import Event, Outcome, Unknown, Warning
+
+Record: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the process ended, as far as we know."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    outcome: Outcome | None = None
+    """Set when the harness ended it: interrupted, timed_out, …"""
+
+
+class Translator:
+    """Inherit, fill `rules`, and write one short method per kind of record."""
+
+    rules: ClassVar[dict[str, str]] = {}
+    """Kind of record → name of the method that takes it. `""`: consumed, it says nothing new."""
+    announces_start: ClassVar[bool] = True
+    """Whether the agent tells its session id first. If not, the run begins when the process does."""
+    announces_end: ClassVar[bool] = True
+    """Whether the agent says how it ended. If so, an end without a word is an interruption."""
+
+    def __init__(self) -> None:
+        self.rule = ""
+        self.working_directory = ""
+        """Where the agent was started, if the pipeline knows: relative paths are seen from there."""
+        self.turns: int | None = None
+        """How many model calls have begun, where the agent says; otherwise the course of the run tells."""
+        self._methods: dict[str, Callable[[Record], Sequence[Event]]] = {
+            kind: getattr(self, name) if name else _consume for kind, name in self.rules.items()
+        }
+
+    def kind(self, record: Record) -> str:
+        """The name under which `rules` knows a record."""
+        kind = record.get("type")
+        return kind if isinstance(kind, str) else ""
+
+    def record(self, record: Record) -> Sequence[Event]:
+        """Translate one JSON object of stdout."""
+        self.rule = kind = self.kind(record)
+        method = self._methods.get(kind)
+        if method is None:
+            self.rule = "unknown"
+            return [Unknown(raw=record)]
+        return method(record)
+
+    def text(self, line: str) -> Sequence[Event]:
+        """Translate a line of stdout that is not a JSON object."""
+        self.rule = "unknown"
+        return [Unknown(raw=line)]
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        self.rule = "stderr"
+        return [Warning(message=line, code="stderr")]
+
+    def finish(self, ending: Ending) -> Sequence[Event]:
+        """What is still pending when the process has ended."""
+        del ending
+        return ()
+
+
+def _consume(_record: Record) -> Sequence[Event]:
+    return ()
