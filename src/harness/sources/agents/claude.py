@@ -1,0 +1,325 @@
+"""Claude Code: `claude --print --output-format stream-json`, from 1.0 on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from harness.events import Compacted, Error, Event, Info, ToolEnd, ToolProgress, Warning
+from harness.events.operation import Operation, Skill
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.claude_tools import SKILLS, SPAWNERS
+from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.stream_json import StreamJson
+from harness.sources.dialects.tool_calls import output_of
+from harness.sources.request import Request
+from harness.sources.translator import Record
+
+_PARTIAL_MESSAGES_SINCE: Version = (2, 0)
+_BUDGET_SINCE: Version = (2, 0)
+_SUBAGENT_TEXT_SINCE: Version = (2, 1, 325)
+_TASK_EVENTS_SINCE: Version = (2, 1)
+
+_SYNTHETIC_MODEL = "<synthetic>"
+_STATUS_IN_TEXT = re.compile(r"API Error: (\d{3})\b")
+_LOCAL_COMMAND = re.compile(r"\s*<local-command-(stdout|stderr)>(.*)</local-command-\1>\s*", re.DOTALL)
+_SKILL_DIRECTORY = re.compile(r"Base directory for this skill: ([^\n]+)")
+_VERSION_NUMBER = re.compile(r"\d{1,9}")
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt goes through stdin: it may be long, and other options would swallow it."""
+
+    def has(since: Version) -> bool:
+        return not version or version >= since
+
+    limits = request.limits
+    args = ["--print", "--output-format", "stream-json", "--verbose"]
+    if has(_PARTIAL_MESSAGES_SINCE):
+        args.append("--include-partial-messages")
+    if has(_SUBAGENT_TEXT_SINCE):
+        args.append("--forward-subagent-text")
+    args += _PERMISSIONS[request.permissions]
+    if request.model:
+        args += ["--model", request.model]
+    if limits.max_turns is not None:
+        args += ["--max-turns", str(limits.max_turns)]
+    if limits.max_budget_usd is not None and has(_BUDGET_SINCE):
+        args += ["--max-budget-usd", f"{limits.max_budget_usd:.10f}".rstrip("0").rstrip(".")]
+    if request.system_prompt:
+        args += ["--system-prompt", request.system_prompt]
+    if request.append_system_prompt:
+        args += ["--append-system-prompt", request.append_system_prompt]
+    if request.resume:
+        args += ["--resume", request.resume]
+    elif request.continue_last:
+        args.append("--continue")
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+
+
+_PERMISSIONS: dict[str, list[str]] = {
+    "full-access": ["--dangerously-skip-permissions"],
+    "read-only": ["--permission-mode", "plan"],
+    "agent-default": [],
+}
+
+
+class ClaudeTranslator(StreamJson):
+    agent = "claude"
+    version_key = "claude_code_version"
+    rules: ClassVar[dict[str, str]] = {
+        **StreamJson.rules,
+        "system/api_retry": "_api_retry",
+        "system/background_tasks_changed": "",
+        "system/compact_boundary": "_compact_boundary",
+        "system/hook_progress": "",
+        "system/hook_response": "_hook_response",
+        "system/hook_started": "",
+        "system/informational": "_informational",
+        "system/model_fallback": "_model_notice",
+        "system/model_refusal_no_fallback": "_model_notice",
+        "system/permission_denied": "_permission_denied",
+        "system/status": "",
+        "system/task_notification": "_task_notification",
+        "system/task_progress": "_task_progress",
+        "system/task_started": "_task_started",
+        "system/task_updated": "_task_updated",
+        "system/thinking_tokens": "",
+        "command_lifecycle": "",
+        "control_response": "",
+        "rate_limit_event": "_rate_limit_event",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._denied: set[str] = set()
+        """Calls whose denial was already told."""
+        self._held_operations: list[Operation] = []
+
+    def _init(self, record: Record) -> Sequence[Event]:
+        numbers = _VERSION_NUMBER.findall(text_of(record.get(self.version_key)))
+        self.announces_tasks = tuple(map(int, numbers)) >= _TASK_EVENTS_SINCE
+        return super()._init(record)
+
+    def _assistant(self, record: Record) -> Sequence[Event]:
+        message = record_of(record.get("message"))
+        is_notice = message.get("model") == _SYNTHETIC_MODEL or record.get("is_api_error_message") is True
+        text = output_of(message.get("content")) if is_notice else ""
+        if not text:
+            return super()._assistant(record)
+        out = self._begin(record)
+        run_id = self._run_of(record, out)
+        if "local_command_run" in record or "local_command_source" in record:
+            return [*out, Info(message=text, code="local_command", run_id=run_id)]
+        self.has_failed = self.has_failed or not run_id
+        return [*out, Error(message=text, code=_error_code(record, text), run_id=run_id)]
+
+    def _user_text(self, record: Record, text: str, run_id: str) -> list[Event]:
+        output = _LOCAL_COMMAND.fullmatch(text)
+        if output is not None and output[2]:
+            return [Info(message=output[2], code="local_command", run_id=run_id)]
+        if record.get("isReplay") is True:
+            self.rule = "user/replay"
+            return []
+        return super()._user_text(record, text, run_id)
+
+    def _tool_result(self, block: Record, detail: Any, run_id: str) -> list[Event]:
+        call = self.calls.open.get(text_of(block.get("tool_use_id")))
+        events = super()._tool_result(block, detail, run_id)
+        if call is not None and call.name in SKILLS and block.get("is_error") is not True:
+            self._held.extend(events)
+            self._held_operations = call.operations
+            return []
+        return events
+
+    def amend(self, held: list[Event], record: Record) -> list[Event]:
+        """Where a skill lies is told only by the text that it then puts into the conversation."""
+        content = record_of(record.get("message")).get("content")
+        found = _SKILL_DIRECTORY.match(output_of(content)) if record.get("type") == "user" else None
+        if found is None:
+            return held
+        placed = _placed(self._held_operations, found[1].strip())
+        return [replace(event, operations=placed) if isinstance(event, ToolEnd) else event for event in held]
+
+    def _result(self, record: Record) -> Sequence[Event]:
+        out = list(super()._result(record))
+        for item in items_of(record.get("permission_denials")):
+            out.extend(self._permission_denied(record_of(item)))
+        return out
+
+    def _permission_denied(self, record: Record) -> list[Event]:
+        call_id = text_of(record.get("tool_use_id"))
+        if call_id in self._denied:
+            return []
+        self._denied.add(call_id)
+        call = self.calls.open.get(call_id)
+        name = text_of(record.get("tool_name")) or "a tool"
+        reason = first_text(record, "message", "decision_reason")
+        message = f"permission denied: {name}: {reason}" if reason else f"permission denied: {name}"
+        run_id = call.run_id if call is not None else ""
+        return [Warning(message=message, code="permission_denied", run_id=run_id)]
+
+    def _api_retry(self, record: Record) -> list[Event]:
+        status, delay_ms = count_of(record.get("error_status")), amount_of(record.get("retry_delay_ms"))
+        cause = text_of(record.get("error")) or "unknown"
+        attempt, most = count_of(record.get("attempt")), count_of(record.get("max_retries"))
+        message = f"a request to the model failed ({cause}{f', HTTP {status}' if status else ''})"
+        if attempt and most:
+            message += f"; retry {attempt} of {most}"
+        if delay_ms is not None:
+            message += f" in {delay_ms / 1000:.1f} s"
+        return [Warning(message=message, code="api_retry")]
+
+    def _model_notice(self, record: Record) -> list[Event]:
+        names = (text_of(record.get("original_model")), text_of(record.get("fallback_model")))
+        message = text_of(record.get("content")) or " → ".join(filter(None, names)) or "another model answers"
+        return [Warning(message=message, code=text_of(record.get("subtype")))]
+
+    def _informational(self, record: Record) -> list[Event]:
+        notice = Info if record.get("level") in ("info", "suggestion") else Warning
+        code = text_of(record.get("tag")) or "informational"
+        return [notice(message=first_text(record, "content", "message"), code=code)]
+
+    def _compact_boundary(self, record: Record) -> list[Event]:
+        told = record_of(record.get("compact_metadata"))
+        return [
+            Compacted(
+                trigger=text_of(told.get("trigger")),
+                before_tokens=count_of(told.get("pre_tokens")),
+                after_tokens=count_of(told.get("post_tokens")),
+            )
+        ]
+
+    def _hook_response(self, record: Record) -> list[Event]:
+        """Hooks are the user's own business, unless one breaks."""
+        is_fine = record.get("exit_code") in (0, None) and record.get("outcome") in ("success", None)
+        if is_fine:
+            return []
+        name = text_of(record.get("hook_name")) or "a hook"
+        told = first_text(record, "stderr", "output", "stdout").strip()
+        return [Warning(message=f"hook failed: {name}{f': {told}' if told else ''}", code="hook_failed")]
+
+    def _rate_limit_event(self, record: Record) -> list[Event]:
+        told = record_of(record.get("rate_limit_info"))
+        status = text_of(told.get("status"))
+        if status in ("", "allowed"):
+            return []
+        used = amount_of(told.get("utilization"))
+        parts = (text_of(told.get("rateLimitType")), "" if used is None else f"{used:.0%} used")
+        details = ", ".join(filter(None, parts))
+        message = f"rate limit status: {status}{f' ({details})' if details else ''}"
+        return [Warning(message=message, code=f"rate_limit_{status}")]
+
+    def _task_started(self, record: Record) -> list[Event]:
+        task_id, call_id = text_of(record.get("task_id")), text_of(record.get("tool_use_id"))
+        is_agent = "agent" in text_of(record.get("task_type")) or bool(text_of(record.get("subagent_type")))
+        if not is_agent or not (call_id or task_id):
+            return []
+        out = self.begin_child(
+            call_id or task_id,
+            name=text_of(record.get("subagent_type")),
+            prompt=text_of(record.get("prompt")),
+            parent_id=call_id or self.children.call_of_task(text_of(record.get("parent_task_id"))),
+            task_id=task_id,
+        )
+        child = self.children.find(call_id or task_id)
+        if child is not None:
+            child.is_background = record.get("is_backgrounded") is True
+            child.depth = count_of(record.get("spawn_depth")) or 1
+        return out
+
+    def _agent_of(self, record: Record) -> str:
+        """The call whose sub-agent a task event is about; "" when it is about something else."""
+        call_id = self.children.call_of_task(text_of(record.get("task_id"))) or text_of(
+            record.get("tool_use_id")
+        )
+        call = self.calls.open.get(call_id)
+        is_agent = self.children.was_begun(call_id) or (call is not None and call.name in SPAWNERS)
+        return call_id if is_agent else ""
+
+    def _task_progress(self, record: Record) -> list[Event]:
+        """What a sub-agent does is seen in its own lines; only one within another shows none."""
+        call_id, text = self._agent_of(record), text_of(record.get("description"))
+        child, call = self.children.find(call_id), self.calls.open.get(call_id)
+        if child is None or child.depth < 2 or call is None or not text:
+            return []
+        return [ToolProgress(call_id=call_id, text=text, run_id=call.run_id)]
+
+    def _task_updated(self, record: Record) -> list[Event]:
+        patch = record_of(record.get("patch"))
+        child = self.children.find(self._agent_of(record))
+        if child is not None and text_of(patch.get("status")) not in ("", "running", "pending"):
+            child.status, child.error = text_of(patch.get("status")), text_of(patch.get("error"))
+        return []
+
+    def _task_notification(self, record: Record) -> list[Event]:
+        call_id, status = self._agent_of(record), text_of(record.get("status"))
+        summary = text_of(record.get("summary"))
+        if call_id:
+            duration_ms = count_of(record_of(record.get("usage")).get("duration_ms"))
+            begun = [] if self.children.was_begun(call_id) else self.begin_child(call_id)
+            return [*begun, *self.end_child(call_id, status, summary, duration_ms)]
+        notice = Info if status == "completed" else Warning
+        return [notice(message=summary or f"background task: {status}", code="background_task")]
+
+
+def _error_code(record: Record, text: str) -> str:
+    """The agent's own name for the error, else the status of the model's server."""
+    name = text_of(record.get("error"))
+    if name not in ("", "unknown"):
+        return name
+    status = count_of(record.get("api_error_status"))
+    told = _STATUS_IN_TEXT.match(text)
+    if status is None and told is None:
+        return "api_error"
+    return f"http_{status if status is not None else told[1] if told else ''}"
+
+
+def _placed(operations: list[Operation], directory: str) -> list[Operation]:
+    return [
+        replace(operation, path=f"{directory}/SKILL.md") if isinstance(operation, Skill) else operation
+        for operation in operations
+    ]
+
+
+AGENT = Agent(
+    name="claude",
+    title="Claude Code",
+    aliases=("claude-code", "claudecode"),
+    binaries=("claude",),
+    command=command,
+    translator=ClaudeTranslator,
+    supports=frozenset(
+        {
+            "agent-default",
+            "append_system_prompt",
+            "continue_last",
+            "max_budget_usd",
+            "max_turns",
+            "model",
+            "read-only",
+            "resume",
+            "system_prompt",
+        }
+    ),
+    key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    install="npm install -g @anthropic-ai/claude-code",
+    needs_version=True,
+    delta_keys=("text", "partial_json", "thinking"),
+    reveals={
+        "deltas": "text, reasoning and tool input from 2.0 on; of the main agent only",
+        "reasoning": "yes; of sub-agents from 2.1.325 on",
+        "tools": "every call and result; exit codes of failed commands from 2.0 on",
+        "files": "read and written line ranges from 2.0 on, files that a command changed from 2.1.325 on",
+        "sub-agents": "calls and results; text from 2.1.325 on; of agents within agents only begin, progress and end",
+        "usage": "per model call and per model from 2.0 on; before that in total, without sub-agents",
+        "cost": "stated, of the whole run",
+        "retries": "from 2.1 on",
+        "permissions": "denials: live from 2.1.325 on, with the result from 2.0 on",
+        "compaction": "from 2.0 on",
+        "tasks": "whole lists until 2.0, single tasks from 2.1 on",
+    },
+)

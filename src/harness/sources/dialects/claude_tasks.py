@@ -1,0 +1,76 @@
+"""The to-do list of Claude Code, from the calls that change it: once whole lists, later single tasks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from harness.events import Task
+from harness.sources.dialects.claude_tools import Call
+from harness.sources.dialects.fields import first_text, items_of, record_of, text_of
+
+Status = Literal["pending", "in_progress", "completed"]
+_STATUSES: dict[str, Status] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+}
+_FIRST_TASK = "1"
+
+
+class TaskList:
+    """What is known of the list. It is known whole from its first task on, or once it was listed."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._is_whole = False
+
+    def after(self, call: Call, detail: Any) -> list[Task] | None:
+        """The whole list after a call that succeeded; None when it is unknown or was not touched."""
+        told = record_of(detail)
+        match call.name:
+            case "TodoWrite":
+                todos = told.get("newTodos", call.input.get("todos"))
+                return [_task_of(todo) for todo in items_of(todos)] if isinstance(todos, list) else None
+            case "TaskList":
+                self._listed(told)
+            case "TaskCreate":
+                self._created(record_of(told.get("task")), call)
+            case "TaskUpdate":
+                self._updated(call)
+            case _:
+                return None
+        return list(self._tasks.values()) if self._is_whole else None
+
+    def _listed(self, told: dict[str, Any]) -> None:
+        if isinstance(told.get("tasks"), list):
+            self._tasks = {task.id: task for task in map(_task_of, told["tasks"])}
+            self._is_whole = True
+
+    def _created(self, task: dict[str, Any], call: Call) -> None:
+        made = _task_of({"subject": text_of(call.input.get("subject")), **task})
+        if made.id:
+            self._is_whole = self._is_whole or made.id == _FIRST_TASK
+            self._tasks[made.id] = made
+
+    def _updated(self, call: Call) -> None:
+        task_id = text_of(call.input.get("taskId"))
+        before = self._tasks.get(task_id)
+        if before is None:
+            return
+        status = text_of(call.input.get("status"))
+        if status == "deleted":
+            del self._tasks[task_id]
+            return
+        text = text_of(call.input.get("subject")) or before.text
+        self._tasks[task_id] = replace(before, text=text, status=_STATUSES.get(status, before.status))
+
+
+def _task_of(value: Any) -> Task:
+    todo = record_of(value)
+    return Task(
+        text=first_text(todo, "content", "subject", "description"),
+        status=_STATUSES.get(text_of(todo.get("status")), "pending"),
+        id=text_of(todo.get("id")),
+    )

@@ -1,0 +1,212 @@
+"""The items of a Codex thread that are calls: commands, file changes, tools, searches, sub-agents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.events import Error, Event, Message, Outcome, Result, SessionStart
+from harness.events.operation import Fetch, Operation, Spawn, Write
+from harness.sources.dialects.fields import first_text, items_of, record_of, text_of
+from harness.sources.dialects.shell import operations_of
+from harness.sources.lines import DECODE_ERRORS, decode
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One item as a tool call, as far as it is known by now."""
+
+    tool_name: str
+    input: Any = None
+    operations: list[Operation] = field(default_factory=list)
+    output: str | None = None
+    raw: Any = None
+
+
+def exit_code_of(item: Item) -> int | None:
+    code = item.get("exit_code")
+    is_code = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31
+    return code if is_code else None
+
+
+def success_of(item: Item) -> bool | None:
+    """By the exit code, else by the status; a change of files is told only when it was made."""
+    code = exit_code_of(item)
+    if code is not None:
+        return code == 0
+    unsaid = True if item.get("type") == "file_change" else None
+    return _SUCCESS.get(text_of(item.get("status")), unsaid)
+
+
+_SUCCESS = {"completed": True, "failed": False, "declined": False, "errored": False, "in_progress": None}
+
+
+def _command(item: Item) -> Call | None:
+    command = text_of(item.get("command"))
+    if not command:
+        return None
+    return Call(
+        tool_name="shell",
+        input={"command": command},
+        operations=operations_of(command),
+        output=first_text(item, "aggregated_output", "output"),
+    )
+
+
+_CHANGES = {"add": "create", "update": "update", "delete": "delete"}
+
+
+def _file_change(item: Item) -> Call | None:
+    changes = [record_of(change) for change in items_of(item.get("changes"))] or [item]
+    writes: list[Operation] = [
+        Write(path=path, change=_CHANGES.get(text_of(change.get("kind")), ""))
+        for change in changes
+        if (path := text_of(change.get("path")))
+    ]
+    if not writes:
+        return None
+    told = {name: item[name] for name in ("changes", "path") if name in item}
+    return Call(tool_name="file_change", input=told, operations=writes)
+
+
+def _mcp_tool_call(item: Item) -> Call:
+    """What a tool of somebody else's does, nobody here knows."""
+    name = "__".join(filter(None, ("mcp", text_of(item.get("server")), text_of(item.get("tool")))))
+    return Call(tool_name=name, input=item.get("arguments"), output=_mcp_output(item), raw=item)
+
+
+def _mcp_output(item: Item) -> str | None:
+    error, result = item.get("error"), record_of(item.get("result"))
+    if error:
+        return first_text(record_of(error), "message") or _json(error)
+    if not result:
+        return None
+    contents = [record_of(content) for content in items_of(result.get("content"))]
+    texts = [text_of(content.get("text")) or f"[{text_of(content.get('type'))}]" for content in contents]
+    return "\n".join(texts) if texts else _json(result)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _web_search(item: Item) -> Call:
+    """While it begins, Codex does not say yet what is looked for."""
+    query, action = text_of(item.get("query")), record_of(item.get("action"))
+    url, queries = text_of(action.get("url")), items_of(action.get("queries"))
+    if not url and query.startswith(("http://", "https://")):
+        url = query
+    if url:
+        fetches: list[Operation] = [Fetch(url=url, query=text_of(action.get("pattern")))]
+    else:
+        wanted = dict.fromkeys(text_of(each) for each in [*queries, query] if text_of(each))
+        fetches = [Fetch(query=each) for each in wanted]
+    return Call(tool_name="web_search", input={"query": query} if query else None, operations=fetches)
+
+
+def _collab_tool_call(item: Item) -> Call:
+    """Sub-agents: spawned, written to, waited for, closed. How they fare is told by `Children`."""
+    name, prompt = text_of(item.get("tool")) or "collab_tool_call", text_of(item.get("prompt"))
+    threads = [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
+    spawned: list[Operation] = [Spawn(agent_id=thread, task=prompt) for thread in threads or [""]]
+    states = record_of(item.get("agents_states")).values()
+    words = [text_of(record_of(state).get("message")) for state in states]
+    told = {"prompt": prompt, "receiver_thread_ids": threads}
+    return Call(
+        tool_name=name,
+        input={key: value for key, value in told.items() if value},
+        operations=spawned if name == _SPAWN else [],
+        output="\n".join(filter(None, words)) or None,
+    )
+
+
+CALLS: dict[str, Callable[[Item], Call | None]] = {
+    "collab_tool_call": _collab_tool_call,
+    "command_execution": _command,
+    "file_change": _file_change,
+    "mcp_tool_call": _mcp_tool_call,
+    "web_search": _web_search,
+}
+"""Kind of item → the call that it is; None where it lacks what makes it one."""
+
+_SPAWN, _WRITE_TO, _CLOSE = "spawn_agent", "send_input", "close_agent"
+_ENDS: dict[str, Outcome] = {
+    "completed": "completed",
+    "errored": "failed",
+    "interrupted": "interrupted",
+    "not_found": "interrupted",
+    "shutdown": "interrupted",
+}
+
+
+class Children:
+    """Sub-agents as runs of their own, named by their threads.
+
+    Their states are told only when the main agent asks for them. One that is written to after its
+    end works again: that is another run of its thread, `<thread>#2`.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, str] = {}
+        self._times: Counter[str] = Counter()
+
+    def after(self, item: Item, call_id: str) -> tuple[list[Event], list[Operation]]:
+        """What a call on sub-agents has led to; nothing if it is no such call."""
+        if item.get("type") != "collab_tool_call":
+            return [], []
+        tool, prompt = item.get("tool"), text_of(item.get("prompt"))
+        threads = [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
+        if tool in (_SPAWN, _WRITE_TO):
+            # The states that come with it are those of before.
+            return [event for thread in threads for event in self._begin(thread, call_id, prompt)], []
+        events: list[Event] = []
+        operations: list[Operation] = []
+        states = record_of(item.get("agents_states"))
+        for thread in dict.fromkeys([*threads, *states]):
+            state = record_of(states.get(thread))
+            outcome = _ENDS.get(text_of(state.get("status")))
+            if outcome is None and tool == _CLOSE:
+                outcome = "interrupted"
+            if outcome is None or (thread not in self._open and thread in self._times):
+                continue
+            events.extend(self._begin(thread, call_id, ""))
+            events.extend(self._end(thread, outcome, text_of(state.get("message"))))
+            action = "completed" if outcome == "completed" else "failed"
+            operations.append(Spawn(agent_id=thread, action=action))
+        return events, operations
+
+    def _begin(self, thread: str, call_id: str, prompt: str) -> list[Event]:
+        if thread in self._open:
+            return []
+        self._times[thread] += 1
+        times = self._times[thread]
+        run_id = self._open[thread] = thread if times == 1 else f"{thread}#{times}"
+        start = SessionStart(run_id=run_id, parent_id=call_id, session_id=thread, agent="codex")
+        return [start, Message(role="user", text=prompt, run_id=run_id)] if prompt else [start]
+
+    def _end(self, thread: str, outcome: Outcome, words: str) -> list[Event]:
+        run_id = self._open.pop(thread)
+        result = Result(run_id=run_id, success=outcome == "completed", outcome=outcome)
+        if outcome == "failed" and words:
+            return [Error(message=plain(words), code="turn_failed", run_id=run_id), result]
+        return [replace(result, text=words)]
+
+
+def plain(message: str) -> str:
+    """An error as a person would tell it: model servers answer with JSON, alone or after some words."""
+    start = message.find("{")
+    if start < 0:
+        return message
+    try:
+        told = record_of(decode(message[start:]))
+    except (*DECODE_ERRORS, UnicodeEncodeError):
+        return message
+    inner = first_text(record_of(told.get("error")), "message") or first_text(told, "message", "error")
+    return message[:start] + inner if inner else message

@@ -1,0 +1,242 @@
+"""What the tools of OpenCode and its relatives mean.
+
+`TOOLS` says it from a call's input and from what its record tells besides (`metadata`): real line
+ranges, changed files, where a skill lies. A meaning is None when the input is not what the tool
+takes; a name that is not here (an MCP server's tool, or a new one) is nobody's guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
+from harness.events.task import Task
+from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.patch import operations_of_patch
+from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.shell import operations_of
+from harness.sources.dialects.unified_diff import changed_lines
+
+Fields: TypeAlias = dict[str, Any]
+Meaning: TypeAlias = Callable[[Fields, Fields, str], "list[Operation] | None"]
+
+SHELLS = frozenset({"bash", "shell"})
+SPAWNERS = frozenset({"task", "agent_manager"})
+TODO_LISTS = frozenset({"todowrite", "todoread", "todo"})
+
+_PATHS = ("filePath", "file_path", "filepath", "path", "absolutePath", "abs_path")
+_QUERIES = ("pattern", "query", "regex", "glob", "search", "searchText", "q")
+_PATCHES = ("patchText", "patch", "diff", "content", "input")
+_AGENT_IDS = ("sessionId", "session_id", "agentId", "agent_id", "id")
+_AGENT_NAMES = ("subagent_type", "name", "agent", "subagent", "agentType")
+_CHANGES = {"add": "create", "update": "update", "delete": "delete", "move": "move"}
+_SYMBOL_LOOKUPS = ("symbol", "reference", "definition", "implementation", "call")
+
+
+def _read(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+    shown = record_of(metadata.get("display"))
+    path = absolute(text_of(shown.get("path")) or first_text(input, *_PATHS), cwd)
+    if not path:
+        return None
+    if shown.get("type") == "directory":
+        return [List(path=path)]
+    start, end = count_of(shown.get("lineStart")) or None, count_of(shown.get("lineEnd")) or None
+    if start is None:
+        start = count_of(input.get("offset")) or None
+        limit = count_of(input.get("limit")) or None
+        end = start + limit - 1 if start and limit else None
+    return [Read(path=path, start_line=start, end_line=end)]
+
+
+def _write(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+    path = absolute(text_of(metadata.get("filepath")) or first_text(input, *_PATHS), cwd)
+    if not path:
+        return None
+    existed = metadata.get("exists")
+    change = "update" if existed is True else "create" if existed is False else ""
+    content = text_of(input.get("content"))
+    if not content:
+        return [Write(path=path, change=change)]
+    lines = content.removesuffix("\n").count("\n") + 1
+    return [Write(path=path, start_line=1, end_line=lines, change=change)]
+
+
+def _edit(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+    told = record_of(metadata.get("filediff"))
+    path = absolute(text_of(told.get("file")) or first_text(input, *_PATHS), cwd)
+    diff = text_of(told.get("patch")) or text_of(metadata.get("diff"))
+    return [_changed(path, "update" if diff else "", diff)] if path else None
+
+
+def _patch(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+    """What was changed, or, where that failed, what should have been."""
+    writes: list[Operation] = []
+    for item in items_of(metadata.get("files")):
+        file = record_of(item)
+        path, moved = (absolute(text_of(file.get(name)), cwd) for name in ("filePath", "movePath"))
+        change = _CHANGES.get(text_of(file.get("type")), "")
+        diff = text_of(file.get("patch")) if change != "delete" else ""
+        if path and moved:
+            writes += [Write(path=path, change="move"), _changed(moved, "create", diff)]
+        elif path:
+            writes.append(_changed(path, change, diff))
+    if writes:
+        return writes
+    path = absolute(first_text(input, *_PATHS), cwd)
+    return [Write(path=path)] if path else [*operations_of_patch(first_text(input, *_PATCHES), cwd)] or None
+
+
+def _changed(path: str, change: str, diff: str) -> Write:
+    start, end = changed_lines(diff) or (None, None)
+    return Write(path=path, start_line=start, end_line=end, change=change)
+
+
+def _search(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:
+    query = first_text(input, *_QUERIES)
+    path = absolute(first_text(input, "path", "dir", "directory"), cwd)
+    return [Search(query=query, path=path)] if query else None
+
+
+def _recall(input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
+    query = text_of(input.get("query"))
+    return [Search(query=query)] if query else []
+
+
+def _look_up(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:
+    """A language server was asked; only some of the questions are searches."""
+    asked = text_of(input.get("operation"))
+    is_search = any(word in asked.lower() for word in _SYMBOL_LOOKUPS)
+    query = first_text(input, "query", "symbol") or (asked if is_search else "")
+    return [Search(query=query, path=absolute(first_text(input, *_PATHS), cwd))] if query else None
+
+
+def _list(input: Fields, _metadata: Fields, cwd: str) -> list[Operation]:
+    return [List(path=absolute(first_text(input, "path", "dir", "directory"), cwd))]
+
+
+def _run(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:
+    command, directory = first_text(input, "command", "cmd", "script"), text_of(input.get("workdir"))
+    if not command:
+        return None
+    place = absolute(directory, cwd)
+    return [
+        replace(operation, cwd=place) if isinstance(operation, Command) else operation
+        for operation in operations_of(command, place or cwd)
+    ]
+
+
+def _run_in_background(input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
+    command = text_of(input.get("command"))
+    return [Command(command=command)] if command and input.get("action", "start") == "start" else []
+
+
+def _skill(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+    name = first_text(metadata, "name") or first_text(input, "name", "skill", "skill_name")
+    directory = text_of(metadata.get("dir")) or (f"skills/{name}" if name else "")
+    return [Skill(path=absolute(f"{directory}/SKILL.md", cwd), name=name)] if directory else None
+
+
+def _spawn(input: Fields, metadata: Fields, _cwd: str) -> list[Operation] | None:
+    agent_id, name = agent_id_of(input, metadata), agent_name_of(input)
+    task = first_text(input, "description", "prompt", "task")
+    return [Spawn(agent_id=agent_id, name=name, task=task)] if agent_id or name else None
+
+
+def _fetch(input: Fields, _metadata: Fields, _cwd: str) -> list[Operation] | None:
+    url, query = text_of(input.get("url")), text_of(input.get("query"))
+    return [Fetch(url=url, query=query)] if url or query else None
+
+
+def _tasks(_input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
+    return [Tasks()]
+
+
+def _nothing(_input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
+    return []
+
+
+TOOLS: dict[str, Meaning] = {
+    "agent_manager": _spawn,
+    "apply_patch": _patch,
+    "background_process": _run_in_background,
+    "bash": _run,
+    "codesearch": _search,
+    "edit": _edit,
+    "glob": _search,
+    "grep": _search,
+    "kilo_local_recall": _recall,
+    "list": _list,
+    "lsp": _look_up,
+    "multiedit": _edit,
+    "patch": _patch,
+    "read": _read,
+    "semantic_search": _search,
+    "shell": _run,
+    "skill": _skill,
+    "task": _spawn,
+    "todo": _tasks,
+    "todoread": _tasks,
+    "todowrite": _tasks,
+    "webfetch": _fetch,
+    "websearch": _fetch,
+    "write": _write,
+} | dict.fromkeys(
+    # Known, and about nothing that an operation could name.
+    (
+        "batch",
+        "board_post",
+        "board_read",
+        "cancel_wakeup",
+        "compact",
+        "cron_create",
+        "cron_delete",
+        "cron_list",
+        "get_context_info",
+        "goal",
+        "goal_report",
+        "link_pr",
+        "plan_enter",
+        "plan_exit",
+        "question",
+        "schedule_wakeup",
+        "suggest",
+    ),
+    _nothing,
+)
+
+
+def meaning_of(name: str, input: Any, metadata: Fields, cwd: str) -> list[Operation] | None:
+    """The operations of a call; None when nobody knows what it means."""
+    meaning = TOOLS.get(name)
+    if meaning is None or not isinstance(input, dict):
+        return None
+    return meaning(input, metadata, cwd)
+
+
+def agent_id_of(input: Fields, metadata: Fields) -> str:
+    """The session of the sub-agent that a call spawned; "" when there was none."""
+    return first_text(metadata, *_AGENT_IDS) or first_text(input, *_AGENT_IDS)
+
+
+def agent_name_of(input: Fields) -> str:
+    return first_text(input, *_AGENT_NAMES) or text_of(input.get("description"))
+
+
+def todo_list_of(input: Fields, metadata: Fields) -> list[Task] | None:
+    """The whole list after a call; None when it does not tell. What was cancelled is not to do."""
+    todos = metadata.get("todos", input.get("todos"))
+    if not isinstance(todos, list):
+        return None
+    return [_task_of(todo) for todo in map(record_of, todos) if todo.get("status") != "cancelled"]
+
+
+def _task_of(todo: Fields) -> Task:
+    text, task_id = first_text(todo, "content", "text"), text_of(todo.get("id"))
+    match todo.get("status"):
+        case "in_progress" | "completed" as status:
+            return Task(text=text, status=status, id=task_id)
+        case _:
+            return Task(text=text, id=task_id)

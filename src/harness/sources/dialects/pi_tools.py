@@ -1,0 +1,157 @@
+"""What the tools of Pi mean, and what their results tell beyond what was asked for.
+
+Names are matched without regard to case. Skills are not a tool of their own: whoever uses one reads
+its `SKILL.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from harness.events.operation import List, Operation, Read, Search, Skill, Write
+from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
+from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.shell import operations_of
+
+Input: TypeAlias = dict[str, Any]
+Meaning: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
+
+SHELLS = frozenset({"bash", "shell", "powershell"})
+_SKILL_FILE = "/SKILL.md"
+_PATHS = ("path", "file_path", "filePath")
+_EXIT_CODE = re.compile(r"Command exited with code (-?\d{1,9})\s*$")
+_SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of \d+[^\]]*\]\s*$")
+_NEXT_LINE = re.compile(r"\[\d+ more lines in file\. Use offset=(\d{1,9}) to continue\.\]\s*$")
+_CHANGED_LINE = re.compile(r"^([+-]) *(\d{1,9}) ", re.MULTILINE)
+_TRAILER_LENGTH = 200
+"""Remarks of a tool stand at the end of what it gave back, which may be long."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call that has not ended yet."""
+
+    name: str
+    operations: list[Operation]
+    shown: str = ""
+    """What it had written when we last heard of it."""
+
+
+def _read(asked: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(asked, *_PATHS), cwd)
+    start, limit = count_of(asked.get("offset")) or None, count_of(asked.get("limit")) or None
+    end = (start or 1) + limit - 1 if limit else None
+    return [_reading(path, start or (1 if end else None), end)] if path else None
+
+
+def _reading(path: str, start: int | None, end: int | None) -> Read | Skill:
+    if path.endswith(_SKILL_FILE):
+        name = path.removesuffix(_SKILL_FILE).rpartition("/")[2]
+        return Skill(path=path, name=name, start_line=start, end_line=end)
+    return Read(path=path, start_line=start, end_line=end)
+
+
+def _write(asked: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(asked, *_PATHS), cwd)
+    return [Write(path=path)] if path else None
+
+
+def _edit(asked: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(asked, *_PATHS), cwd)
+    return [Write(path=path, change="update")] if path else None
+
+
+def _search(asked: Input, cwd: str) -> list[Operation] | None:
+    query = first_text(asked, "pattern", "query", "regex", "glob")
+    return [Search(query=query, path=absolute(text_of(asked.get("path")), cwd))] if query else None
+
+
+def _list(asked: Input, cwd: str) -> list[Operation]:
+    return [List(path=absolute(text_of(asked.get("path")), cwd))]
+
+
+def _run(asked: Input, cwd: str) -> list[Operation] | None:
+    command = first_text(asked, "command", "cmd", "script")
+    return operations_of(command, cwd) if command else None
+
+
+def _nothing(_asked: Input, _cwd: str) -> list[Operation]:
+    return []
+
+
+TOOLS: dict[str, Meaning] = {
+    "read": _read,
+    "write": _write,
+    "edit": _edit,
+    "grep": _search,
+    "find": _search,
+    "search": _search,
+    "glob": _search,
+    "ls": _list,
+    "list": _list,
+    "bash": _run,
+    "shell": _run,
+    "powershell": _run,
+    # A script that calls other tools: each of those calls is told by itself.
+    "codemode": _nothing,
+}
+
+
+def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
+    """The operations of a call; None when nobody knows what it means."""
+    meaning = TOOLS.get(name.lower())
+    return meaning(asked, cwd) if meaning is not None and isinstance(asked, dict) else None
+
+
+def told_by_result(call: Call, result: Input, output: str) -> list[Operation] | None:
+    """The operations as a successful result tells them; None when it tells nothing better."""
+    if len(call.operations) != 1 or call.name.lower() in SHELLS:
+        return None
+    asked = call.operations[0]
+    match asked:
+        case Read() | Skill():
+            lines = _lines_read(asked.start_line, output)
+        case Write(change="update"):
+            lines = _lines_changed(record_of(result.get("details")))
+        case _:
+            lines = None
+    if lines is None or lines == (asked.start_line, asked.end_line):
+        return None
+    return [replace(asked, start_line=lines[0], end_line=lines[1])]
+
+
+def _lines_read(start: int | None, output: str) -> tuple[int, int] | None:
+    """Told only when the file goes on after what was read."""
+    trailer = output[-_TRAILER_LENGTH:]
+    if (shown := _SHOWN_LINES.search(trailer)) is not None:
+        return int(shown[1]), int(shown[2])
+    if (following := _NEXT_LINE.search(trailer)) is not None:
+        return start or 1, int(following[1]) - 1
+    return None
+
+
+def _lines_changed(details: Input) -> tuple[int, int] | None:
+    """Added lines, and of what was only taken out the line where it stood."""
+    first = count_of(details.get("firstChangedLine")) or None
+    changed = _CHANGED_LINE.findall(text_of(details.get("diff")))
+    added = [int(number) for mark, number in changed if mark == "+"]
+    start = first or min(added, default=None)
+    return None if start is None else (start, max([start, *added]))
+
+
+def exit_code_of(name: str, result: Input, output: str, *, is_success: bool) -> int | None:
+    """Of a command: stated from 1.5 on, before that only in words, and only for failures."""
+    if name.lower() not in SHELLS:
+        return None
+    stated = record_of(result.get("structuredContent")).get("exit_code")
+    if isinstance(stated, int) and not isinstance(stated, bool) and abs(stated) < 2**31:
+        return stated
+    if is_success:
+        return 0
+    told = _EXIT_CODE.search(output[-_TRAILER_LENGTH:])
+    return int(told[1]) if told is not None else None

@@ -1,0 +1,146 @@
+"""Tool calls of Claude's stream-json dialect: begun by a block of the answer, ended by a later line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from harness.events import Event, TasksChanged, ToolEnd, ToolStart, Unknown
+from harness.events.operation import Read
+from harness.sources.dialects.claude_tasks import TaskList
+from harness.sources.dialects.claude_tools import SHELLS, Call, meaning_of, told_by_result
+from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.working_directory import directory_after
+
+_EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,9})\b")
+_MOVED_BACK = re.compile(r"Shell cwd was reset to ([^\n]+)\s*$")
+_INTERRUPTIONS = ("interrupted", "is_interrupted", "is_interruption")
+_NEVER_BEGUN = "the result of a call that was never announced"
+
+
+class ToolCalls:
+    """All calls of a run and of its children, by their ids."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, Call] = {}
+        self._cwd = ""
+        self._shell_cwd = ""
+        self._tasks = TaskList()
+
+    def settle_in(self, cwd: str) -> None:
+        """A turn begins; its shell stands in the working directory."""
+        if cwd != self._cwd:
+            self._cwd = self._shell_cwd = cwd
+
+    def start(self, block: dict[str, Any], run_id: str) -> ToolStart | None:
+        """None: not a call that anybody could answer."""
+        call_id, name, asked = text_of(block.get("id")), text_of(block.get("name")), block.get("input")
+        if not call_id:
+            return None
+        cwd = self._shell_cwd if name in SHELLS and not run_id else self._cwd
+        operations = meaning_of(name, asked, cwd)
+        self.open[call_id] = Call(call_id, name, record_of(asked), run_id, cwd, operations or [])
+        return ToolStart(
+            call_id=call_id,
+            tool_name=name or "unknown",
+            input=asked,
+            operations=operations or [],
+            raw=block if operations is None else None,
+            run_id=run_id,
+        )
+
+    def end(self, block: dict[str, Any], detail: Any, run_id: str) -> list[Event]:
+        """A result, and what the record says of it besides (`detail`)."""
+        output = output_of(block.get("content"))
+        is_success = _is_success(block, record_of(detail))
+        call = self.open.pop(text_of(block.get("tool_use_id")), None)
+        if call is None:
+            return self._unannounced(block, record_of(detail), run_id, is_success=is_success)
+        out: list[Event] = [
+            ToolEnd(
+                call_id=call.id,
+                tool_name=call.name or "unknown",
+                success=is_success,
+                output=output,
+                exit_code=_exit_code(call, record_of(detail), output, is_success=is_success),
+                duration_ms=_duration_ms(record_of(detail)),
+                operations=told_by_result(call, detail, output) if is_success else None,
+                run_id=call.run_id,
+            )
+        ]
+        if is_success:
+            self._follow_shell(call, record_of(detail), output)
+            tasks = self._tasks.after(call, detail)
+            if tasks is not None:
+                out.append(TasksChanged(tasks=tasks, run_id=call.run_id))
+        return out
+
+    def forget(self, run_id: str) -> list[Call]:
+        """A child has ended, and with it what it had left open."""
+        left = [call for call in self.open.values() if call.run_id == run_id]
+        for call in left:
+            del self.open[call.id]
+        return left
+
+    def _follow_shell(self, call: Call, detail: dict[str, Any], output: str) -> None:
+        """The shell of the main agent stays where a command went; that of a sub-agent never does."""
+        if call.name not in SHELLS or call.run_id or detail.get("backgroundTaskId"):
+            return
+        self._shell_cwd = directory_after(first_text(call.input, "command", "cmd"), call.cwd)
+        back = _MOVED_BACK.search(text_of(detail.get("stderr"))) or _MOVED_BACK.search(output)
+        if back is not None:
+            self._shell_cwd = back[1].strip()
+
+    def _unannounced(
+        self, block: dict[str, Any], detail: dict[str, Any], run_id: str, *, is_success: bool
+    ) -> list[Event]:
+        """A read still tells what was read; of another call nobody knows what it was."""
+        file = record_of(detail.get("file"))
+        call_id, path = text_of(block.get("tool_use_id")), first_text(file, "filePath", "file_path", "path")
+        if not call_id or not path:
+            return [Unknown(raw=block, reason=_NEVER_BEGUN, run_id=run_id)]
+        asked = Call(call_id, "Read", {}, run_id, self._cwd, [Read(path=absolute(path, self._cwd))])
+        operations = told_by_result(asked, detail, "") or asked.operations
+        output = output_of(block.get("content"))
+        return [
+            ToolStart(call_id=call_id, tool_name="Read", operations=operations, run_id=run_id),
+            ToolEnd(call_id=call_id, tool_name="Read", success=is_success, output=output, run_id=run_id),
+        ]
+
+
+def output_of(content: Any) -> str:
+    """What a tool gave back, as text; things that are none are named."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(_words_of(item) for item in items_of(content))
+
+
+def _words_of(item: Any) -> str:
+    block = record_of(item)
+    if isinstance(item, str) or isinstance(block.get("text"), str):
+        return item if isinstance(item, str) else block["text"]
+    kind = text_of(block.get("type")) or "data"
+    name = text_of(block.get("tool_name")) or text_of(record_of(block.get("source")).get("media_type"))
+    return f"[{kind}: {name}]" if name else f"[{kind}]"
+
+
+def _is_success(block: dict[str, Any], detail: dict[str, Any]) -> bool:
+    if block.get("is_error") is True:
+        return False
+    return not any(block.get(name) is True or detail.get(name) is True for name in _INTERRUPTIONS)
+
+
+def _exit_code(call: Call, detail: dict[str, Any], output: str, *, is_success: bool) -> int | None:
+    """Told only in words, and only for failures; what goes on in the background has none yet."""
+    if call.name not in SHELLS:
+        return None
+    if is_success:
+        return None if detail.get("backgroundTaskId") else 0
+    told = _EXIT_CODE.match(output)
+    return int(told[1]) if told is not None else None
+
+
+def _duration_ms(detail: dict[str, Any]) -> int | None:
+    duration = count_of(detail.get("durationMs"))
+    return duration if duration is not None else count_of(detail.get("totalDurationMs"))
