@@ -1,0 +1,198 @@
+"""The proof of a log: its raw entries, translated again, give its events again.
+
+`check` compares the two; `recover` completes a log whose writer was killed, from the same entries.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from harness.errors import HarnessError, LogLocked
+from harness.events import Event, Result, SessionStart, Unknown
+from harness.log import codec
+from harness.log.files import open_private
+from harness.log.hub import Hub
+from harness.log.raw import Entry, Exit, Output, RawWriter, Start, entries_with_ends, read_raw
+from harness.log.store import read_all
+from harness.log.stores.files import FileStore
+from harness.sources.course import Course
+from harness.sources.pipeline import Pipeline
+from harness.sources.registry import load
+
+RAW = RawWriter.suffix
+_MOST_DIFFERENCES = 20
+
+
+@dataclass(slots=True)
+class Audit:
+    """What `check` found. `problems` is empty when the log is proved."""
+
+    log_id: str
+    lines: int = 0
+    raw_bytes: int = 0
+    events: int = 0
+    unknown: int = 0
+    rules: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def translate(entries: Iterable[Entry]) -> tuple[Pipeline, list[Event]]:
+    """The events of recorded entries, without stamps, and the pipeline that made them."""
+    pipeline: Pipeline | None = None
+    events: list[Event] = []
+    for entry in entries:
+        if pipeline is None:
+            if not isinstance(entry, Start):
+                raise HarnessError("the raw record does not begin with the start of a run")
+            pipeline = Pipeline(load(entry.native or entry.agent).translator())
+        events.extend(pipeline.feed(entry))
+    if pipeline is None:
+        raise HarnessError("the raw record is empty")
+    events.extend(pipeline.finish())
+    return pipeline, events
+
+
+def check(store: FileStore, log_id: str) -> Audit:
+    """Prove a log from its files. Raises UnknownSession."""
+    audit = Audit(log_id)
+    logged = list(read_all(store, log_id))
+    audit.events = len(logged)
+    audit.unknown = sum(isinstance(event, Unknown) for event in logged)
+    _check_order(logged, audit)
+    path = store.path(log_id, RAW)
+    if not os.path.exists(path):
+        audit.problems.append("there is no raw record beside this log, so it cannot be proved")
+        return audit
+    entries = list(read_raw(path))
+    for entry in entries:
+        if isinstance(entry, Output):
+            audit.raw_bytes += len(entry.data)
+            audit.lines += len([line for line in entry.data.split(b"\n") if line])
+    try:
+        pipeline, expected = translate(entries)
+    except HarnessError as error:
+        audit.problems.append(error.message)
+        return audit
+    audit.rules = dict(sorted(pipeline.rules.items()))
+    audit.problems += [f"lost line: {line[:200]!r}" for line in pipeline.lost[:_MOST_DIFFERENCES]]
+    if not store.is_live(log_id):
+        audit.problems += list(_differences(expected, logged))
+    return audit
+
+
+def recover(store: FileStore, log_id: str) -> bool:
+    """Complete a log whose writer died: repaired end, missing events, a `Result`. False if there was no need."""
+    metadata = store.metadata(log_id)
+    if metadata.outcome:
+        return False
+    try:
+        writer = store.open(log_id)
+    except LogLocked:
+        return False
+    hub = Hub(store, log_id, writer)
+    try:
+        logged = list(read_all(store, log_id))
+        missing, run_ids = _missing_events(store, log_id, logged)
+        hub.append(missing, run_ids)
+    finally:
+        hub.close()
+    result = next((event for event in reversed([*logged, *missing]) if isinstance(event, Result)), None)
+    if result is not None:
+        metadata.outcome, metadata.success = result.outcome, result.success
+        metadata.duration_ms = result.duration_ms
+        metadata.total_cost_usd = result.total_cost_usd
+    store.save_metadata(metadata)
+    return True
+
+
+def _missing_events(store: FileStore, log_id: str, logged: list[Event]) -> tuple[list[Event], dict[str, str]]:
+    top = logged[0].run_id if logged else log_id
+    if logged and isinstance(logged[-1], Result) and logged[-1].run_id == top:
+        return [], {"": top}
+    path = store.path(log_id, RAW)
+    if os.path.exists(path):
+        try:
+            _, expected = translate(_completed(path))
+        except HarnessError:
+            expected = []
+        known = _matching(expected, logged)
+        if known is not None and len(expected) > len(logged):
+            return expected[len(logged) :], known
+    return _closing_events(logged, top)
+
+
+def _completed(path: str) -> Iterator[Entry]:
+    """The entries of a raw file whose writer died, with the exit that nobody saw; the file gets it too."""
+    end = last_ms = 0
+    for entry, end in entries_with_ends(path):  # noqa: B007
+        last_ms = entry.at_ms
+        yield entry
+        if isinstance(entry, Exit):
+            return
+    fd = open_private(path, os.O_RDWR)
+    os.ftruncate(fd, end)
+    os.close(fd)
+    lost = Exit(at_ms=last_ms, lost=True)
+    writer = RawWriter(path)
+    writer.write(lost)
+    writer.close()
+    yield lost
+
+
+def _closing_events(logged: list[Event], top: str) -> tuple[list[Event], dict[str, str]]:
+    """Without a usable raw record: close what the log itself shows as open."""
+    course, ignored, out = Course(), list[Event](), list[Event]()
+    course.begin(Start(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
+    course.accept(
+        (replace(event, run_id="" if event.run_id == top else event.run_id) for event in logged), ignored
+    )
+    course.end(Exit(at_ms=logged[-1].timestamp_ms if logged else 0, lost=True), out, announces_end=True)
+    return out, {"": top} | {event.run_id: event.run_id for event in logged if event.run_id != top}
+
+
+def _matching(expected: list[Event], logged: list[Event]) -> dict[str, str] | None:
+    """Which key is which run, if the log is a beginning of what is expected; else None."""
+    run_ids: dict[str, str] = {}
+    for ours, theirs in zip(expected, logged, strict=False):
+        if run_ids.setdefault(ours.run_id, theirs.run_id) != theirs.run_id or _bare(ours) != _bare(theirs):
+            return None
+    return run_ids
+
+
+def _check_order(logged: list[Event], audit: Audit) -> None:
+    for position, event in enumerate(logged):
+        if event.seq != position:
+            audit.problems.append(f"seq {event.seq} stands where {position} was expected")
+            return
+
+
+def _differences(expected: list[Event], logged: list[Event]) -> Iterator[str]:
+    if len(expected) != len(logged):
+        yield f"the raw record gives {len(expected)} events, the log has {len(logged)}"
+    run_ids: dict[str, str] = {}
+    found = 0
+    for position, (ours, theirs) in enumerate(zip(expected, logged, strict=False)):
+        same_run = run_ids.setdefault(ours.run_id, theirs.run_id) == theirs.run_id
+        if same_run and _bare(ours) == _bare(theirs):
+            continue
+        found += 1
+        if found > _MOST_DIFFERENCES:
+            yield "…"
+            return
+        yield f"event {position} differs: raw gives {_short(ours)}, the log has {_short(theirs)}"
+
+
+def _bare(event: Event) -> bytes:
+    """An event without what the hub stamps."""
+    session_id = (
+        "" if isinstance(event, SessionStart) and event.session_id == event.run_id else event.session_id
+    )
+    return codec.encode(replace(event, seq=-1, timestamp_ms=-1, run_id="", session_id=session_id))
+
+
+def _short(event: Event) -> str:
+    return _bare(event)[:200].decode("utf-8", "replace")

@@ -1,0 +1,18 @@
+"""How an agent's program is to be started: an agent's file says it, `process` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One command, complete: the agent gets this environment and no other."""
+
+    argv: tuple[str, ...]
+    """`argv[0]` is a path, or a name that is looked up on the `PATH` of `env`."""
+    env: Mapping[str, str]
+    cwd: str
+    stdin: bytes | None = None
+    """Written and then closed. Without it the agent reads end-of-file at once, and waits for nobody."""

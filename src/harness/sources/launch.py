@@ -1,0 +1,135 @@
+"""From a request to a program that can be started: agent, binary, version, arguments, environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from harness.errors import AgentNotFound, InvalidDirectory, UsageError
+from harness.sources.agent import Agent
+from harness.sources.invocation import Invocation
+from harness.sources.probe import parse_version, probe_version
+from harness.sources.registry import load
+from harness.sources.request import Request
+
+_OPTIONAL = ("model", "resume", "continue_last", "system_prompt", "append_system_prompt")
+_LIMITS = ("max_turns", "max_budget_usd")
+_ENFORCED_BY_US = frozenset(_LIMITS)
+"""Limits that the harness itself watches where the agent cannot."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launch:
+    """Everything that is settled before a process exists."""
+
+    agent: Agent
+    speaks: Agent
+    """Whose format the output has: the agent itself, but for replays."""
+    request: Request
+    """As it will be carried out: what the agent cannot do is gone from it."""
+    binary: str
+    """Empty when the agent is not installed."""
+    version: str
+    invocation: Invocation
+    warnings: tuple[str, ...]
+    watched_limits: frozenset[str]
+    """Of max_turns and max_budget_usd: those that the harness must watch itself."""
+
+
+def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launch:
+    """Raises UnknownAgent, InvalidDirectory, UsageError; a missing program is not an error yet."""
+    environ = os.environ if environ is None else environ
+    agent = load(request.agent)
+    cwd = os.path.abspath(request.cwd or os.getcwd())
+    if not os.path.isdir(cwd):
+        what = "is not a directory" if os.path.exists(cwd) else "does not exist"
+        raise InvalidDirectory(f"working directory {what}: {cwd}", hint="give another one with --cwd")
+    if request.recording:
+        request = _with_recording(request)
+    elif not request.prompt.strip():
+        raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
+    binary = find_binary(agent, request.binary, environ)
+    version = probe_version(binary, agent.version_args) if binary and agent.needs_version else ""
+    request, warnings = _drop_unsupported(agent, replace(request, agent=agent.name, cwd=cwd))
+    command = agent.command(request, parse_version(version))
+    env = {**environ, **command.env, **request.env}
+    return Launch(
+        agent=agent,
+        speaks=load(request.native) if request.native else agent,
+        request=request,
+        binary=binary,
+        version=version,
+        invocation=Invocation(
+            argv=(binary or agent.binaries[0], *command.args), env=env, cwd=cwd, stdin=command.stdin
+        ),
+        warnings=warnings,
+        watched_limits=_ENFORCED_BY_US - agent.supports,
+    )
+
+
+def find_binary(agent: Agent, explicit: str, environ: Mapping[str, str]) -> str:
+    """The program's path; an explicit one is taken as it is. Empty when there is none."""
+    if explicit:
+        return os.path.abspath(explicit) if os.sep in explicit else _on_path(explicit, environ) or explicit
+    for name in agent.binaries:
+        if path := name if os.path.isabs(name) else _on_path(name, environ):
+            return path
+    return ""
+
+
+def not_found(agent: Agent) -> AgentNotFound:
+    names = " or ".join(agent.binaries)
+    return AgentNotFound(
+        f"agent binary not found: {names} (is {agent.title} installed?)",
+        hint=agent.install or "install it, or give its path with --binary",
+    )
+
+
+def _with_recording(request: Request) -> Request:
+    """Take over what lies beside a recording: who wrote it, and what it was asked."""
+    from harness.sources.player import read_meta
+
+    path = os.path.abspath(request.recording)
+    if not os.path.isfile(path):
+        raise UsageError(
+            f"there is no recording at {path}", hint="--recording takes a file of an agent's output"
+        )
+    meta = read_meta(path)
+    known = {name: text for name in ("agent", "prompt") if isinstance(text := meta.get(name), str)}
+    return replace(
+        request,
+        recording=path,
+        native=request.native or known.get("agent", ""),
+        prompt=request.prompt or known.get("prompt", ""),
+    )
+
+
+def _on_path(name: str, environ: Mapping[str, str]) -> str:
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder or ".", name)
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return os.path.abspath(path)
+    return ""
+
+
+def _drop_unsupported(agent: Agent, request: Request) -> tuple[Request, tuple[str, ...]]:
+    """An option that the agent lacks gives one warning and is dropped."""
+    warnings = []
+    for name in _OPTIONAL:
+        if getattr(request, name) and name not in agent.supports:
+            warnings.append(f"{agent.title} does not support {_flag(name)}: dropped")
+            request = replace(request, **{name: type(getattr(request, name))()})
+    if request.permissions not in ("full-access", *agent.supports):
+        if request.permissions == "read-only":
+            # Dropping this one silently would give an agent more rights than it was granted.
+            raise UsageError(
+                f"{agent.title} has no read-only mode", hint="use --permissions full-access or another agent"
+            )
+        warnings.append(f"{agent.title} does not support --permissions {request.permissions}: dropped")
+        request = replace(request, permissions="full-access")
+    return request, tuple(warnings)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("continue_last", "continue").replace("_", "-")

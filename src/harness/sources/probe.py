@@ -1,0 +1,85 @@
+"""Which version of a program is installed: asked once, then remembered until the file changes."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+
+import msgspec
+
+from harness.config import cache_directory
+from harness.errors import HarnessError
+from harness.log.files import make_private_directory, replace_private
+from harness.sources.invocation import Invocation
+
+_PATIENCE_S = 20.0
+_NUMBER = re.compile(r"v?(\d+(?:\.\d+)+[^\s,)]*|\d+)")
+
+
+def probe_version(binary: str, args: tuple[str, ...]) -> str:
+    """`<binary> --version`, never anything that begins a session. Empty when it does not say."""
+    try:
+        status = os.stat(binary)
+    except OSError:
+        return ""
+    key = f"{os.path.realpath(binary)}:{status.st_mtime_ns}:{status.st_size}"
+    known = _load()
+    if key not in known:
+        text = _ask(binary, args)
+        if not text:
+            return ""
+        known[key] = text
+        _save(known)
+    return known[key]
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """`2.1.325` → (2, 1, 325); empty when there are no numbers."""
+    return tuple(int(part) for part in re.findall(r"\d+", text.split("-", 1)[0])[:4])
+
+
+def version_in(output: str) -> str:
+    """The first word of the first lines that looks like a version."""
+    for line in output.split("\n"):
+        for word in line.split():
+            if (match := _NUMBER.fullmatch(word.strip("()[],;"))) and "." in match[1]:
+                return match[1]
+    return ""
+
+
+def _ask(binary: str, args: tuple[str, ...]) -> str:
+    from harness.sources.process import Child
+
+    output: list[bytes] = []
+    try:
+        child = Child(Invocation(argv=(binary, *args), env=os.environ, cwd=os.getcwd()))
+    except (HarnessError, OSError):
+        return ""
+    try:
+        while child.exit is None:
+            chunks = child.read(_PATIENCE_S)
+            if not chunks and child.exit is None:
+                child.kill()
+            output += [chunk.data for chunk in chunks]
+    finally:
+        child.close()
+    return version_in(b"".join(output).decode("utf-8", "replace"))
+
+
+def _path() -> str:
+    return os.path.join(cache_directory(), "versions.json")
+
+
+def _load() -> dict[str, str]:
+    try:
+        with open(_path(), "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, str])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _save(known: dict[str, str]) -> None:
+    with suppress(OSError):  # a cache that cannot be written only costs time
+        make_private_directory(cache_directory())
+        replace_private(_path(), msgspec.json.encode(known))

@@ -1,0 +1,107 @@
+"""From the agent's bytes to raw entries: lines made whole, secrets masked, everything kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Literal
+
+from harness.log.raw import Entry, Output, RawWriter, Start
+from harness.log.redact import Redactor, redact_text, secrets_in
+from harness.sources.launch import Launch
+from harness.sources.line_blocks import LineBlocks
+from harness.sources.process import Chunk
+
+StreamName = Literal["stdout", "stderr"]
+
+
+class Recorder:
+    """Contract: what `entries` yields has no secret in it, and `write` has put it on disk before anybody sees it."""
+
+    def __init__(self, launch: Launch, *, redact: bool) -> None:
+        self._launch = launch
+        self._secrets = secrets_in(launch.invocation.env) if redact else {}
+        self._redact = redact
+        self._blocks: dict[StreamName, LineBlocks] = {"stdout": LineBlocks(), "stderr": LineBlocks()}
+        self._redactors: dict[StreamName, Redactor] = {}
+        if redact:
+            self._redactors = {
+                "stdout": Redactor(self._secrets, launch.speaks.delta_keys),
+                "stderr": Redactor(self._secrets),
+            }
+        self._raw: RawWriter | None = None
+        self.failure: OSError | None = None
+        """Set while the raw file cannot be written."""
+
+    def open(self, path: str) -> None:
+        """Keep the raw entries in that file from now on."""
+        try:
+            self._raw = RawWriter(path)
+        except OSError as error:
+            self.failure = error
+
+    def masked(self, text: str) -> str:
+        return redact_text(text, self._secrets) if self._redact else text
+
+    def start_entry(self, at_ms: int) -> Start:
+        launch = self._launch
+        request = asdict(launch.request)
+        request["env"] = sorted(request["env"])  # names only: values may be secrets
+        del request["prompt"]
+        return Start(
+            at_ms=at_ms,
+            agent=launch.agent.name,
+            native=launch.request.native,
+            version=launch.version,
+            argv=[self.masked(argument) for argument in launch.invocation.argv],
+            cwd=launch.request.cwd,
+            model=launch.request.model,
+            prompt=self.masked(launch.request.prompt),
+            warnings=list(launch.warnings),
+            request={key: value for key, value in request.items() if value},
+        )
+
+    def entries(self, chunks: Sequence[Chunk], at_ms: int) -> Iterator[Output]:
+        """What the chunks make whole."""
+        for chunk in chunks:
+            block = self._blocks[chunk.stream].feed(chunk.data)
+            if block:
+                yield from self._masked_block(chunk.stream, block, at_ms)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether something waits for its other half, and must be released soon."""
+        return any(redactor.held for redactor in self._redactors.values())
+
+    def release(self, at_ms: int) -> Iterator[Output]:
+        """What was held back, as it is."""
+        for stream, redactor in self._redactors.items():
+            if data := redactor.flush():
+                yield Output(at_ms=at_ms, stream=stream, data=data)
+
+    def finish(self, at_ms: int) -> Iterator[Output]:
+        """What is left when the agent has ended: last lines without an end."""
+        for stream, blocks in self._blocks.items():
+            if rest := blocks.finish():
+                yield from self._masked_block(stream, rest, at_ms)
+        yield from self.release(at_ms)
+
+    def write(self, entry: Entry) -> None:
+        """Keep an entry. A disk that refuses is remembered in `failure`, and tried again next time."""
+        if self._raw is None:
+            return
+        try:
+            self._raw.write(entry)
+        except OSError as error:
+            self.failure = error
+
+    def close(self) -> None:
+        if self._raw is not None:
+            self._raw.close()
+            self._raw = None
+
+    def _masked_block(self, stream: StreamName, block: bytes, at_ms: int) -> Iterator[Output]:
+        redactor = self._redactors.get(stream)
+        data = block if redactor is None else redactor.feed(block)
+        if data:
+            yield Output(at_ms=at_ms, stream=stream, data=data)

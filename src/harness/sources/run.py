@@ -1,0 +1,172 @@
+"""A run: start an agent, record everything it writes, and let anybody follow.
+
+    run = start(Request(agent="claude", prompt="fix the bug"))
+    for event in run: ...
+
+A run lives in a thread of its own and only ever appends to its log; whoever wants its events
+follows the log from a cursor, during the run or after it. It always ends with one `Result`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from harness.config import sessions_directory
+from harness.errors import HarnessError, StoreError
+from harness.events import Event, Result, SessionStart, Warning
+from harness.log.clock import new_clock
+from harness.log.hub import Hub
+from harness.log.ids import new_run_id
+from harness.log.store import Metadata, Store
+from harness.log.stores.files import FileStore
+from harness.log.stores.memory import MemoryStore
+from harness.sources.launch import Launch, prepare
+from harness.sources.pump import Pump
+from harness.sources.recorder import Recorder
+from harness.sources.request import Request
+
+
+class Run:
+    """One invocation of an agent. Contract: `cancel` may be called at any time, from any thread."""
+
+    def __init__(self, launch: Launch, store: Store, hub: Hub, pump: Pump) -> None:
+        self.id = hub.log_id
+        self.launch = launch
+        self.store = store
+        self.hub = hub
+        self._pump = pump
+        self._thread = threading.Thread(target=self._work, name=f"run-{self.id}", daemon=True)
+        self._failure: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Event]:
+        """All events from the first, live, until the run has ended."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self, cursor: int = 0) -> Iterator[Sequence[Event]]:
+        """The same in batches, which is cheaper for those who write them on."""
+        yield from self.hub.batches(cursor)
+        self._raise_failure()
+
+    async def events(self, cursor: int = 0) -> AsyncIterator[Event]:
+        """The same for asyncio."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        remove = self.hub.add_waker(lambda: loop.call_soon_threadsafe(changed.set))
+        follower = self.hub.follower(cursor)
+        try:
+            while True:
+                changed.clear()
+                for event in follower.poll():
+                    yield event
+                if follower.is_ended:
+                    break
+                if not self.hub.has(follower.cursor):
+                    await changed.wait()
+        finally:
+            remove()
+            follower.close()
+        self._raise_failure()
+
+    def wait(self) -> Result:
+        """Block until the run has ended; its `Result`."""
+        self._thread.join()
+        self._raise_failure()
+        assert self._pump.result is not None, "a run ends with a Result"
+        return self._pump.result
+
+    def cancel(self) -> None:
+        """Interrupt the agent; called again, press harder. The run still ends with its `Result`."""
+        self._pump.stop()
+
+    def begin(self) -> None:
+        """Start the agent; `start` has done so already."""
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._pump.work()
+        except BaseException as error:  # the reader must learn of it, whatever it is
+            self._failure = error
+        finally:
+            self.hub.close()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise HarnessError(
+                f"the run broke: {self._failure!r}", hint="this is a bug in harness"
+            ) from self._failure
+
+
+def start(request: Request, *, store: Store | None = None, redact: bool = True) -> Run:
+    """Begin a run and return at once. Raises UsageError and its kin for what cannot be asked.
+
+    An agent that is not installed, or does not start, is an outcome of the run, not an exception.
+    """
+    launch = prepare(request)
+    clock = new_clock()
+    run_id = new_run_id(clock())
+    metadata = _metadata(launch, run_id, clock())
+    store = store or FileStore(sessions_directory())
+    recorder = Recorder(launch, redact=redact)
+    metadata.prompt = recorder.masked(metadata.prompt)
+    trouble: StoreError | None = None
+    try:
+        writer = store.create(metadata)
+    except StoreError as error:
+        # A run that cannot be recorded is still run; its stream says so.
+        store, trouble = MemoryStore(), error
+        writer = store.create(metadata)
+    hub = Hub(store, run_id, writer, clock)
+    if isinstance(store, FileStore):
+        recorder.open(store.path(run_id, ".raw"))
+    run = Run(
+        launch,
+        store,
+        hub,
+        Pump(launch, hub, recorder, lambda result, session: _finish(store, metadata, result, session)),
+    )
+    if trouble is not None:
+        hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
+    run.begin()
+    return run
+
+
+async def run(
+    *, agent: str, prompt: str, store: Store | None = None, redact: bool = True, **options: Any
+) -> Run:
+    """The same for asyncio, with the request spelled out: `run = await harness.run(agent=…, prompt=…)`."""
+    import asyncio
+
+    request = Request(agent=agent, prompt=prompt, **options)
+    return await asyncio.to_thread(start, request, store=store, redact=redact)
+
+
+def _metadata(launch: Launch, run_id: str, now_ms: int) -> Metadata:
+    request = launch.request
+    return Metadata(
+        session_id=run_id,
+        agent=launch.agent.title,
+        agent_name=launch.agent.name,
+        prompt=request.prompt,
+        model=request.model,
+        cwd=request.cwd,
+        start_time=str(now_ms // 1000),
+        version=launch.version,
+    )
+
+
+def _finish(store: Store, metadata: Metadata, result: Result, session: SessionStart | None) -> None:
+    metadata.success = result.success
+    metadata.outcome = result.outcome
+    metadata.duration_ms = result.duration_ms
+    metadata.total_cost_usd = result.total_cost_usd
+    if session is not None:
+        metadata.agent_session_id = session.session_id
+        metadata.model = session.model or metadata.model
+        metadata.version = session.version or metadata.version
+    store.save_metadata(metadata)

@@ -1,0 +1,312 @@
+"""The small program between Harness and an agent, so that nothing the agent started outlives Harness.
+
+`process` runs this file as a program, one per agent. It adopts the orphans of the agent's tree (a
+"subreaper", on Linux), so that even a process that detached itself, by setsid or a double fork,
+stays below it and is found; and it kills the whole tree when Harness goes away, even by SIGKILL.
+
+File descriptors at the start: 0, 1, 2 are the agent's; 3 brings the request and then commands;
+4 takes reports. The request comes through a pipe because anyone may read a command line.
+
+    request   its length in 8 bytes; then, NUL between them: Harness' process id, working directory,
+              program, number of arguments, the arguments, and KEY=value as often as needed
+    commands  one byte each: a signal's number. SIGKILL goes to the whole tree, others to the agent's group
+    reports   a line each: `started PID` or `failed cwd|program ERRNO`; `exit STATUS`; `empty SURVIVORS`
+              or `gave_up SURVIVORS` once nothing, or nothing that can be killed, is left
+
+Every run pays for this file's start-up, so it imports little.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+REQUESTS = 3
+REPORTS = 4
+KILL_PATIENCE_S = 3.0
+GROUP_CHECK_MS = 20
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Request:
+    """What to start, as bytes that nobody had to decode."""
+
+    def __init__(self, packed: bytes) -> None:
+        harness, self.cwd, self.program, count, *rest = packed.split(b"\0")
+        self.harness = int(harness)
+        self.argv = rest[: int(count)]
+        self.env = dict(entry.split(b"=", 1) for entry in rest[int(count) :])
+
+
+class Tree:
+    """The agent and everything that descends from it."""
+
+    def __init__(self, agent: int, *, adopting: bool) -> None:
+        self.agent = agent
+        self.adopting = adopting
+        self.agent_alive = True
+        self.childless = False
+        self.survivors = 0
+        self._doomed: set[int] = set()
+
+    def reap(self) -> None:
+        """Bury the dead, and report the agent's end when it is among them."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.childless = True
+                return
+            if pid == 0:
+                return
+            if pid == self.agent:
+                self.agent_alive = False
+                report(f"exit {status}")
+
+    def is_empty(self) -> bool:
+        """Proven: whoever adopts all orphans and has no child has no descendant."""
+        return self.childless and (self.adopting or not self._group_exists())
+
+    def signal_group(self, number: int) -> None:
+        if not self.agent_alive:
+            return  # its number may belong to somebody else by now
+        for each in (number, signal.SIGCONT):  # a stopped process takes a signal only when continued
+            try:
+                os.killpg(self.agent, each)
+            except OSError:
+                return
+
+    def kill(self) -> None:
+        """SIGKILL everything, again and again until nothing is left or patience ends."""
+        deadline = time.monotonic() + KILL_PATIENCE_S
+        pause_s = 0.001
+        while not self.is_empty() and time.monotonic() < deadline:
+            self._kill_once()
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, 0.05)
+            self.reap()
+
+    def _kill_once(self) -> None:
+        victims = living_descendants()
+        if not self.agent_alive:
+            self.survivors += len(victims - self._doomed)
+        self._doomed |= victims
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue  # gone already, or not ours to kill
+        if self.agent_alive or (not self.adopting and self._group_exists()):
+            try:
+                os.killpg(self.agent, signal.SIGKILL)
+            except OSError:
+                return
+
+    def _group_exists(self) -> bool:
+        try:
+            os.killpg(self.agent, 0)
+        except OSError:
+            return False
+        return True
+
+
+def living_descendants() -> set[int]:
+    """Every process below this one, as /proc shows it; nothing where there is no /proc."""
+    try:
+        entries = os.listdir("/proc")
+    except OSError:
+        return set()
+    children: dict[int, list[int]] = {}
+    dead: set[int] = set()
+    for entry in entries:
+        if entry.isdigit():
+            state, parent = state_and_parent(entry)
+            children.setdefault(parent, []).append(int(entry))
+            if state in b"ZX":
+                dead.add(int(entry))
+    found: set[int] = set()
+    unvisited = [os.getpid()]
+    while unvisited:
+        below = children.get(unvisited.pop(), [])
+        found.update(below)
+        unvisited.extend(below)
+    return found - dead
+
+
+def state_and_parent(pid: str) -> tuple[bytes, int]:
+    try:
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:
+        return b"X", 0
+    try:
+        line = os.read(file, 4096)
+    except OSError:
+        line = b""
+    finally:
+        os.close(file)
+    # The program's name stands in parentheses and may itself contain spaces and parentheses.
+    fields = line.rpartition(b")")[2].split(None, 2)
+    return (fields[0], int(fields[1])) if len(fields) == 3 else (b"X", 0)
+
+
+def report(line: str) -> None:
+    try:
+        os.write(REPORTS, line.encode() + b"\n")
+    except OSError:
+        return  # Harness is gone; the end of `REQUESTS` says so too, and is acted upon
+
+
+def receive_request() -> Request | None:
+    """None if Harness died before it had said everything."""
+    length = receive(8)
+    packed = receive(int.from_bytes(length, "big"))
+    return Request(packed) if packed else None
+
+
+def receive(count: int) -> bytes:
+    parts: list[bytes] = []
+    while count > 0:
+        part = os.read(REQUESTS, min(count, 1 << 20))
+        if not part:
+            return b""
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def close_inherited() -> None:
+    """Whatever Harness' own parent left open is none of the agent's business."""
+    try:
+        numbers = [int(entry) for entry in os.listdir("/dev/fd")]
+    except OSError:
+        os.closerange(REPORTS + 1, os.sysconf("SC_OPEN_MAX"))
+        numbers = []
+    for number in numbers:
+        if number > REPORTS:
+            try:
+                os.close(number)
+            except OSError:
+                continue  # the one that listed them
+    os.set_inheritable(REQUESTS, False)
+    os.set_inheritable(REPORTS, False)
+
+
+def adopt_orphans() -> bool:
+    if sys.platform != "linux":
+        return False
+    try:
+        done: int = ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (OSError, AttributeError):
+        return False
+    return done == 0
+
+
+def start(request: Request) -> int | None:
+    """The agent's process id; None if it did not start, which has then been reported."""
+    stage = "cwd"
+    try:
+        os.chdir(request.cwd)
+        stage = "program"
+        return spawn(request)
+    except OSError as error:
+        report(f"failed {stage} {error.errno}")
+        return None
+
+
+def spawn(request: Request) -> int:
+    catchable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    try:
+        return os.posix_spawn(
+            request.program, request.argv, request.env, setsid=True, setsigmask=(), setsigdef=catchable
+        )
+    except NotImplementedError:  # setsid is newer than posix_spawn itself
+        return os.posix_spawn(
+            request.program, request.argv, request.env, setpgroup=0, setsigmask=(), setsigdef=catchable
+        )
+
+
+def let_go() -> None:
+    """Only the agent may hold its pipes, or they would never end, and its directory."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    os.chdir("/")
+
+
+def watch_children() -> int:
+    """A descriptor that becomes readable whenever a child ends."""
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    return readable
+
+
+def watch_harness(harness: int) -> int | None:
+    """A descriptor that becomes readable when Harness ends.
+
+    The end of `REQUESTS` says the same, unless a fork of Harness still holds the other side.
+    """
+    try:
+        return os.pidfd_open(harness)
+    except (AttributeError, OSError):
+        return None
+
+
+def guard(tree: Tree, children: int, harness: int | None) -> None:
+    """Obey and reap until the tree is empty, was given up, or Harness is gone."""
+    poll = select.poll()
+    for descriptor in (children, REQUESTS, harness):
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+    while not tree.is_empty():
+        # The end of a process that is not ours to wait for makes no signal.
+        timeout_ms = GROUP_CHECK_MS if tree.childless else None
+        ready = {descriptor for descriptor, _ in poll.poll(timeout_ms)}
+        if children in ready:
+            os.read(children, 4096)
+        if harness in ready:
+            return
+        if REQUESTS in ready:
+            commands = os.read(REQUESTS, 4096)
+            if not commands:
+                return
+            for number in commands:
+                if number == signal.SIGKILL:
+                    return
+                tree.signal_group(number)
+        tree.reap()
+
+
+def main() -> None:
+    close_inherited()
+    request = receive_request()
+    if request is None:
+        return
+    adopting = adopt_orphans()
+    children = watch_children()
+    harness = watch_harness(request.harness)
+    if os.getppid() != request.harness:
+        return
+    agent = start(request)
+    if agent is None:
+        return
+    tree = Tree(agent, adopting=adopting)
+    try:
+        let_go()
+        report(f"started {agent}")
+        guard(tree, children, harness)
+    finally:
+        tree.kill()
+        report(f"{'empty' if tree.is_empty() else 'gave_up'} {tree.survivors}")
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # nothing to tidy up: skipping the interpreter's own end saves its time
