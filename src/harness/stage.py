@@ -43,6 +43,10 @@ View: TypeAlias = Stage[Event, bytes]
 """A view that is read as text. Every module of `views/` has `open(options) -> View`."""
 
 
+class Aside(bytes):
+    """A piece that belongs on the error stream, beside the output."""
+
+
 class ViewOptions(NamedTuple):
     """What a reader may choose; a view takes what concerns it and ignores the rest."""
 
@@ -50,6 +54,8 @@ class ViewOptions(NamedTuple):
     """Show tokens and cost as they come, where that is optional."""
     reasoning: bool = False
     """Show the model's reasoning, where that is optional."""
+    human: bool = False
+    """Read by a person, not by a program: a view that has two forms gives the readable one."""
     color: bool = False
     width: int = 100
     live: bool = False

@@ -1,0 +1,195 @@
+"""Writes the generated documents: what can be read from the code is never typed twice.
+
+usage: python docs/generate.py [--check]
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from harness.events import AnyEvent
+from harness.events.envelope import Event
+from harness.events.operation import Operation
+from harness.events.task import Task
+from harness.events.usage import Usage
+from harness.sources.registry import load, names
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+REVEALED = ("deltas", "reasoning", "tools", "sub_agents", "usage", "cost", "result")
+OPTIONS = (
+    "model",
+    "resume",
+    "continue_last",
+    "max_turns",
+    "max_budget_usd",
+    "system_prompt",
+    "append_system_prompt",
+    "read-only",
+    "agent-default",
+)
+FLAGS = {
+    "continue_last": "--continue",
+    "read-only": "--permissions read-only",
+    "agent-default": "--permissions agent-default",
+}
+
+
+def events_page() -> str:
+    parts = [
+        "# Events\n",
+        "One line of a log is one event: a JSON object whose `type` is the name of its kind. Optional fields are",
+        "left out, never null. Fields and kinds that a reader does not know are kept when it writes them again.\n",
+        "## On every event\n",
+        _field_table(Event, own_only=False, skip={"unread"}),
+    ]
+    module = ""
+    for cls in AnyEvent.__args__:
+        if cls.__module__ != module:
+            module = cls.__module__
+            parts.append(f"\n## {_first_line(inspect.getdoc(import_module(module)))}\n")
+        parts.append(f"\n### `{cls.__name__}`\n\n{_paragraph(cls.__doc__)}\n")
+        table = _field_table(cls, own_only=True)
+        if table:
+            parts.append(table)
+    parts.append(
+        "\n## Operations\n\nWhat a tool call means (`operations` of `ToolStart` and `ToolEnd`), by `kind`.\n"
+    )
+    for cls in Operation.__args__:
+        doc = "" if (cls.__doc__ or "").startswith(cls.__name__ + "(") else _paragraph(cls.__doc__)
+        parts.append(f"\n### `{cls.__struct_config__.tag}`\n{doc}\n")
+        table = _field_table(cls, own_only=True)
+        if table:
+            parts.append(table)
+    for cls, title in ((Usage, "Usage"), (Task, "Task")):
+        parts.append(f"\n## {title}\n\n{_field_table(cls, own_only=True)}")
+    return "\n".join(parts)
+
+
+def agents_page() -> str:
+    agents = [load(name) for name in names()]
+    recorded = {agent.name: _versions(agent.name) for agent in agents}
+    parts = [
+        "# Agents\n",
+        "What each agent can be asked, and what its stream reveals. `harness agents check NAME` says what is",
+        "installed here.\n",
+        "| agent | name | program | recorded versions |",
+        "|---|---|---|---|",
+    ]
+    for agent in agents:
+        versions = ", ".join(recorded[agent.name]) or "–"
+        derived = " (from its documentation)" if agent.derived else ""
+        programs = ", ".join(f"`{Path(binary).name}`" for binary in agent.binaries)
+        parts.append(f"| {agent.title} | `{agent.name}` | {programs} | {versions}{derived} |")
+    parts += [
+        "\n## What it can be asked\n",
+        "| agent | " + " | ".join(f"`{_flag(name)}`" for name in OPTIONS) + " |",
+    ]
+    parts.append("|---" * (len(OPTIONS) + 1) + "|")
+    for agent in agents:
+        marks = " | ".join("✓" if option in agent.supports else "" for option in OPTIONS)
+        parts.append(f"| {agent.name} | {marks} |")
+    parts.append(
+        "\nAn option that an agent lacks gives one warning and is dropped; `--permissions read-only` is refused\n"
+        "instead. Limits on turns and money that an agent does not know are kept by Harness itself."
+    )
+    parts += [
+        "\n## What its stream reveals\n",
+        "| agent | " + " | ".join(key.replace("_", "-") for key in REVEALED) + " |",
+    ]
+    parts.append("|---" * (len(REVEALED) + 1) + "|")
+    for agent in agents:
+        parts.append(
+            f"| {agent.name} | " + " | ".join(agent.reveals.get(key, "–") for key in REVEALED) + " |"
+        )
+    return "\n".join(parts) + "\n"
+
+
+def views_page() -> str:
+    folder = ROOT / "src/harness/views"
+    parts = ["# Views\n", "What `--format NAME` gives. Each is a pure fold of the log, live or later.\n"]
+    for path in sorted(folder.glob("[a-z]*.py")):
+        doc = inspect.getdoc(import_module(f"harness.views.{path.stem}")) or ""
+        parts.append(f"## `{path.stem}`\n\n{doc}\n")
+    return "\n".join(parts)
+
+
+def _versions(agent: str) -> list[str]:
+    folder = ROOT / "tests/agents" / agent
+    found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(found, key=lambda text: [int(part) if part.isdigit() else 0 for part in text.split(".")])
+
+
+def _flag(name: str) -> str:
+    return FLAGS.get(name, "--" + name.replace("_", "-"))
+
+
+def _field_table(cls: Any, *, own_only: bool, skip: set[str] = frozenset()) -> str:  # type: ignore[assignment]
+    documented = _field_docs(cls)
+    rows = [
+        f"| `{name}` | {kind} | {doc} |"
+        for name, (kind, doc) in documented.items()
+        if name not in skip and (not own_only or name in cls.__annotations__)
+    ]
+    return "| field | type | |\n|---|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+
+
+def _field_docs(cls: Any) -> dict[str, tuple[str, str]]:
+    """Name → type and the docstring under the field."""
+    tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+    (body,) = [
+        node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+    ]
+    found = {}
+    for node, following in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            doc = ""
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                doc = " ".join(inspect.cleandoc(str(following.value.value)).split())
+            kind = ast.unparse(node.annotation).replace("|", "or").replace(" or None", ", optional")
+            found[node.target.id] = (
+                f"`{kind}`" if "," not in kind else f"`{kind.split(',')[0]}`, optional",
+                doc,
+            )
+    return found
+
+
+def _paragraph(doc: str | None) -> str:
+    return inspect.cleandoc(doc or "")
+
+
+def _first_line(doc: str | None) -> str:
+    return (doc or "").split("\n")[0].rstrip(".")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "events.md": events_page,
+    "agents.md": agents_page,
+    "views.md": views_page,
+}
+
+
+def main(arguments: list[str]) -> int:
+    stale = []
+    for name, make in PAGES.items():
+        path = DOCS / name
+        text = f"<!-- Generated by docs/generate.py; do not edit. -->\n\n{make().strip()}\n"
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if "--check" not in arguments:
+            path.write_text(text)
+    if stale and "--check" in arguments:
+        print(f"out of date: {', '.join(stale)} (make docs)", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
