@@ -14,7 +14,6 @@ read likewise. How the run ended nobody says: it is told by the last thing that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -56,9 +55,6 @@ _REFUSED = Error(
     message="the agent stopped: it asked for a permission that nobody could give", code="permission_denied"
 )
 _SAID_NOTHING = Error(message="the model returned no output", code="no_output")
-_PERMISSION_NOTICE = re.compile(r"(?:! *)?(permission requested: .*)")
-_RETRY_NOTICE = re.compile(r"(?:! *)?(network retry .*)")
-_ERROR_NOTICE = re.compile(r"(?:Error: *)?(.*)")
 
 
 class OpencodeStream(Translator):
@@ -108,13 +104,14 @@ class OpencodeStream(Translator):
         return [SessionStart(session_id=session_id, agent=self.agent), *super().record(record)]
 
     def stderr(self, line: str) -> Sequence[Event]:
-        if (told := _PERMISSION_NOTICE.fullmatch(line)) is not None:
+        notice = line.removeprefix("! ").removeprefix("Error: ")
+        if notice.startswith("permission requested: "):
             self.rule = "permission"
-            return self._calls.refusal_notice(told[1])
-        if (told := _RETRY_NOTICE.fullmatch(line)) is not None:
+            return self._calls.refusal_notice(notice)
+        if notice.startswith("network retry "):
             self.rule = "retry"
-            return [Warning(message=told[1], code="retry")]
-        if (told := _ERROR_NOTICE.fullmatch(line)) is not None and told[1] in self._told_errors:
+            return [Warning(message=notice, code="retry")]
+        if notice in self._told_errors:
             self.rule = "repeated"
             return []
         return super().stderr(line)

@@ -39,6 +39,8 @@ class Answers:
         """The last update of an answer that has not ended: it may tell what was used so far."""
         self.stop_reason = ""
         """How the last answer ended, in the agent's words."""
+        self.count = 0
+        """How many have come to an end, failed ones apart."""
         self._number = 0
         self._is_open = False
         self._streamed: dict[str, None] = {}
@@ -78,6 +80,7 @@ class Answers:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items_of(content)
         self.stop_reason = text_of(message.get("stopReason"))
         has_failed = self.stop_reason == "error"
+        self.count += not has_failed
         out: list[Event] = []
         for index, block in enumerate(map(record_of, blocks)):
             if block.get("type") == "thinking":

@@ -113,13 +113,12 @@ def told_by_result(call: Call, result: Input, output: str) -> list[Operation] | 
     if len(call.operations) != 1 or call.name.lower() in SHELLS:
         return None
     asked = call.operations[0]
-    match asked:
-        case Read() | Skill():
-            lines = _lines_read(asked.start_line, output)
-        case Write(change="update"):
-            lines = _lines_changed(record_of(result.get("details")))
-        case _:
-            lines = None
+    if not isinstance(asked, Read | Skill | Write):
+        return None
+    if not isinstance(asked, Write):
+        lines = _lines_read(asked.start_line, output)
+    else:
+        lines = _lines_changed(record_of(result.get("details"))) if asked.change == "update" else None
     if lines is None or lines == (asked.start_line, asked.end_line):
         return None
     return [replace(asked, start_line=lines[0], end_line=lines[1])]

@@ -1,0 +1,64 @@
+"""OpenCode: `opencode run --format json`, from 1.0 on."""
+
+from __future__ import annotations
+
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.opencode import OpencodeStream
+from harness.sources.dialects.opencode_command import run_command
+from harness.sources.request import Request
+
+_THINKING_SINCE: Version = (1, 2)
+_SKIP_PERMISSIONS_SINCE: Version = (1, 4)
+_AUTO_SINCE: Version = (1, 17, 12)
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    def has(since: Version) -> bool:
+        return not version or version >= since
+
+    approving: tuple[str, ...] = ()
+    if has(_AUTO_SINCE):
+        approving = ("--auto",)
+    elif has(_SKIP_PERMISSIONS_SINCE):
+        approving = ("--dangerously-skip-permissions",)
+    return run_command(
+        request,
+        approving=approving,
+        options=("--thinking",) if has(_THINKING_SINCE) else (),
+        permission_variable="OPENCODE_PERMISSION",
+        env={},
+    )
+
+
+class OpencodeTranslator(OpencodeStream):
+    agent = "opencode"
+
+
+AGENT = Agent(
+    name="opencode",
+    title="OpenCode",
+    aliases=("open-code",),
+    binaries=("opencode",),
+    command=command,
+    translator=OpencodeTranslator,
+    supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    key_variables=(
+        "OPENCODE_API_KEY",
+        "OPENROUTER_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY",
+    ),
+    install="npm install -g opencode-ai",
+    needs_version=True,
+    reveals={
+        "deltas": "none: text comes whole",
+        "reasoning": "whole, from 1.2 on",
+        "tools": "every call when it has ended; real line ranges and changed files; exit codes",
+        "sub_agents": "begin, task, answer and end; not what they do, nor what they use",
+        "usage": "per model call, all token classes; without sub-agents and the session's title",
+        "cost": "stated per model call, where it knows the model's price",
+        "result": "never stated: told by the last record; the exit code is 0 for refused permissions, "
+        "cut-off and empty answers",
+    },
+)

@@ -1,0 +1,93 @@
+"""Kilo Code: where it differs from OpenCode, whose stream it shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Warning
+from harness.events.operation import Command, Search, Write
+from harness.log.raw import Exit, Output, Start
+from harness.sources.agents.kilo import AGENT, KiloTranslator
+from harness.sources.pipeline import Pipeline
+from harness.sources.request import Request
+
+
+def events_of(*records: Any, stderr: bytes = b"", exit_code: int = 0) -> list[Event]:
+    pipeline = Pipeline(KiloTranslator())
+    out = list(pipeline.feed(Start(at_ms=0, agent="kilo", cwd="/repo")))
+    for record in records:
+        out += pipeline.feed(Output(at_ms=1, stream="stdout", data=msgspec.json.encode(record) + b"\n"))
+    out += pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr))
+    out += pipeline.feed(Exit(at_ms=3, code=exit_code))
+    return out
+
+
+def call(name: str, input: Any, **state: Any) -> dict[str, Any]:
+    part = {"tool": name, "callID": "call_1", "state": {"status": "completed", "input": input, **state}}
+    return {"type": "tool_use", "sessionID": "k-1", "part": part}
+
+
+def test_every_option_of_a_request_has_its_argument() -> None:
+    command = AGENT.command(Request(agent="kilo", prompt="Hi", model="lab/m", continue_last=True), ())
+
+    assert command.args == (
+        *("run", "--format", "json", "--thinking", "--auto"),
+        *("--model", "lab/m", "--continue"),
+    )
+    assert command.stdin == b"Hi"
+
+
+def test_read_only_forbids_edits_and_commands_to_every_agent() -> None:
+    command = AGENT.command(Request(agent="kilo", prompt="Look", permissions="read-only"), ())
+
+    assert command.args == ("run", "--format", "json", "--thinking", "--agent", "plan")
+    assert msgspec.json.decode(command.env["KILO_PERMISSION"]) == {"edit": "deny", "bash": "deny"}
+
+
+def test_a_write_belongs_to_the_session_that_the_record_names() -> None:
+    events = events_of(call("write", {"filePath": "/repo/a", "content": "x\ny\n"}))
+
+    start = next(event for event in events if isinstance(event, SessionStart))
+    assert (start.session_id, start.agent) == ("k-1", "kilo")
+    written = next(event for event in events if isinstance(event, ToolStart)).operations
+    assert written == [Write(path="/repo/a", start_line=1, end_line=2)]
+
+
+def test_a_task_may_name_its_agent_in_the_input() -> None:
+    events = events_of(call("task", {"sessionId": "sub-1", "name": "reviewer"}))
+
+    child = [event for event in events if event.run_id == "call_1"]
+    assert isinstance(child[0], SessionStart)
+    assert (child[0].session_id, child[0].name) == ("sub-1", "reviewer")
+    assert isinstance(child[-1], Result)
+    assert child[-1].success
+
+
+def test_tools_of_its_own_are_known() -> None:
+    asked = [
+        ("background_process", {"action": "start", "command": "npm start"}, [Command(command="npm start")]),
+        ("codesearch", {"query": "foo"}, [Search(query="foo")]),
+        ("goal", {"action": "start"}, []),
+    ]
+    for name, input, operations in asked:
+        start = next(event for event in events_of(call(name, input)) if isinstance(event, ToolStart))
+        assert (start.operations, start.raw) == (operations, None)
+
+
+def test_a_call_that_completes_without_success_has_failed() -> None:
+    events = events_of(call("link_pr", {"url": "x"}, metadata={"ok": False}))
+
+    assert next(event for event in events if isinstance(event, ToolEnd)).success is False
+
+
+def test_an_error_that_stderr_repeats_is_told_once() -> None:
+    message = "run ended with an auto-rejected permission; pass --auto for autonomous use"
+    repeated = b"\x1b[91m\x1b[1mError: \x1b[0m" + message.encode() + b"\n"
+    events = events_of({"type": "error", "sessionID": "k-1", "error": message}, stderr=repeated, exit_code=1)
+
+    assert [event for event in events if isinstance(event, Error)] == [
+        Error(message=message, code="permission_denied")
+    ]
+    assert not any(isinstance(event, Warning) for event in events)
