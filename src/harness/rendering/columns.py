@@ -1,0 +1,160 @@
+"""How much room text takes in a terminal, and how to make it fit without breaking a character."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+_JOINER = "\u200d"
+_EMOJI_SELECTOR = "\ufe0f"
+_REGIONAL = range(0x1F1E6, 0x1F200)
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_HANGUL_ENDINGS = range(0x1160, 0x1200)
+_TAB = "    "
+_PIECES = re.compile(r"\n|[ \t]+|[^\n \t]+")
+
+
+def columns(text: str) -> int:
+    """Terminal cells of a text without line ends; where terminals disagree, the larger number."""
+    if text.isascii():
+        return len(text)
+    return sum(_cluster_columns(cluster) for cluster in clusters(text))
+
+
+def clusters(text: str) -> Iterator[str]:
+    """Pieces that must stay together: a character with the marks, joiners and selectors after it."""
+    start = 0
+    for position in range(1, len(text)):
+        if not _belongs(text[position], text[start:position]):
+            yield text[start:position]
+            start = position
+    if text:
+        yield text[start:]
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` cells; what is missing shows as an ellipsis."""
+    text = text[: width * 8 + 64]  # more could not be shown, and may be megabytes
+    if columns(text) <= width:
+        return text
+    kept, room = [], width - 1
+    for cluster in clusters(text):
+        room -= _cluster_columns(cluster)
+        if room < 0:
+            break
+        kept.append(cluster)
+    return "".join(kept) + "…" if width > 0 else ""
+
+
+def wrapped(text: str, width: int, *, most: int) -> list[str]:
+    """Lines of at most `width` cells and at most `most` of them; an ellipsis says that there were more."""
+    flow = Flow(width)
+    shown = text[: most * width * 2 + 64].rstrip()
+    lines = (flow.feed(shown) + flow.flush()).split("\n")
+    if len(lines) > most or len(shown) < len(text.rstrip()):
+        lines = [*lines[: most - 1], cut(lines[min(most, len(lines)) - 1] + " …", width)]
+    return lines
+
+
+class Flow:
+    """Text that comes in pieces, wrapped between words as it comes.
+
+    The last word is held back until it is known to be whole. Blanks at the end of a line are
+    dropped; words wider than a line, and scripts without blanks, are broken between characters.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._column = 0
+        self._blanks = ""
+        self._held = ""
+
+    @property
+    def is_at_line_start(self) -> bool:
+        return self._column == 0 and not self._held
+
+    def feed(self, text: str) -> str:
+        pieces = _PIECES.findall(self._held + text)
+        self._held = ""
+        if pieces and pieces[-1] != "\n":
+            whole, self._held = self._held_back(pieces.pop())
+            if whole:
+                pieces.append(whole)
+        return "".join(map(self._place, pieces))
+
+    def flush(self) -> str:
+        """What was held back; the line stays open."""
+        held, self._held = self._held, ""
+        return self._place(held) if held else ""
+
+    def end_line(self) -> str:
+        """What was held back, and a line end if there is a line to end."""
+        rest = self.flush()
+        self._blanks = ""
+        if self._column:
+            self._column = 0
+            rest += "\n"
+        return rest
+
+    def _held_back(self, piece: str) -> tuple[str, str]:
+        """The last piece: what may be placed already, and what may still grow."""
+        if len(piece) > self._width:
+            return piece, ""
+        if piece.isascii():
+            return "", piece
+        parts = list(clusters(piece))
+        last_wide = max((at for at, part in enumerate(parts) if _cluster_columns(part) > 1), default=0)
+        return "".join(parts[:last_wide]), "".join(parts[last_wide:])
+
+    def _place(self, piece: str) -> str:
+        if piece == "\n":
+            self._column, self._blanks = 0, ""
+            return piece
+        if piece[0] in " \t":
+            self._blanks += piece.replace("\t", _TAB)
+            return ""
+        blanks, self._blanks = self._blanks, ""
+        needed = columns(piece)
+        is_breakable = needed > len(piece) or needed > self._width
+        if self._column + len(blanks) + (1 if is_breakable else needed) <= self._width:
+            self._column += len(blanks)
+        elif self._column:
+            self._column, blanks = 0, "\n"
+        else:
+            blanks = ""
+        if is_breakable:
+            return blanks + self._broken(piece)
+        self._column += needed
+        return blanks + piece
+
+    def _broken(self, word: str) -> str:
+        out: list[str] = []
+        for cluster in clusters(word):
+            needed = _cluster_columns(cluster)
+            if self._column and self._column + needed > self._width:
+                out.append("\n")
+                self._column = 0
+            out.append(cluster)
+            self._column += needed
+        return "".join(out)
+
+
+def _belongs(character: str, cluster: str) -> bool:
+    code = ord(character)
+    if cluster[-1] == _JOINER or code in _SKIN_TONES or _character_columns(character) == 0:
+        return True
+    return code in _REGIONAL and len(cluster) == 1 and ord(cluster) in _REGIONAL
+
+
+def _cluster_columns(cluster: str) -> int:
+    needed = sum(map(_character_columns, cluster))
+    return max(needed, 2) if _EMOJI_SELECTOR in cluster else needed
+
+
+@lru_cache(maxsize=4096)
+def _character_columns(character: str) -> int:
+    if ord(character) in _HANGUL_ENDINGS or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

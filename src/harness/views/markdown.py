@@ -1,0 +1,162 @@
+"""The whole run as a Markdown document. What sub-agents do is quoted below the call that began them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    Result,
+    SessionStart,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolStart,
+    Usage,
+    UsageDelta,
+)
+from harness.rendering.amounts import total_line
+from harness.rendering.escapes import neutralised, single_line
+from harness.rendering.fences import closed, code_span, fenced, quoted
+from harness.rendering.json_text import pretty
+from harness.rendering.lineage import Lineage
+from harness.rendering.totals import settled
+from harness.stage import View, ViewOptions
+
+_MARKS = {True: "ok", False: "fail", None: "unknown"}
+
+
+class Markdown:
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._lineage = Lineage()
+        self._names: dict[str, str] = {}
+        self._speaker = ""
+        """The run that the last block belongs to."""
+        self._depth: int | None = None
+        """How deep the last block is quoted; None before the first."""
+        self._unfinished: dict[tuple[str, str], list[str]] = {}
+        """Pieces of messages that have not come whole yet, and perhaps never will."""
+        self._used = Usage()
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStart: self._on_start,
+            TextDelta: self._on_text_delta,
+            TextRetracted: self._on_text_retracted,
+            Message: self._on_message,
+            ToolStart: self._on_tool_start,
+            ToolEnd: self._on_tool_end,
+            UsageDelta: self._on_usage,
+            Error: self._on_error,
+            Result: self._on_result,
+        }
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+        return self._take()
+
+    def finish(self) -> Sequence[bytes]:
+        for run_id in dict.fromkeys(run_id for run_id, _ in self._unfinished):
+            self._write_unfinished(run_id)
+        return self._take()
+
+    def _on_start(self, event: SessionStart) -> None:
+        self._lineage.see(event)
+        if not self._lineage.is_top(event):
+            self._names[event.run_id] = event.name or event.agent
+            return
+        self._speaker = event.run_id
+        self._block(event, f"# harness session — {single_line(event.agent)}")
+        if event.model:
+            self._block(event, f"**Model:** {single_line(event.model)}")
+        self._block(event, "---")
+        if event.session_id:
+            self._block(event, f"**Session:** {single_line(event.session_id)}")
+
+    def _on_text_delta(self, event: TextDelta) -> None:
+        self._unfinished.setdefault((event.run_id, event.id), []).append(event.text)
+
+    def _on_text_retracted(self, event: TextRetracted) -> None:
+        self._unfinished.pop((event.run_id, event.id), None)
+
+    def _on_message(self, event: Message) -> None:
+        self._unfinished.pop((event.run_id, event.id), None)
+        if event.text:
+            self._block(event, f"### {event.role.capitalize()}")
+            self._block(event, closed(neutralised(event.text)))
+
+    def _on_tool_start(self, event: ToolStart) -> None:
+        self._lineage.see(event)
+        self._block(event, f"> **Tool:** {_name(event)} ({single_line(event.call_id)})")
+        if event.input is not None:
+            self._block(event, fenced(neutralised(pretty(event.input)), "json"))
+
+    def _on_tool_end(self, event: ToolEnd) -> None:
+        mark = _MARKS[event.success]
+        exit_code = f", exit code {event.exit_code}" if event.exit_code else ""
+        call_id = single_line(event.call_id)
+        self._block(event, f"> **Tool done:** {_name(event)} ({call_id}) [{mark}]{exit_code}")
+        if event.output:
+            self._block(event, fenced(neutralised(event.output)))
+
+    def _on_usage(self, event: UsageDelta) -> None:
+        self._used = self._used.plus(event.usage)
+
+    def _on_error(self, event: Error) -> None:
+        message = closed(neutralised(f"**Error:** {event.message}"))
+        code = f"({single_line(event.code)})" if event.code else ""
+        self._block(event, quoted(f"{message}{chr(10) if chr(10) in message else ' '}{code}".rstrip(), 1))
+
+    def _on_result(self, event: Result) -> None:
+        self._write_unfinished(event.run_id)
+        status = "Success" if event.success else "Error"
+        if not self._lineage.is_top(event):
+            self._block(event, f"**Result:** {status}")
+            return
+        self._block(event, "---")
+        outcome = "" if event.success else f" ({event.outcome.replace('_', ' ')})"
+        self._block(event, f"**Result:** {status}{outcome}")
+        if event.text:
+            self._block(event, closed(neutralised(event.text)))
+        total = total_line(settled(self._used, event.usage, event.total_cost_usd), event.duration_ms)
+        if total:
+            self._block(event, total)
+
+    def _write_unfinished(self, run_id: str) -> None:
+        for key in [key for key in self._unfinished if key[0] == run_id]:
+            text = "".join(self._unfinished[key])
+            self._on_message(Message(role="assistant", text=text, run_id=run_id, id=key[1]))
+
+    def _block(self, event: Event, text: str) -> None:
+        depth = self._lineage.depth(event.run_id)
+        if depth and event.run_id != self._speaker:
+            name = single_line(self._names.get(event.run_id, ""))
+            self._write(f"**Sub-agent:** {name}".rstrip(), depth)
+        self._speaker = event.run_id
+        self._write(text, depth)
+
+    def _write(self, block: str, depth: int) -> None:
+        if self._depth is not None:
+            self._out.append(quoted("", min(depth, self._depth)) + "\n")
+        self._depth = depth
+        self._out.append(quoted(block, depth) + "\n")
+
+    def _take(self) -> Sequence[bytes]:
+        if not self._out:
+            return ()
+        text = "".join(self._out)
+        self._out.clear()
+        return (text.encode(),)
+
+
+def _name(event: ToolStart | ToolEnd) -> str:
+    return code_span(single_line(event.tool_name))
+
+
+def open(options: ViewOptions) -> View:
+    del options
+    return Markdown()

@@ -1,0 +1,93 @@
+"""How it ended, as one JSON object after the end; also when it ended badly, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from harness.events import Error, Event, Message, Outcome, Result, SessionStart
+from harness.rendering.json_text import pretty
+from harness.rendering.lineage import Lineage
+from harness.rendering.usage_data import UsageData, usage_data
+from harness.stage import View, ViewOptions
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    message: str
+    code: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type: Literal["result"]
+    success: bool
+    result: str
+    """The answer: what the agent said last."""
+    session_id: str
+    outcome: Outcome
+    error: Failure | None = None
+    """The last error of a run that did not succeed."""
+    stop_reason: str = ""
+    duration_ms: int | None = None
+    total_cost_usd: float | None = None
+    usage: UsageData | None = None
+    turns: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    structured: Any = None
+
+
+class ResultView:
+    def __init__(self) -> None:
+        self._lineage = Lineage()
+        self._session_id = ""
+        self._last_text = ""
+        self._error: Failure | None = None
+        self._result = Result(success=False, outcome="interrupted")
+        """What holds as long as no end was told."""
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        if isinstance(event, SessionStart):
+            self._lineage.see(event)
+        if self._lineage.is_top(event):
+            self._note(event)
+        return ()
+
+    def finish(self) -> Sequence[bytes]:
+        return (pretty(self._report()).encode() + b"\n",)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, SessionStart):
+            self._session_id = event.session_id
+        elif isinstance(event, Message):
+            if event.role == "assistant" and event.text:
+                self._last_text = event.text
+        elif isinstance(event, Error):
+            self._error = Failure(message=event.message, code=event.code)
+        elif isinstance(event, Result):
+            self._result = event
+
+    def _report(self) -> Report:
+        result = self._result
+        return Report(
+            type="result",
+            success=result.success,
+            result=result.text or self._last_text,
+            session_id=self._session_id or result.session_id,
+            outcome=result.outcome,
+            error=None if result.success else self._error,
+            stop_reason=result.stop_reason,
+            duration_ms=result.duration_ms,
+            total_cost_usd=result.total_cost_usd,
+            usage=usage_data(result.usage) if result.usage else None,
+            turns=result.turns,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            structured=result.structured,
+        )
+
+
+def open(options: ViewOptions) -> View:
+    del options
+    return ResultView()

@@ -1,0 +1,175 @@
+"""The event stream: one JSON object per line, in the seven types that every agent is translated into.
+
+Runs inside the run are told without their own `SessionStart` and `Result`. What the seven types
+have no word for (reasoning, warnings, tasks, what nobody could read …) is in the log only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never, cast
+
+import msgspec
+
+from harness.events import (
+    AnyEvent,
+    Compacted,
+    Error,
+    Event,
+    Info,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TasksChanged,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    Unknown,
+    Unrecognized,
+    UsageDelta,
+    Warning,
+)
+from harness.rendering.json_text import compact, encode
+from harness.rendering.lineage import Lineage
+from harness.rendering.usage_data import UsageData, usage_data
+from harness.stage import View, ViewOptions
+
+
+class _Line(
+    msgspec.Struct,
+    gc=False,
+    omit_defaults=True,
+    tag_field="type",
+    tag=lambda name: name.removesuffix("Line"),
+):
+    """Fields without a default are on every line of their type; the others only when there is something to say."""
+
+    timestamp_ms: int
+
+
+class SessionStartLine(_Line):
+    session_id: str
+    agent: str
+    model: str = ""
+    cwd: str = ""
+
+
+class TextDeltaLine(_Line):
+    text: str
+
+
+class MessageLine(_Line):
+    role: str
+    text: str
+
+
+class ToolStartLine(_Line):
+    call_id: str
+    tool_name: str
+    input: str | None = None
+    """JSON text."""
+
+
+class ToolEndLine(_Line):
+    call_id: str
+    tool_name: str
+    success: bool
+    output: str | None = None
+
+
+class ResultLine(_Line):
+    success: bool
+    text: str
+    session_id: str
+    duration_ms: int | None = None
+    total_cost_usd: float | None = None
+    usage: UsageData | None = None
+
+
+class ErrorLine(_Line):
+    message: str
+    code: str = ""
+
+
+class UsageDeltaLine(_Line):
+    usage: UsageData
+
+
+class Stream:
+    def __init__(self, options: ViewOptions) -> None:
+        self._shows_usage = options.usage
+        self._lineage = Lineage()
+        self._session_id = ""
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        at_ms = event.timestamp_ms if event.timestamp_ms > 0 else 0
+        if type(event) is TextDelta:  # first, and without a detour: nine of ten events are this
+            return (encode(TextDeltaLine(at_ms, event.text)) + b"\n",)
+        line = self._line(cast("AnyEvent", event), at_ms)
+        return () if line is None else (encode(line) + b"\n",)
+
+    def finish(self) -> Sequence[bytes]:
+        return ()
+
+    def _line(self, event: AnyEvent, at_ms: int) -> _Line | None:
+        match event:
+            case TextDelta():
+                return TextDeltaLine(at_ms, event.text)
+            case ToolStart():
+                arguments = None if event.input is None else compact(event.input)
+                return ToolStartLine(at_ms, event.call_id, event.tool_name, arguments)
+            case ToolEnd():
+                return ToolEndLine(at_ms, event.call_id, event.tool_name, event.success is True, event.output)
+            case Message():
+                return MessageLine(at_ms, event.role, event.text)
+            case UsageDelta():
+                return UsageDeltaLine(at_ms, usage_data(event.usage)) if self._shows_usage else None
+            case Error():
+                return ErrorLine(at_ms, event.message, event.code)
+            case SessionStart():
+                return self._start(event, at_ms)
+            case Result():
+                return self._result(event, at_ms)
+            case (
+                ReasoningDelta()
+                | ToolInputDelta()
+                | ToolProgress()
+                | TextRetracted()
+                | TasksChanged()
+                | Compacted()
+                | Warning()
+                | Info()
+                | Unknown()
+                | Unrecognized()
+            ):
+                return None
+            case _:
+                assert_never(event)
+
+    def _start(self, event: SessionStart, at_ms: int) -> SessionStartLine | None:
+        self._lineage.see(event)
+        if not self._lineage.is_top(event):
+            return None
+        self._session_id = event.session_id
+        return SessionStartLine(at_ms, event.session_id, event.agent, event.model, event.cwd)
+
+    def _result(self, event: Result, at_ms: int) -> ResultLine | None:
+        if not self._lineage.is_top(event):
+            return None
+        return ResultLine(
+            at_ms,
+            event.success,
+            event.text,
+            self._session_id or event.session_id,
+            event.duration_ms,
+            event.total_cost_usd,
+            usage_data(event.usage) if event.usage else None,
+        )
+
+
+def open(options: ViewOptions) -> View:
+    return Stream(options)

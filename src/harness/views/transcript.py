@@ -1,0 +1,347 @@
+"""A run as a person follows it in a terminal: what is said as it is said, one line per tool call.
+
+A call's line is written when the call has ended, or when something begins below it; until then
+it is the status line, if the terminal is live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Info,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TasksChanged,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    Unknown,
+    Unrecognized,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.events.operation import Spawn
+from harness.rendering.amounts import duration, money, tokens
+from harness.rendering.calls import call_lines, described, excerpt, gist
+from harness.rendering.lineage import Lineage
+from harness.rendering.operations import short_directory
+from harness.rendering.page import Page, Segment, Style
+from harness.rendering.streamed import Streamed
+from harness.rendering.totals import settled
+from harness.stage import View, ViewOptions
+
+_PROMPT = "\u276f "
+_PROMPT_LINES = 8
+_NOTICE_LINES = 8
+_CHILD_TEXT_LINES = 4
+_FAILURE_LINES = 5
+_DEEPEST = 4
+"""Sub-agents of sub-agents are indented up to here, so that there is room left to read."""
+_TASK_MARKS: dict[str, Segment] = {
+    "completed": ("green", "☑ "),
+    "in_progress": ("cyan", "▸ "),
+    "pending": ("dim", "☐ "),
+}
+_ENDINGS: dict[str, tuple[Style, str]] = {"completed": ("green", "✓ "), "interrupted": ("yellow", "■ ")}
+_BAD_ENDING: tuple[Style, str] = ("red", "✗ ")
+
+
+class _Call(msgspec.Struct):
+    start: ToolStart
+    is_shown: bool = False
+    progress: str = ""
+
+
+class Transcript:
+    def __init__(self, options: ViewOptions) -> None:
+        self._shows_reasoning = options.reasoning
+        self._is_live = options.live
+        self._page = Page(width=options.width, color=options.color)
+        self._lineage = Lineage()
+        self._streamed = Streamed()
+        self._calls: dict[tuple[str, str], _Call] = {}
+        self._names: dict[str, str] = {}
+        self._tasks: dict[str, dict[str, str]] = {}
+        self._cwd = ""
+        self._block: object = None
+        """What the last line is a part of; another thing begins after a blank line."""
+        self._speaker = ""
+        """The run that the last line belongs to."""
+        self._is_thinking = False
+        self._has_spoken = False
+        self._used = Usage()
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStart: self._on_start,
+            Result: self._on_result,
+            Compacted: self._on_compacted,
+            TextDelta: self._on_text_delta,
+            ReasoningDelta: self._on_reasoning_delta,
+            TextRetracted: self._on_text_retracted,
+            Message: self._on_message,
+            ToolInputDelta: self._on_nothing_to_show,
+            ToolStart: self._on_tool_start,
+            ToolProgress: self._on_tool_progress,
+            ToolEnd: self._on_tool_end,
+            UsageDelta: self._on_usage,
+            TasksChanged: self._on_tasks,
+            Error: self._on_error,
+            Warning: self._on_warning,
+            Info: self._on_info,
+            Unknown: self._on_unknown,
+            Unrecognized: self._on_unrecognized,
+        }
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        self._is_thinking = False
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+        return self._page.take(self._status())
+
+    def finish(self) -> Sequence[bytes]:
+        for call in self._calls.values():
+            if not call.is_shown:
+                self._show(call, None)
+        self._page.end_text()
+        return self._page.take()
+
+    def _on_nothing_to_show(self, event: Event) -> None:
+        """Known, and told better by what follows."""
+
+    def _on_start(self, event: SessionStart) -> None:
+        self._lineage.see(event)
+        if not self._lineage.is_top(event):
+            self._on_child_start(event)
+            return
+        self._cwd = event.cwd
+        self._speaker = event.run_id
+        details = [event.version, event.model, short_directory(event.cwd)]
+        self._begin("head")
+        self._page.line(
+            ("bold", event.agent or "agent"),
+            ("dim", "".join(f" · {detail}" for detail in details if detail)),
+        )
+
+    def _on_child_start(self, event: SessionStart) -> None:
+        call = next((call for call in self._calls.values() if call.start.call_id == event.parent_id), None)
+        spawns = [each for each in call.start.operations if isinstance(each, Spawn)] if call else []
+        self._names[event.run_id] = next((spawn.task for spawn in spawns), "") or event.name or "sub-agent"
+        if call is not None and not call.is_shown:
+            self._show(call, None)
+            call.is_shown = True
+            self._speaker = event.run_id
+
+    def _on_text_delta(self, event: TextDelta) -> None:
+        if not self._lineage.is_top(event):
+            return  # several sub-agents may write at once; each message is shown when it is whole
+        self._streamed.add(event.run_id, event.id, event.text)
+        self._say(("text", event.id), event.text)
+
+    def _on_reasoning_delta(self, event: ReasoningDelta) -> None:
+        if self._shows_reasoning and self._lineage.is_top(event):
+            self._say(("reasoning", event.id), event.text, "dim")
+        else:
+            self._is_thinking = True
+
+    def _on_text_retracted(self, event: TextRetracted) -> None:
+        if self._streamed.forget(event.run_id, event.id):
+            self._line(
+                event, ("yellow", "↺ "), ("dim", "cut off and asked again; the text above does not stand")
+            )
+
+    def _on_message(self, event: Message) -> None:
+        is_top = self._lineage.is_top(event)
+        if event.role == "assistant" and is_top:
+            rest = self._streamed.take_rest(event.run_id, event.id, event.text)
+            self._say(
+                ("text", event.id) if rest is not None else object(), event.text if rest is None else rest
+            )
+            self._page.end_text()
+        elif event.role == "assistant":
+            self._page.block(self._lead(event), "dim", event.text, most=_CHILD_TEXT_LINES)
+        elif is_top:
+            self._begin(object())
+            style: Style = "" if event.role == "user" else "dim"
+            self._page.block([("cyan", _PROMPT)], style, event.text, most=_PROMPT_LINES)
+
+    def _on_tool_start(self, event: ToolStart) -> None:
+        self._lineage.see(event)
+        self._calls[event.run_id, event.call_id] = _Call(event)
+
+    def _on_tool_progress(self, event: ToolProgress) -> None:
+        call = self._calls.get((event.run_id, event.call_id))
+        if call is not None:
+            call.progress = event.text.strip().rpartition("\n")[2]
+
+    def _on_tool_end(self, event: ToolEnd) -> None:
+        call = self._calls.pop((event.run_id, event.call_id), None)
+        if call is None:
+            call = _Call(ToolStart(call_id=event.call_id, tool_name=event.tool_name, run_id=event.run_id))
+        if not call.is_shown:
+            self._show(call, event)
+        if event.success is False and event.output:
+            for line in excerpt(event.output, _FAILURE_LINES):
+                self._line(event, ("dim", f"    {line}"))
+
+    def _on_usage(self, event: UsageDelta) -> None:
+        self._used = self._used.plus(event.usage)
+
+    def _on_tasks(self, event: TasksChanged) -> None:
+        before = self._tasks.get(event.run_id, {})
+        now = {task.text: task.status for task in event.tasks}
+        self._tasks[event.run_id] = dict(now)
+        is_same_list = before.keys() == now.keys()
+        for text, status in now.items():
+            if not is_same_list or before[text] != status:
+                style: Style = "dim" if status == "completed" else ""
+                self._line(event, _TASK_MARKS[status], (style, text))
+
+    def _on_compacted(self, event: Compacted) -> None:
+        sizes = [tokens(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
+        detail = f" ({' → '.join(sizes)} tokens)" if sizes else ""
+        self._line(event, ("dim", f"↯ context compacted{detail}"))
+
+    def _on_error(self, event: Error) -> None:
+        self._has_spoken = True
+        self._notice(event, "✗ ", "red", event.message)
+
+    def _on_warning(self, event: Warning) -> None:
+        self._notice(event, "! ", "yellow", event.message)
+
+    def _on_info(self, event: Info) -> None:
+        self._notice(event, "· ", "dim", event.message)
+
+    def _on_unknown(self, event: Unknown) -> None:
+        self._line(event, ("dim", f"? {event.reason or 'not understood'}: {gist(event.raw)}"))
+
+    def _on_unrecognized(self, event: Unrecognized) -> None:
+        kind = (event.unread or {}).get("type", "")
+        self._line(event, ("dim", f"? of a newer version: {kind}"))
+
+    def _on_result(self, event: Result) -> None:
+        mark = _ENDINGS.get(event.outcome, _BAD_ENDING)
+        if not self._lineage.is_top(event):
+            self._on_child_result(event, mark)
+            return
+        if event.text and not self._has_spoken:
+            self._say(object(), event.text)
+        self._begin(object())
+        outcome = event.outcome.replace("_", " ")
+        self._page.line(
+            mark, ("bold", outcome), ("dim", "".join(f" · {fact}" for fact in self._facts(event)))
+        )
+
+    def _on_child_result(self, event: Result, mark: Segment) -> None:
+        depth = min(self._lineage.depth(event.run_id), _DEEPEST)
+        facts = [self._names.get(event.run_id, "sub-agent")]
+        if not event.success:
+            facts.append(event.outcome.replace("_", " "))
+        if event.duration_ms:
+            facts.append(duration(event.duration_ms))
+        self._begin("activity")
+        self._page.line(("dim", f"{_bars(depth - 1)}└ "), mark, ("dim", " · ".join(facts)))
+        self._speaker = ""
+
+    def _facts(self, event: Result) -> list[str]:
+        """What is worth knowing of a run that has ended."""
+        facts: list[str] = []
+        if event.exit_code:
+            facts.append(f"exit {event.exit_code}")
+        if event.signal is not None:
+            facts.append(f"signal {event.signal}")
+        if event.duration_ms:
+            facts.append(duration(event.duration_ms))
+        if event.turns:
+            facts.append(f"{event.turns} turn{'' if event.turns == 1 else 's'}")
+        usage = settled(self._used, event.usage, event.total_cost_usd)
+        facts.extend(_usage_facts(usage))
+        return facts
+
+    def _show(self, call: _Call, end: ToolEnd | None) -> None:
+        for line in call_lines(call.start, end, self._cwd):
+            self._line(call.start, *line.lead, tail=line.tail)
+
+    def _notice(self, event: Event, glyph: str, style: Style, message: str) -> None:
+        lead = self._lead(event)
+        self._page.block([*lead, (style, glyph)], style, message, most=_NOTICE_LINES)
+
+    def _line(self, event: Event, *segments: Segment, tail: Sequence[Segment] = ()) -> None:
+        self._page.line(*self._lead(event), *segments, tail=tail)
+
+    def _lead(self, event: Event) -> list[Segment]:
+        """Begin a line of activity: what stands before it, after saying whose it is if that is not clear."""
+        self._begin("activity")
+        run_id = event.run_id
+        depth = min(self._lineage.depth(run_id), _DEEPEST)
+        is_clear = self._speaker == run_id or run_id in self._lineage.ancestors(self._speaker)
+        if depth and not is_clear:
+            name = self._names.get(run_id, "sub-agent")
+            self._page.line(("dim", _bars(depth - 1) if depth > 1 else ""), ("dim", f"⇢ {name}"))
+        self._speaker = run_id
+        return [("dim", _bars(depth))] if depth else []
+
+    def _say(self, block: object, text: str, style: Style = "") -> None:
+        if self._block != block:
+            text = text.lstrip("\n")
+            if not text:
+                return
+            self._begin(block)
+        self._has_spoken = True
+        self._speaker = ""
+        self._page.text(text, style)
+
+    def _begin(self, block: object) -> None:
+        if block != self._block:
+            self._page.gap()
+            self._block = block
+
+    def _status(self) -> Sequence[Segment]:
+        if not self._is_live:
+            return ()
+        if self._is_thinking:
+            return (("dim", "⋯ thinking"),)
+        if not self._calls:
+            return ()
+        call = next(reversed(self._calls.values()))
+        progress: Segment = ("dim", f" — {call.progress}" if call.progress else "")
+        others = len(self._calls) - 1
+        return (
+            ("dim", "⋯ "),
+            *described(call.start, self._cwd),
+            progress,
+            ("dim", f"  +{others}" if others else ""),
+        )
+
+
+def _bars(depth: int) -> str:
+    return "  " + "│ " * depth
+
+
+def _usage_facts(usage: Usage) -> list[str]:
+    facts: list[str] = []
+    cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    read = (usage.input or 0) + cached
+    written = (usage.output or 0) + (usage.reasoning or 0)
+    if read or written:
+        share = f" ({tokens(cached)} cached)" if cached else ""
+        facts.append(f"{tokens(read)} in{share} / {tokens(written)} out")
+    if usage.cost_usd:
+        facts.append(money(usage.cost_usd))
+    return facts
+
+
+def open(options: ViewOptions) -> View:
+    return Transcript(options)

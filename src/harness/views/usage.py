@@ -1,0 +1,185 @@
+"""Tokens and money: in all, per model, and per run, as one JSON object after the end.
+
+null means that the agent never says; 0 that it said zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from harness.events import Event, Result, SessionStart, Usage, UsageDelta
+from harness.rendering.amounts import total_line
+from harness.rendering.json_text import pretty
+from harness.rendering.totals import settled
+from harness.stage import Fold, ViewOptions
+
+CostSource = Literal["stated", "computed", "mixed"]
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    input: int | None
+    output: int | None
+    cache_read: int | None
+    cache_write: int | None
+    reasoning: int | None
+    cost_usd: float | None
+    cost_source: CostSource | None
+    """Whether the agent stated the cost, it was computed from prices, or it is a sum of both kinds."""
+
+
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
+    model: str | None
+    usage: Amount
+
+
+class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run used itself; its sub-agents are runs of their own."""
+
+    run_id: str
+    parent_id: str | None
+    name: str | None
+    agent: str | None
+    model: str | None
+    usage: Amount
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    type: Literal["usage"] = "usage"
+    session_id: str
+    agent: str
+    total: Amount
+    duration_ms: int | None
+    models: list[ModelUsage]
+    runs: list[RunUsage]
+
+
+class _Tally(msgspec.Struct):
+    """A sum that remembers which kinds of cost went into it."""
+
+    usage: Usage = Usage()
+    sources: list[str] = []
+
+    def add(self, more: Usage) -> None:
+        self.usage = self.usage.plus(more)
+        source = more.cost_source or "stated"
+        if more.cost_usd is not None and source not in self.sources:
+            self.sources = sorted([*self.sources, source])
+
+    @property
+    def amount(self) -> Amount:
+        counts = {name: getattr(self.usage, name) for name in Amount.__struct_fields__}
+        source = "mixed" if len(self.sources) > 1 else self.usage.cost_source or None
+        return Amount(**{**counts, "cost_source": source})
+
+
+class _RunTally(msgspec.Struct):
+    start: SessionStart
+    tally: _Tally = msgspec.field(default_factory=_Tally)
+
+
+class _State(msgspec.Struct):
+    top_run: str | None = None
+    total: _Tally = msgspec.field(default_factory=_Tally)
+    models: dict[str, _Tally] = {}
+    runs: dict[str, _RunTally] = {}
+    stated: Usage | None = None
+    """What the top run said at its end."""
+    stated_usd: float | None = None
+    duration_ms: int | None = None
+
+
+class UsageFold:
+    """Its value is a `Report` of all that was fed so far; a snapshot is plain data."""
+
+    def __init__(self) -> None:
+        self._state = _State()
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        if isinstance(event, UsageDelta):
+            self._add(event)
+        elif isinstance(event, SessionStart):
+            self._begin(event)
+        elif isinstance(event, Result) and self._state.top_run in (None, event.run_id):
+            self._end(event)
+        return ()
+
+    def finish(self) -> Sequence[bytes]:
+        return (pretty(self.value).encode() + b"\n",)
+
+    @property
+    def value(self) -> Report:
+        state = self._state
+        top = state.runs[state.top_run].start if state.top_run is not None else SessionStart()
+        return Report(
+            session_id=top.session_id,
+            agent=top.agent,
+            total=self._total().amount,
+            duration_ms=state.duration_ms,
+            models=[
+                ModelUsage(model=model or None, usage=tally.amount) for model, tally in state.models.items()
+            ],
+            runs=[_run_usage(run_id, run) for run_id, run in state.runs.items()],
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        plain: dict[str, Any] = msgspec.to_builtins(self._state)
+        return plain
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        self._state = msgspec.convert(snapshot, _State)
+
+    def _begin(self, event: SessionStart) -> None:
+        state = self._state
+        if state.top_run is None and not event.parent_id:
+            state.top_run = event.run_id
+        self._run(event.run_id).start = event
+
+    def _end(self, event: Result) -> None:
+        state = self._state
+        state.stated, state.stated_usd = event.usage, event.total_cost_usd
+        state.duration_ms = event.duration_ms
+
+    def _add(self, event: UsageDelta) -> None:
+        state = self._state
+        run = self._run(event.run_id)
+        model = state.models.setdefault(event.model or run.start.model, _Tally())
+        for tally in (state.total, run.tally, model):
+            tally.add(event.usage)
+
+    def _run(self, run_id: str) -> _RunTally:
+        runs = self._state.runs
+        if run_id not in runs:
+            runs[run_id] = _RunTally(SessionStart(run_id=run_id))
+        return runs[run_id]
+
+    def _total(self) -> _Tally:
+        state = self._state
+        usage = settled(state.total.usage, state.stated, state.stated_usd)
+        is_summed = usage.cost_usd == state.total.usage.cost_usd
+        return _Tally(usage, state.total.sources if is_summed else [])
+
+
+def summary(report: Report) -> str:
+    """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when nothing was used that anybody knows of."""
+    counts = {name: getattr(report.total, name) for name in Usage.__struct_fields__ if name != "cost_source"}
+    return total_line(Usage(**counts), report.duration_ms)
+
+
+def _run_usage(run_id: str, run: _RunTally) -> RunUsage:
+    start = run.start
+    return RunUsage(
+        run_id=run_id,
+        parent_id=start.parent_id or None,
+        name=start.name or None,
+        agent=start.agent or None,
+        model=start.model or None,
+        usage=run.tally.amount,
+    )
+
+
+def open(options: ViewOptions) -> Fold[Event, bytes]:
+    del options
+    return UsageFold()

@@ -1,0 +1,71 @@
+"""What holds for all views, seen on every recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+from showing import shown_bytes
+
+import harness.views
+from harness.events import Event, SessionStart
+from harness.log.hub import Hub
+from harness.log.store import Metadata
+from harness.log.stores.memory import MemoryStore
+from harness.sources.registry import names
+from harness.stage import ViewOptions, run_through
+from harness.testing.golden import Case, find_cases, translate
+
+VIEWS = [module.name for module in iter_modules(harness.views.__path__)]
+CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent in set(names())]
+CHOICES = [
+    ViewOptions(),
+    ViewOptions(usage=True, reasoning=True, color=True, live=True, width=40),
+]
+MOST_PREFIXES = 12
+
+
+def test_there_are_the_views_that_a_reader_may_choose() -> None:
+    assert set(VIEWS) >= {"stream", "transcript", "text", "markdown", "result", "usage", "log"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_beginning_of_a_run_can_be_seen_in_every_view(case: Case) -> None:
+    """What was shown of a beginning stays when more comes: only what `finish` adds may differ."""
+    _, events = translate(case)
+    step = max(1, len(events) // MOST_PREFIXES)
+    for view in VIEWS:
+        module = import_module(f"harness.views.{view}")
+        for options in CHOICES:
+            whole = b"".join(run_through(module.open(options), events))
+            for end in range(0, len(events) + 1, step):
+                stage = module.open(options)
+                beginning = b"".join(piece for event in events[:end] for piece in stage.feed(event))
+                assert whole.startswith(beginning)
+                assert all(isinstance(piece, bytes) for piece in stage.finish())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_run_looks_the_same_before_and_after_it_was_logged(case: Case) -> None:
+    _, events = translate(case)
+    if not _session_id(events):
+        return  # the log gives it one of its own
+    logged = _logged(events)
+    for view in ("stream", "text", "markdown", "result", "transcript"):
+        assert shown_bytes(view, logged) == shown_bytes(view, events)
+
+
+def _session_id(events: Sequence[Event]) -> str:
+    return next(event.session_id for event in events if isinstance(event, SessionStart))
+
+
+def _logged(events: Sequence[Event]) -> list[Event]:
+    """The events as a log has them, at a time that no view shows."""
+    store = MemoryStore()
+    hub = Hub(store, "log", store.create(Metadata(session_id="log")), clock=lambda: 0)
+    hub.source("0198-top").append(events)
+    hub.close()
+    return [event for batch in hub.batches() for event in batch]
