@@ -56,18 +56,17 @@ class Hub:
 
     def append(
         self, events: Sequence[Event], run_ids: dict[str, str], observed_ms: int | None = None
-    ) -> None:
-        """Stamp and store events, then show them. Called by sources."""
+    ) -> Sequence[Event]:
+        """Stamp and store events, then show them; returns them as they are in the log. Called by sources."""
         with self._changed:
             now_ms = self._last_ms = max(self._last_ms, self.clock() if observed_ms is None else observed_ms)
-            first = seq = self._next_seq
-            stamped: list[Event] = []
-            for event in events:
-                run_id = run_ids.get(event.run_id) or _new_child(run_ids, event.run_id, now_ms)
-                if type(event) is SessionStart and not event.session_id:
-                    event = replace(event, session_id=run_id)  # noqa: PLW2901
-                stamped.append(replace(event, seq=seq, timestamp_ms=now_ms, run_id=run_id))
-                seq += 1
+            first, top = self._next_seq, run_ids[""]
+            stamped = [
+                replace(event, seq=seq, timestamp_ms=now_ms, run_id=top)
+                if not event.run_id and type(event) is not SessionStart
+                else _stamped(event, seq, now_ms, run_ids)
+                for seq, event in enumerate(events, first)
+            ]
             size = self._write(stamped)
             self._next_seq = first + len(stamped)
             self._recent.append((first, stamped, size))
@@ -218,6 +217,14 @@ class Follower:
         self.close()
         self.cursor = max(self.cursor, start)  # the disk refused what lies between
         return self._hub.recent(self.cursor) or []
+
+
+def _stamped(event: Event, seq: int, now_ms: int, run_ids: dict[str, str]) -> Event:
+    run_id = run_ids.get(event.run_id) or _new_child(run_ids, event.run_id, now_ms)
+    session_id = event.session_id
+    if type(event) is SessionStart and not session_id:
+        session_id = run_id
+    return replace(event, seq=seq, timestamp_ms=now_ms, run_id=run_id, session_id=session_id)
 
 
 def _new_child(run_ids: dict[str, str], key: str, now_ms: int) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harness.sources.request import Request
 from harness.sources.translator import Translator
@@ -12,18 +13,16 @@ Version = tuple[int, ...]
 """Numbers of a version, `(2, 1, 325)`; empty when it is not known."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CommandLine:
+class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     """How a request is put to the program: arguments after the binary, extra environment, stdin."""
 
     args: tuple[str, ...]
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = msgspec.field(default_factory=dict)
     stdin: bytes | None = None
     """None: the agent's stdin is closed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Agent:
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: `command` and `translator` do no I/O and never raise on a valid request."""
 
     name: str
@@ -46,7 +45,7 @@ class Agent:
     """Whether `command` depends on the version, so that it must be probed before a run."""
     delta_keys: tuple[str, ...] = ()
     """JSON keys whose string values are pieces of one streamed text (redaction joins them)."""
-    reveals: dict[str, str] = field(default_factory=dict)
+    reveals: dict[str, str] = msgspec.field(default_factory=dict)
     """What its stream tells and what it hides, for the documentation: deltas, reasoning, sub-agents, usage, cost …"""
     derived: bool = False
     """Written from its documentation alone, never seen running."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, LogLocked
@@ -27,8 +27,7 @@ RAW = RawWriter.suffix
 _MOST_DIFFERENCES = 20
 
 
-@dataclass(slots=True)
-class Audit:
+class Audit(msgspec.Struct):
     """What `check` found. `problems` is empty when the log is proved."""
 
     log_id: str
@@ -36,8 +35,8 @@ class Audit:
     raw_bytes: int = 0
     events: int = 0
     unknown: int = 0
-    rules: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    rules: dict[str, int] = msgspec.field(default_factory=dict)
+    problems: list[str] = msgspec.field(default_factory=list)
 
 
 def translate(entries: Iterable[Entry]) -> tuple[Pipeline, list[Event]]:

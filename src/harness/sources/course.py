@@ -106,7 +106,11 @@ class Course:
             self._begin_unannounced(out)
         outcome = decide(exit, self._native, self.stopped, announces_end=announces_end)
         tail = self._tails["stderr"] or self._tails["stdout"]
-        is_explained = self._has_failed or (self._native is not None and not self._native.success)
+        is_explained = (
+            self.stopped is not None
+            or self._has_failed
+            or (self._native is not None and not self._native.success)
+        )
         error = failure_of(exit, outcome, tail, is_explained=is_explained, announces_end=announces_end)
         if error is not None:
             out.append(error)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from harness.events import Error, Outcome, Result
 from harness.log.raw import Exit
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     outcome: Outcome
     code: str = ""
     message: str = ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.sources.agent import Agent
@@ -19,8 +21,7 @@ _ENFORCED_BY_US = frozenset(_LIMITS)
 """Limits that the harness itself watches where the agent cannot."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is settled before a process exists."""
 
     agent: Agent

@@ -57,7 +57,7 @@ class Pipeline:
     def _start(self, entry: Start) -> list[Event]:
         out: list[Event] = [Warning(message=message, code="unsupported_option") for message in entry.warnings]
         self.course.begin(entry)
-        self.translator.working_directory = entry.cwd
+        self.translator.begin(entry)
         if not self.translator.announces_start:
             self.course.accept([SessionStart()], out)
         return out

@@ -18,9 +18,10 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 from math import inf
 from typing import Literal, NamedTuple, Self, TypeAlias
+
+import msgspec
 
 from harness.errors import SpawnFailed
 from harness.sources.invocation import Invocation
@@ -68,8 +69,7 @@ class Patience(NamedTuple):
 DEFAULT_PATIENCE = Patience()
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True):
     """How the agent ended. Neither code nor signal: unseen, for the watchdog itself was killed."""
 
     code: int | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Literal
+
+from msgspec import to_builtins
 
 from harness.log.raw import Entry, Output, RawWriter, Start
 from harness.log.redact import Redactor, redact_text, secrets_in
@@ -45,7 +46,7 @@ class Recorder:
 
     def start_entry(self, at_ms: int) -> Start:
         launch = self._launch
-        request = asdict(launch.request)
+        request = to_builtins(launch.request)
         request["env"] = sorted(request["env"])  # names only: values may be secrets
         del request["prompt"]
         return Start(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+import msgspec
 
 Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Each of these ends the run with its own outcome. None: no limit."""
 
     timeout_s: float | None = None
@@ -23,8 +23,7 @@ class Limits:
     max_budget_usd: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Empty strings mean "not asked for": the agent's own default then holds."""
 
     agent: str
@@ -39,7 +38,7 @@ class Request:
     system_prompt: str = ""
     append_system_prompt: str = ""
     extra_args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Set in the agent's environment, over the inherited one."""
     binary: str = ""
     recording: str = ""

@@ -17,16 +17,17 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+import msgspec
+
 from harness.events import Event, Outcome, Unknown, Warning
+from harness.log.raw import Start
 
 Record: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How the process ended, as far as we know."""
 
     exit_code: int | None = None
@@ -54,6 +55,10 @@ class Translator:
         self._methods: dict[str, Callable[[Record], Sequence[Event]]] = {
             kind: getattr(self, name) if name else _consume for kind, name in self.rules.items()
         }
+
+    def begin(self, start: Start) -> None:
+        """How the run was started, where the agent is asked and in what version."""
+        self.working_directory = start.cwd
 
     def kind(self, record: Record) -> str:
         """The name under which `rules` knows a record."""

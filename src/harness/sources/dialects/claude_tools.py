@@ -9,9 +9,9 @@ command changed besides.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
@@ -27,8 +27,7 @@ SPAWNERS = frozenset({"Task", "Agent"})
 SKILLS = frozenset({"Skill"})
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """A tool call that has not ended yet."""
 
     id: str
@@ -36,7 +35,7 @@ class Call:
     input: Input
     run_id: str
     cwd: str
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[Operation] = msgspec.field(default_factory=list)
 
 
 def _read(input: Input, cwd: str) -> list[Operation] | None:

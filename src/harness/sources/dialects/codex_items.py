@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,13 +18,12 @@ from harness.sources.lines import DECODE_ERRORS, decode
 Item = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One item as a tool call, as far as it is known by now."""
 
     tool_name: str
     input: Any = None
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[Operation] = msgspec.field(default_factory=list)
     output: str | None = None
     raw: Any = None
 

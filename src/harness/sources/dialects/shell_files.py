@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Search
@@ -16,8 +16,7 @@ Meaning = Callable[[Words, Words], list[Operation] | None]
 """A command's words and the files of its `<` → its operations, paths as written; None: not (only) that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """Which lines of its input a command passes on, counted from 1. None: not known, or no bound."""
 
     start: int | None = 1

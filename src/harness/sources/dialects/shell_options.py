@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(slots=True)
-class Options:
-    given: list[tuple[str, str]] = field(default_factory=list)
+class Options(msgspec.Struct):
+    given: list[tuple[str, str]] = msgspec.field(default_factory=list)
     """Each option with its value, "" where it takes none."""
-    operands: list[str] = field(default_factory=list)
+    operands: list[str] = msgspec.field(default_factory=list)
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.given)

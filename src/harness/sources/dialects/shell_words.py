@@ -10,23 +10,23 @@ Rules
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 
 class Unreadable(Exception):
     """The line is not a plain sequence of simple commands."""
 
 
-@dataclass(slots=True)
-class Simple:
+class Simple(msgspec.Struct):
     """One simple command: its words without quotes, and where its input and output go."""
 
-    words: list[str] = field(default_factory=list)
-    inputs: list[str] = field(default_factory=list)
+    words: list[str] = msgspec.field(default_factory=list)
+    inputs: list[str] = msgspec.field(default_factory=list)
     """Files of `< file`."""
-    outputs: list[str] = field(default_factory=list)
+    outputs: list[str] = msgspec.field(default_factory=list)
     """Files of `> file`, `>> file`, `2> file` …; devices are left out."""
-    documents: list[str] = field(default_factory=list)
+    documents: list[str] = msgspec.field(default_factory=list)
     """Bodies of here-documents."""
 
     def __bool__(self) -> bool:
@@ -42,8 +42,7 @@ def pipelines_of(line: str) -> list[Pipeline]:
     return _Splitter(line).split()
 
 
-@dataclass(slots=True)
-class _Document:
+class _Document(msgspec.Struct):
     """A here-document that was announced and whose body is still to come."""
 
     owner: Simple

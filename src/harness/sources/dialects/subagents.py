@@ -7,15 +7,15 @@ can be woken up) is a run of its own, `<call>#2`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from harness.events import Event, Message, Outcome, Result, SessionStart
 
 _OUTCOMES: dict[str, Outcome] = {"completed": "completed", "failed": "failed"}
 
 
-@dataclass(slots=True)
-class Child:
+class Child(msgspec.Struct):
     run_id: str
     task_id: str = ""
     depth: int = 1

@@ -1,0 +1,373 @@
+"""Codex: `codex exec --json`, from 0.50 on.
+
+thread.started               the session; again, with the same id, when it is resumed
+turn.started                 a turn begins: one per process, unless Codex goes on by itself
+item.started … completed     what the agent says and does; only to-do lists are also `item.updated`
+error                        a retry, or what `turn.failed` says once more
+turn.completed, turn.failed  the turn has ended; a process that dies before has been interrupted
+
+What Codex shows on stderr only is a warning here: calls that it refused (`tools::router`), above all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    Task,
+    TasksChanged,
+    ToolEnd,
+    ToolStart,
+    Unknown,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.events.operation import Operation
+from harness.log.raw import Start
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.codex_items import CALLS, Call, Children, exit_code_of, plain, success_of
+from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.request import Request
+from harness.sources.translator import Ending, Record, Translator
+
+_COUNTS_THREADS_SINCE: Version = (0, 78)
+"""Until then the usage of a resumed run was its own; from then on it is that of the whole thread."""
+
+_PERMISSIONS: dict[str, list[str]] = {
+    "full-access": ["--dangerously-bypass-approvals-and-sandbox"],
+    "read-only": ["--sandbox", "read-only"],
+    "agent-default": [],
+}
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt goes through stdin. Options stand before `resume`, which itself knows few of them."""
+    del version
+    args = ["exec", "--json", "--skip-git-repo-check", *_PERMISSIONS[request.permissions]]
+    if request.model:
+        args += ["--model", request.model]
+    args += request.extra_args
+    if request.resume:
+        args += ["resume", request.resume, "-"]
+    elif request.continue_last:
+        # Without a `-`, which 0.50 would take for the id of a session: stdin is read all the same.
+        args += ["resume", "--last"]
+    else:
+        args.append("-")
+    return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
+
+
+_RETRY = re.compile(r"Re-?connecting\b")
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_STDIN_NOTICE = re.compile(r"Reading (?:additional input|prompt) from stdin\.\.\.")
+_REFUSED_CALL = re.compile(r"\S* *ERROR \S*tools::router: error=(.*)")
+_COMPACTED = re.compile(r"Compact task completed|Heads up: Long \w+ and multiple compactions .*", re.DOTALL)
+"""What older versions say when they have shortened the context: first as if the model had, later as a notice."""
+_ITEM_SYNONYMS = {"message": "agent_message", "command": "command_execution", "shell": "command_execution"}
+
+
+class CodexTranslator(Translator):
+    rules: ClassVar[dict[str, str]] = {
+        "thread.started": "_thread_started",
+        "thread.completed": "_thread_completed",
+        "turn.started": "_turn_started",
+        "turn.completed": "_turn_completed",
+        "turn.failed": "_turn_failed",
+        "error": "_error",
+        "item.completed/agent_message": "_message",
+        "item.completed/reasoning": "_reasoning",
+        "item.completed/error": "_notice",
+        **{f"{step}/todo_list": "_tasks" for step in ("item.started", "item.updated", "item.completed")},
+        **{f"item.started/{kind}": "_call_started" for kind in CALLS},
+        **{f"item.completed/{kind}": "_call_ended" for kind in CALLS},
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_turn_open = False
+        self._held_error = ""
+        """An error that `turn.failed` is expected to repeat."""
+        self._open: dict[str, list[Operation]] = {}
+        """Calls that have begun, and what they were taken for."""
+        self._children = Children()
+        self._tasks_told: list[Task] | None = None
+        self._thread_id = ""
+        self._is_continued = False
+        self._thread_total = Usage()
+        self._used = Usage()
+
+    def begin(self, start: Start) -> None:
+        """Only how it was started tells whether a run's usage includes earlier runs of its thread."""
+        super().begin(start)
+        numbers = tuple(int(number) for number in re.findall(r"\d{1,9}", start.version))
+        is_counted = not numbers or numbers >= _COUNTS_THREADS_SINCE
+        self._is_continued = is_counted and not {"resume", "fork"}.isdisjoint(start.argv)
+
+    def kind(self, record: Record) -> str:
+        kind = text_of(record.get("type"))
+        if not kind.startswith("item."):
+            return kind
+        item_kind = text_of(record_of(record.get("item")).get("type"))
+        step = "item.completed" if kind == "item.created" else kind
+        return f"{step}/{_ITEM_SYNONYMS.get(item_kind, item_kind)}"
+
+    def record(self, record: Record) -> Sequence[Event]:
+        out: list[Event] = []
+        if self._held_error and record.get("type") != "turn.failed":
+            out.append(Error(message=self._take_error(), code="agent_error"))
+        events = super().record(record)
+        item = record.get("item")
+        if self.rule == "unknown" and isinstance(item, dict):
+            events = [Unknown(raw=item)]
+        return [*out, *events] if out else events
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        line = _ESCAPES.sub("", line).strip()
+        if not line or _STDIN_NOTICE.fullmatch(line):
+            self.rule = "stdin notice" if line else "blank"
+            return ()
+        refused = _REFUSED_CALL.fullmatch(line)
+        if refused is not None:
+            self.rule = "refused call"
+            return [Warning(message=refused[1], code="tool_error")]
+        return super().stderr(line)
+
+    def finish(self, ending: Ending) -> Sequence[Event]:
+        if self._held_error:
+            return [self._failure(self._take_error()), Result(success=False, outcome="failed")]
+        is_seen = ending.exit_code is not None or ending.signal is not None
+        if not self._is_turn_open or not is_seen:
+            return ()
+        if ending.outcome is not None:
+            return [Result(success=False, outcome=ending.outcome)]
+        how = f"exit code {ending.exit_code}" if ending.signal is None else f"signal {ending.signal}"
+        return [
+            Error(message=f"Codex ended in the middle of a turn ({how})", code="missing_end"),
+            Result(success=False, outcome="interrupted"),
+        ]
+
+    def _thread_started(self, record: Record) -> Sequence[Event]:
+        thread_id = text_of(record.get("thread_id"))
+        if thread_id != self._thread_id:
+            self._thread_total = Usage()
+        self._thread_id = thread_id
+        return [SessionStart(session_id=thread_id, agent="codex")]
+
+    def _thread_completed(self, record: Record) -> Sequence[Event]:
+        self._is_turn_open = False
+        return [Result(success=True, text=first_text(record, "summary", "result"), usage=self._used or None)]
+
+    def _turn_started(self, _record: Record) -> Sequence[Event]:
+        self._is_turn_open = True
+        return ()
+
+    def _turn_completed(self, record: Record) -> Sequence[Event]:
+        self._is_turn_open = False
+        return [*self._usage(record_of(record.get("usage"))), Result(success=True, usage=self._used or None)]
+
+    def _usage(self, told: Record) -> list[Event]:
+        """The total of the thread so far → what came to it since it was last told."""
+        total = _usage_of(told)
+        if not total:
+            return []
+        added = total.minus(self._thread_total) if _includes(total, self._thread_total) else total
+        self._thread_total = total
+        self._used = self._used.plus(added)
+        if not any((added.input, added.output, added.cache_read, added.cache_write, added.reasoning)):
+            return []
+        out: list[Event] = [UsageDelta(usage=added)]
+        if self._is_continued:
+            self._is_continued = False
+            message = (
+                "Codex counts whole threads: this run's usage includes that of the thread's earlier runs"
+            )
+            out.append(Warning(message=message, code="usage_cumulative"))
+        return out
+
+    def _turn_failed(self, record: Record) -> Sequence[Event]:
+        self._is_turn_open = False
+        error = record.get("error")
+        told = plain(first_text(record_of(error), "message") or first_text(record, "error", "message"))
+        held = self._take_error()
+        out: list[Event] = (
+            [Error(message=held, code="agent_error")] if held and told not in ("", held) else []
+        )
+        failed = Result(success=False, outcome="failed", usage=self._used or None)
+        return [*out, self._failure(told or held or "turn failed"), failed]
+
+    def _failure(self, message: str) -> Error:
+        return Error(message=message, code="turn_failed")
+
+    def _error(self, record: Record) -> Sequence[Event]:
+        message = plain(first_text(record, "message", "error")) or "Codex reports an error without a word"
+        if _RETRY.match(message):
+            return [Warning(message=message, code="retry")]
+        self._held_error = message
+        return ()
+
+    def _take_error(self) -> str:
+        held, self._held_error = self._held_error, ""
+        return held
+
+    def _message(self, record: Record) -> Sequence[Event]:
+        item = record_of(record.get("item"))
+        text = _message_text(item)
+        if text is None:
+            self.rule = "unknown"
+            return ()
+        if not text:
+            return ()
+        match item.get("role"):
+            case "user" | "system" as role:
+                return [Message(role=role, text=text)]
+            case _:
+                message = Message(role="assistant", text=text)
+                return [Compacted(), message] if _COMPACTED.fullmatch(text) else [message]
+
+    def _reasoning(self, record: Record) -> Sequence[Event]:
+        item = record_of(record.get("item"))
+        text = text_of(item.get("text"))
+        return [ReasoningDelta(id=text_of(item.get("id")), text=text)] if text else ()
+
+    def _notice(self, record: Record) -> Sequence[Event]:
+        message = plain(first_text(record_of(record.get("item")), "message", "text"))
+        notice = Warning(message=message or "Codex warns without a word", code="notice")
+        return [Compacted(), notice] if _COMPACTED.fullmatch(message) else [notice]
+
+    def _tasks(self, record: Record) -> Sequence[Event]:
+        """The list is told once more when the turn ends; only a change is news."""
+        items = [record_of(item) for item in items_of(record_of(record.get("item")).get("items"))]
+        tasks = [
+            Task(
+                text=first_text(item, "text", "step"),
+                status="completed" if item.get("completed") is True else "pending",
+            )
+            for item in items
+        ]
+        if tasks == self._tasks_told:
+            return ()
+        self._tasks_told = tasks
+        return [TasksChanged(tasks=tasks)]
+
+    def _call_of(self, record: Record) -> tuple[str, Record, Call | None]:
+        item = record_of(record.get("item"))
+        describe = CALLS[self.rule.partition("/")[2]]
+        call = describe(item)
+        if call is None:
+            self.rule = "unknown"
+            return "", item, None
+        return text_of(item.get("id")) or call.tool_name, item, call
+
+    def _call_started(self, record: Record) -> Sequence[Event]:
+        call_id, _item, call = self._call_of(record)
+        # What is searched for is known only at the end, and a call without it would say nothing.
+        if call is None or call.tool_name == "web_search":
+            return ()
+        return [self._start(call_id, call)]
+
+    def _start(self, call_id: str, call: Call) -> ToolStart:
+        self._open[call_id] = call.operations
+        return ToolStart(
+            call_id=call_id,
+            tool_name=call.tool_name,
+            input=call.input,
+            operations=call.operations,
+            raw=call.raw,
+        )
+
+    def _call_ended(self, record: Record) -> Sequence[Event]:
+        call_id, item, call = self._call_of(record)
+        if call is None:
+            return ()
+        out: list[Event] = [] if call_id in self._open else [self._start(call_id, call)]
+        children, operations = self._children.after(item, call_id)
+        out.extend(children)
+        known = self._open.pop(call_id)
+        operations = operations or call.operations
+        out.append(
+            ToolEnd(
+                call_id=call_id,
+                tool_name=call.tool_name,
+                success=success_of(item),
+                output=call.output,
+                exit_code=exit_code_of(item),
+                operations=operations if operations != known else None,
+                raw=call.raw,
+            )
+        )
+        return out
+
+
+def _message_text(item: Record) -> str | None:
+    """None: what is said has a shape that nobody knows."""
+    said = item.get("text", item.get("content", ""))
+    if isinstance(said, list):
+        return "".join(text_of(record_of(part).get("text")) for part in said)
+    return said if isinstance(said, str) else None
+
+
+def _usage_of(told: Record) -> Usage:
+    """Codex counts cached tokens into the input, and reasoning into the output."""
+    cached, written = (
+        count_of(told.get("cached_input_tokens")),
+        count_of(told.get("cache_write_input_tokens")),
+    )
+    reasoning = count_of(told.get("reasoning_output_tokens"))
+    return Usage(
+        input=_without(count_of(told.get("input_tokens")), cached, written),
+        output=_without(count_of(told.get("output_tokens")), reasoning),
+        cache_read=cached,
+        cache_write=written,
+        reasoning=reasoning,
+    )
+
+
+def _without(total: int | None, *parts: int | None) -> int | None:
+    return None if total is None else max(0, total - sum(part or 0 for part in parts))
+
+
+def _includes(total: Usage, earlier: Usage) -> bool:
+    """Whether a total goes on from an earlier one; it starts anew when the thread does."""
+    return all(
+        (getattr(total, name) or 0) >= (getattr(earlier, name) or 0)
+        for name in ("input", "output", "cache_read", "cache_write", "reasoning")
+    )
+
+
+AGENT = Agent(
+    name="codex",
+    title="Codex",
+    aliases=("openai-codex",),
+    binaries=("codex",),
+    command=command,
+    translator=CodexTranslator,
+    supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    key_variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    install="npm install -g @openai/codex",
+    reveals={
+        "deltas": "none: messages come whole",
+        "reasoning": "summaries; never the reasoning itself",
+        "tools": "commands, file changes, MCP calls and web searches; arguments and results of MCP calls since 0.58",
+        "refused calls": "on stderr only; a command that the sandbox stops at once is not shown at all",
+        "compaction": "until about 0.98, and never how much",
+        "hidden": "images that it looks at, goals, questions to the user, pauses",
+        "files": "which ones changed and how; of a moved file only the old path; reads only as far as commands show them",
+        "working directory": "not told per command: relative paths stay as written",
+        "sub-agents": "begin, end and last words, when the main agent asks for them; nothing of those that code mode spawns",
+        "usage": "per turn, without sub-agents; reasoning since 0.130, cache writes since 0.150; of a resumed "
+        "session the total of all its runs since 0.78",
+        "cost": "never",
+        "retries": "yes",
+        "tasks": "done or not done",
+    },
+)
