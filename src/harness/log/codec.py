@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -11,7 +12,6 @@ from harness.events import AnyEvent, Event, Unknown, Unrecognized
 from harness.events.envelope import ENVELOPE
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _decode_any = msgspec.json.Decoder().decode
 _CLASSES: dict[str, type[Event]] = {cls.__name__: cls for cls in AnyEvent.__args__}
 
@@ -40,9 +40,15 @@ def encode_lines(events: Iterable[Event]) -> bytes:
 def decode(line: bytes) -> Event:
     """One line → its event. Raises one of `UNREADABLE` when it is not a JSON object with a type."""
     try:
-        return _decoder.decode(line)
+        return _decoder()(line)
     except msgspec.ValidationError:
         return _decode_newer(line)
+
+
+@cache
+def _decoder() -> Callable[[bytes], AnyEvent]:
+    """Made when a log is first read: who only writes need not pay for it."""
+    return msgspec.json.Decoder(AnyEvent).decode
 
 
 def to_builtins(event: Event) -> dict[str, Any]:
