@@ -116,7 +116,8 @@ class Pipeline:
                 continue
             events = self.translator.stderr(text)
             self.rules[f"stderr {self.translator.rule}"] += 1
-            self.course.note_text("stderr", text)
+            if events:
+                self.course.note_text("stderr", text)
             self.course.accept(events, out)
         return out
 

@@ -171,7 +171,7 @@ class ClaudeTranslator(StreamJson):
             message += f"; retry {attempt} of {most}"
         if delay_ms is not None:
             message += f" in {delay_ms / 1000:.1f} s"
-        return [Warning(message=message, code="api_retry")]
+        return [Warning(message=message, code="retry")]
 
     def _model_notice(self, record: Record) -> list[Event]:
         names = (text_of(record.get("original_model")), text_of(record.get("fallback_model")))
@@ -314,7 +314,7 @@ AGENT = Agent(
         "reasoning": "yes; of sub-agents from 2.1.325 on",
         "tools": "every call and result; exit codes of failed commands from 2.0 on",
         "files": "read and written line ranges from 2.0 on, files that a command changed from 2.1.325 on",
-        "sub-agents": "calls and results; text from 2.1.325 on; of agents within agents only begin, progress and end",
+        "sub_agents": "calls and results; text from 2.1.325 on; of agents within agents only begin, progress and end",
         "usage": "per model call and per model from 2.0 on; before that in total, without sub-agents",
         "cost": "stated, of the whole run",
         "retries": "from 2.1 on",

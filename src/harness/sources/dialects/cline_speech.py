@@ -34,6 +34,7 @@ class Speaker:
 
     run_id: str = ""
     is_member: bool = False
+    is_gone: bool = False
     waits_for: set[str] = field(default_factory=set)
     """Its open calls."""
     announced_calls: int = 0
@@ -70,6 +71,7 @@ class Speech:
         self.has_usage = False
         self._speakers: dict[str, Speaker] = {}
         self._held: list[_Answer] = []
+        self._last_usage: dict[str, Any] = {}
         self._numbers = 0
 
     def of(self, agent_id: str) -> Speaker:
@@ -86,6 +88,7 @@ class Speech:
         if speaker is None:
             return []
         out = self.named(speaker)
+        speaker.is_gone = True
         del self._speakers[agent_id]
         self.is_alone = not self._speakers
         for answer in self._held:
@@ -164,19 +167,17 @@ class Speech:
         if speaker is None and self.is_alone:
             speaker = self.main
         if speaker is not None:
-            self._held = [answer for answer in self._held if not _is_same(answer.usage, event)]
+            self._held = [answer for answer in self._held if answer.usage != event]
             return self._used(speaker, event)
         if any(each.is_member and each.used == _sums(event) for each in self._speakers.values()):
             return ()
         candidates = [each for each in self._candidates(members=True) if _fits(each, event)]
-        candidates = candidates or self._candidates()
+        candidates = candidates or self._candidates() or [self.main]
         if len(candidates) == 1:
             # A member's usage comes again, with its name.
             return () if candidates[0].is_member else self._used(candidates[0], event)
         self._held.append(_Answer(event, candidates))
         return ()
-
-    _last_usage: dict[str, Any] | None = None
 
     def _name(self, kind: str) -> str:
         self._numbers += 1
@@ -251,10 +252,6 @@ def _fits(speaker: Speaker, event: dict[str, Any]) -> bool:
         return True
     new = (count_of(event.get("inputTokens")) or 0, count_of(event.get("outputTokens")) or 0)
     return (speaker.used[0] + new[0], speaker.used[1] + new[1]) == sums
-
-
-def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return one == other
 
 
 def usage_of(told: dict[str, Any]) -> Usage:

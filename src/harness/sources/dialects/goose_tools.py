@@ -1,0 +1,253 @@
+"""What the tools of Goose mean, and what their results tell beyond what was asked for.
+
+Tools of Goose's own extensions have plain names today and had their extension's before
+(`developer__shell`); the tool of any other extension (`demo__count`) is nobody's guess. Goose has no
+tools to read, search or list: models use its shell for that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
+from harness.events.task import Task
+from harness.sources.dialects.fields import count_of, first_text, items_of, text_of
+from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.shell import operations_of
+from harness.sources.dialects.shell_options import names
+
+Input: TypeAlias = dict[str, Any]
+Meaning: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
+
+SHELL, SPAWNER, TODO_WRITER = "shell", "delegate", "todo_write"
+
+_OWN_EXTENSIONS = names(
+    "analyze apps autovisualiser chatrecall code_execution computercontroller developer extensionmanager "
+    "memory platform recipe skills summon todo tutorial"
+)
+_PATHS = ("path", "file_path", "filePath", "filepath", "abs_path", "absolutePath", "source")
+_QUERIES = ("pattern", "query", "regex", "glob", "search", "searchText", "q")
+_DIRECTORIES = ("path", "dir", "directory")
+_EDITOR_WRITES = names("write create overwrite edit str_replace insert move rename delete undo_edit")
+_SKILL_DIRECTORY = re.compile(r"^Skill directory: (.+)$", re.MULTILINE)
+_TODO = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+\[(.)\]\s+(.+?)\s*$", re.MULTILINE)
+
+
+class Call(msgspec.Struct):
+    """A tool call that has not ended yet."""
+
+    id: str
+    tool_name: str
+    name: str
+    """Without its extension; "" if that is not one of Goose's own."""
+    input: Input
+    operations: list[Operation]
+
+
+def own_name(tool_name: str) -> str:
+    extension, mark, name = tool_name.partition("__")
+    if not mark:
+        return tool_name
+    return name if extension in _OWN_EXTENSIONS else ""
+
+
+def _run(asked: Input, cwd: str) -> list[Operation] | None:
+    command = first_text(asked, "command", "cmd", "script")
+    return operations_of(command, cwd) if command else None
+
+
+def _run_script(asked: Input, _cwd: str) -> list[Operation] | None:
+    script = text_of(asked.get("script"))
+    return [Command(command=script)] if script else None
+
+
+def _edit_text(asked: Input, cwd: str) -> list[Operation] | None:
+    """The one tool for files that Goose had once: what it does is one of its arguments."""
+    action, path = text_of(asked.get("command")), absolute(first_text(asked, *_PATHS), cwd)
+    if action in ("view", "read") and path:
+        shown = [count_of(number) or None for number in items_of(asked.get("view_range"))]
+        start, end = shown if len(shown) == 2 else (None, None)
+        return [Read(path=path, start_line=start, end_line=end)]
+    return [Write(path=path)] if action in _EDITOR_WRITES and path else None
+
+
+def _read(asked: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(asked, *_PATHS), cwd)
+    start, end = _first_count(asked, "offset", "start_line", "line"), _first_count(asked, "end_line")
+    limit = _first_count(asked, "limit", "line_count", "num_lines")
+    if end is None and start and limit:
+        end = start + limit - 1
+    return [Read(path=path, start_line=start, end_line=end)] if path else None
+
+
+def _first_count(asked: Input, *names: str) -> int | None:
+    return next((count for name in names if (count := count_of(asked.get(name)))), None)
+
+
+def _look(asked: Input, cwd: str) -> list[Operation] | None:
+    source = first_text(asked, *_PATHS)
+    if source.startswith(("http://", "https://")):
+        return [Fetch(url=source)]
+    return [Read(path=absolute(source, cwd))] if source else None
+
+
+def _write(asked: Input, cwd: str) -> list[Operation] | None:
+    path, content = absolute(first_text(asked, *_PATHS), cwd), text_of(asked.get("content"))
+    if not path or not content:
+        return [Write(path=path)] if path else None
+    return [Write(path=path, start_line=1, end_line=content.removesuffix("\n").count("\n") + 1)]
+
+
+def _edit(asked: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(asked, *_PATHS), cwd)
+    return [Write(path=path, change="update")] if path else None
+
+
+def _search(asked: Input, cwd: str) -> list[Operation] | None:
+    query, path = first_text(asked, *_QUERIES), absolute(first_text(asked, *_DIRECTORIES), cwd)
+    return [Search(query=query, path=path)] if query else None
+
+
+def _list(asked: Input, cwd: str) -> list[Operation]:
+    return [List(path=absolute(first_text(asked, *_DIRECTORIES), cwd))]
+
+
+def _analyze(asked: Input, cwd: str) -> list[Operation] | None:
+    """An outline of a file or of a directory, or all places of one name (`focus`)."""
+    path, focus = absolute(first_text(asked, *_PATHS), cwd), text_of(asked.get("focus"))
+    if focus:
+        return [Search(query=focus, path=path)]
+    if not path:
+        return None
+    is_file = "." in path.rpartition("/")[2].strip(".")
+    return [Read(path=path) if is_file else List(path=path)]
+
+
+def _skill(asked: Input, cwd: str) -> list[Operation] | None:
+    """`greet` is a skill, `greet/extra.md` a file that lies beside it."""
+    name, _, file = first_text(asked, "name", "skill", "skill_name").partition("/")
+    return [Skill(path=absolute(f"skills/{name}/{file or 'SKILL.md'}", cwd), name=name)] if name else None
+
+
+def _spawn(asked: Input, _cwd: str) -> list[Operation] | None:
+    task, name = first_text(asked, "instructions", "task"), first_text(asked, "source", "name")
+    return [Spawn(name=name, task=task)] if task or name else None
+
+
+def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
+    url, query = text_of(asked.get("url")), text_of(asked.get("query"))
+    return [Fetch(url=url, query=query)] if url or query else None
+
+
+def _tasks(_asked: Input, _cwd: str) -> list[Operation]:
+    return [Tasks()]
+
+
+def _nothing(_asked: Input, _cwd: str) -> list[Operation]:
+    return []
+
+
+TOOLS: dict[str, Meaning] = {
+    "analyze": _analyze,
+    "automation_script": _run_script,
+    SPAWNER: _spawn,
+    "edit": _edit,
+    "glob": _search,
+    "grep": _search,
+    "image_processor": _look,
+    "list": _list,
+    "load_skill": _skill,
+    "read": _read,
+    "read_image": _look,
+    SHELL: _run,
+    "skill": _skill,
+    "text_editor": _edit_text,
+    "todo_read": _tasks,
+    TODO_WRITER: _tasks,
+    "tree": _list,
+    "web_scrape": _fetch,
+    "web_search": _fetch,
+    "write": _write,
+} | dict.fromkeys(
+    # Known, and about nothing that an operation could name.
+    (
+        "cache",
+        "chatrecall",
+        "create_app",
+        "delete_app",
+        "execute",
+        "final_output",
+        "iterate_app",
+        "list_apps",
+        "list_resources",
+        "list_windows",
+        "load",
+        "manage_extensions",
+        "manage_schedule",
+        "read_resource",
+        "remember_memory",
+        "remove_memory_category",
+        "remove_specific_memory",
+        "retrieve_memories",
+        "screen_capture",
+        "search_available_extensions",
+    ),
+    _nothing,
+)
+
+
+def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
+    """The operations of a call; None when nobody knows what it means."""
+    meaning = TOOLS.get(name)
+    if meaning is None or not isinstance(asked, dict):
+        return None
+    return meaning(asked, cwd)
+
+
+class Skills:
+    """Where skills lie: told by the result that loads one, and needed again for the files beside it."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, str] = {}
+
+    def placed(self, operations: list[Operation], output: str) -> list[Operation]:
+        return [self._placed(each, output) if isinstance(each, Skill) else each for each in operations]
+
+    def _placed(self, skill: Skill, output: str) -> Skill:
+        found = _SKILL_DIRECTORY.search(output)
+        if found is not None:
+            self._directories[skill.name] = found[1].strip()
+        directory, file = self._directories.get(skill.name), skill.path.rpartition(f"/{skill.name}/")[2]
+        return replace(skill, path=f"{directory}/{file}") if directory else skill
+
+
+def told_by_result(call: Call, output: str, agent_id: str, skills: Skills) -> list[Operation] | None:
+    """The operations as a successful result tells them; None when it tells nothing better."""
+    found = call.operations
+    if agent_id and call.name == SPAWNER:
+        found = [replace(each, agent_id=agent_id) if isinstance(each, Spawn) else each for each in found]
+    elif output.startswith("Created "):
+        found = [replace(each, change="create") if isinstance(each, Write) else each for each in found]
+    else:
+        found = skills.placed(found, output)
+    return None if found == call.operations else found
+
+
+def todo_list_of(call: Call) -> list[Task] | None:
+    """The whole list, which is kept as Markdown; None where it is something else than a checklist."""
+    content = call.input.get("content")
+    if call.name != TODO_WRITER or not isinstance(content, str):
+        return None
+    tasks = [_task_of(mark, text) for mark, text in _TODO.findall(content)]
+    return tasks if tasks or not content.strip() else None
+
+
+def _task_of(mark: str, text: str) -> Task:
+    if mark == " ":
+        return Task(text=text)
+    return Task(text=text, status="completed" if mark in "xX✓" else "in_progress")
