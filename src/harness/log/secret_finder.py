@@ -1,0 +1,368 @@
+"""Find credentials in bytes, fast: known values in all their spellings, key shapes, phrases.
+
+The scan runs over every byte an agent writes. A regular expression that begins with one
+literal byte skips to it at memory speed, while one that begins with a set of bytes looks
+at each byte in turn and is ten times slower. So every pattern hangs on an anchor, a byte
+that is rare in what agents write, and looks behind for what stands before it.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import b2a_base64
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from harness.log.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, SHORTEST_BODY, TOKEN, KeyShape, Phrase
+
+SHAPE_ANCHORS = (b"-", b"_", b"A", b"J")
+"""Every prefix of a shape has one of them."""
+VALUE_ANCHORS = b"QJXZVKYWGUHFBNPMODCSRALETI"
+SHORTEST_VALUE = 4
+LONGEST_ANCHORED_BYTES = 1024
+"""A longer value, such as a whole key file, would take too long to compile."""
+SIGNIFICANT_BEGINNING = 4
+"""So many characters of a secret, at the end of a text, may be its beginning."""
+TELLING_CUT = 12
+"""So many characters of a known value, cut off by the end of a string, are a secret by themselves."""
+WINDOW_BYTES = 8192
+"""No secret that is still being written is longer."""
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+    name: str
+
+
+class Beginning(NamedTuple):
+    """A text ends with what may be the beginning of a secret, from `start` on.
+
+    `secret` is where the part begins that would be masked, and `visible` counts its
+    characters beyond what everybody knows of such a secret.
+    """
+
+    start: int
+    secret: int
+    visible: int
+    significant: bool
+    name: str
+
+    def moved(self, distance: int) -> Beginning:
+        return self._replace(start=self.start + distance, secret=self.secret + distance)
+
+
+class Form(NamedTuple):
+    """One spelling of a known value. `public` is the length of its well-known prefix."""
+
+    spelling: bytes
+    public: int
+    name: str
+
+
+class _Row(NamedTuple):
+    lead: int
+    name: str
+
+
+compiled = cache(re.compile)
+
+
+class _AnchoredSearch:
+    """All patterns that hang on one anchor byte, as one expression.
+
+    Values stand anywhere, and one may begin or stand inside another; shapes begin a word.
+    """
+
+    def __init__(self, anchor: bytes, guard: bytes = b"", *, shapes: bool) -> None:
+        self.anchor = anchor
+        self._guard = guard
+        self._shapes = shapes
+        self._alternatives: list[bytes] = []
+        self._rows: list[_Row] = []
+        self._pattern: re.Pattern[bytes] | None = None
+
+    def add(self, ahead: bytes, lead: int, name: str) -> None:
+        self._alternatives.append(ahead + b"()")
+        self._rows.append(_Row(lead, name))
+
+    def spans(self, text: bytes) -> Iterator[Span]:
+        if self._pattern is None:
+            alternatives = b"|".join(self._alternatives)
+            self._pattern = re.compile(b"%b%b(?:%b)" % (re.escape(self.anchor), self._guard, alternatives))
+        position = 0
+        while match := self._pattern.search(text, position):
+            row = self._rows[(match.lastindex or 1) - 1]
+            start = match.start() - row.lead
+            position = match.start() + 1
+            if self._shapes:
+                # Not part of the expression: it would be there thirty times, and it is needed once in a million.
+                if not compiled(BOUNDARY).match(text, start):
+                    continue
+                position = match.end()
+            yield Span(start, match.end(), row.name)
+
+
+@cache
+def _shape_searches() -> tuple[_AnchoredSearch, ...]:
+    by_anchor: dict[bytes, dict[tuple[int, int], list[bytes]]] = {}
+    for number, shape in enumerate(KEY_SHAPES):
+        for prefix in shape.prefixes:
+            index = max(prefix.rfind(anchor) for anchor in SHAPE_ANCHORS[:2])
+            if index < 0:
+                index = min(prefix.find(anchor) for anchor in SHAPE_ANCHORS[2:] if anchor in prefix)
+            alike = by_anchor.setdefault(prefix[index : index + 1], {})
+            alike.setdefault((number, index), []).append(prefix)
+    return tuple(_shape_search(anchor, groups) for anchor, groups in by_anchor.items())
+
+
+def _shape_search(anchor: bytes, groups: dict[tuple[int, int], list[bytes]]) -> _AnchoredSearch:
+    guard = b""
+    if anchor in SHAPE_ANCHORS[:2]:
+        # UUIDs are in every line, and no prefix ends with two hex digits.
+        guard = b"(?<![0-9a-f]{2}%b)(?=%b{%d})" % (re.escape(anchor), TOKEN, SHORTEST_BODY)
+    search = _AnchoredSearch(anchor, guard, shapes=True)
+    # Of two prefixes of which one ends the other, only the longer can begin a word.
+    for (number, index), prefixes in sorted(groups.items(), key=lambda group: -group[0][1]):
+        shape = KEY_SHAPES[number]
+        for rest in sorted({prefix[index + 1 :] for prefix in prefixes}):
+            heads = b"|".join(re.escape(prefix) for prefix in prefixes if prefix[index + 1 :] == rest)
+            search.add(b"%b(?<=%b)%b" % (re.escape(rest), heads, shape.body), index, shape.name)
+    return search
+
+
+def _value_searches(forms: list[Form]) -> tuple[list[_AnchoredSearch], list[Form]]:
+    """Forms that share a rare byte are searched together; the rest is left to plain searches."""
+    lone = [form for form in forms if len(form.spelling) > LONGEST_ANCHORED_BYTES]
+    remaining = [form for form in forms if len(form.spelling) <= LONGEST_ANCHORED_BYTES]
+    searches: list[_AnchoredSearch] = []
+    while len(remaining) > 1:
+        sharing = [sum(anchor in form.spelling for form in remaining) for anchor in VALUE_ANCHORS]
+        best = max(sharing)
+        if best < 2:
+            break
+        place = sharing.index(best)
+        anchor = VALUE_ANCHORS[place : place + 1]
+        search = _AnchoredSearch(anchor, shapes=False)
+        for form in remaining:
+            index = form.spelling.find(anchor)
+            if index >= 0:
+                # What follows comes first: an alternative that begins with a wrong letter costs next to nothing.
+                rest, whole = re.escape(form.spelling[index + 1 :]), re.escape(form.spelling)
+                search.add(b"%b(?<=%b)" % (rest, whole), index, form.name)
+        remaining = [form for form in remaining if anchor not in form.spelling]
+        searches.append(search)
+    return searches, lone + remaining
+
+
+class SecretFinder:
+    """Where the secrets are in a text, and whether its end may be the beginning of one."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self.forms = _forms(secrets)
+        value_searches, self._lone_forms = _value_searches(self.forms)
+        # Values come first: of two spans of equal length the more telling name stays.
+        self._searches = (*value_searches, *_shape_searches())
+        longest = max((len(form.spelling) for form in self.forms), default=0)
+        self._longest_form = min(longest, WINDOW_BYTES)
+        self._blanks = any(b" " in form.spelling for form in self.forms)
+        self._heads: dict[bytes, list[Form]] = {}
+        for form in self.forms:
+            self._heads.setdefault(form.spelling[:SIGNIFICANT_BEGINNING], []).append(form)
+        self._head_pattern = re.compile(b"|".join(re.escape(head) for head in self._heads) or b"(?!)")
+        self.cut_endings = _cut_endings(self.forms)
+
+    def spans(self, text: bytes) -> list[Span]:
+        """All secrets, in order; those that overlap are one."""
+        found: list[Span] = []
+        for search in self._searches:
+            if search.anchor in text:
+                found += search.spans(text)
+        for form in self._lone_forms:
+            start = text.find(form.spelling)
+            while start >= 0:
+                found.append(Span(start, start + len(form.spelling), form.name))
+                start = text.find(form.spelling, start + 1)
+        for phrase in PHRASES:
+            if phrase.needle in text:
+                found += _phrase_spans(phrase, text)
+        return united(found) if len(found) > 1 else found
+
+    def cut_off(self, text: bytes) -> Span | None:
+        """A known value that is there but for its last part, at the end of `text`."""
+        for form, length in self.cut_endings.get(text[-TELLING_CUT:], ()):
+            if text.endswith(form.spelling[:length]):
+                return Span(len(text) - length, len(text), form.name)
+        return None
+
+    def beginning(self, text: bytes) -> Beginning | None:
+        """The longest end of `text` that may be the beginning of a secret."""
+        candidates = [*self._value_beginnings(text), *_shape_beginnings(text), *_phrase_beginnings(text)]
+        return min(candidates, key=_most_telling, default=None)
+
+    def _value_beginnings(self, text: bytes) -> Iterator[Beginning]:
+        window = max(0, len(text) - self._longest_form + 1)
+        if not self._blanks:
+            window = max(window, text.rfind(b" ", window))
+        for match in self._head_pattern.finditer(text, window):
+            start = match.start()
+            end = text[start:]
+            for form in self._heads[match[0]]:
+                if len(end) < len(form.spelling) and form.spelling.startswith(end):
+                    yield Beginning(start, start, len(end) - form.public, significant=True, name=form.name)
+                    return
+
+
+def _most_telling(beginning: Beginning) -> tuple[int, bool, int]:
+    return beginning.start, not beginning.significant, -beginning.visible
+
+
+def united(spans: list[Span]) -> list[Span]:
+    """Overlapping spans become one, under the name of the longest."""
+    result: list[Span] = []
+    longest = 0
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if not result or span.start >= result[-1].end:
+            result.append(span)
+            longest = span.end - span.start
+            continue
+        last = result[-1]
+        name = last.name
+        if span.end - span.start > longest:
+            longest, name = span.end - span.start, span.name
+        result[-1] = Span(last.start, max(last.end, span.end), name)
+    return result
+
+
+def _phrase_spans(phrase: Phrase, text: bytes) -> Iterator[Span]:
+    for match in compiled(phrase.found).finditer(text):
+        yield Span(match.start(1), match.end(1), phrase.name)
+
+
+def _shape_beginnings(text: bytes) -> Iterator[Beginning]:
+    # No shape has a blank in it: what stands before the last one is of no interest.
+    word = _last_word(text)
+    if not any(text.find(anchor, word) >= 0 for anchor in SHAPE_ANCHORS):
+        return
+    for shape in KEY_SHAPES:
+        for prefix in shape.prefixes:
+            start = text.find(prefix, word)
+            if start >= 0:
+                yield from _growing(shape, prefix, text, start)
+
+
+def _last_word(text: bytes) -> int:
+    return max(text.rfind(b" "), len(text) - WINDOW_BYTES, 0)
+
+
+def _growing(shape: KeyShape, prefix: bytes, text: bytes, start: int) -> Iterator[Beginning]:
+    pattern = compiled(b"%b%b%b\\Z" % (BOUNDARY, re.escape(prefix), shape.growing))
+    while start >= 0:
+        if pattern.match(text, start):
+            visible = len(text) - start - len(prefix)
+            yield Beginning(start, start, visible, visible >= SIGNIFICANT_BEGINNING, shape.name)
+            return
+        start = text.find(prefix, start + 1)
+
+
+def _phrase_beginnings(text: bytes) -> Iterator[Beginning]:
+    word = _last_word(text)
+    for phrase in PHRASES:
+        start = text.rfind(phrase.growing_needle, max(0, word - phrase.words_bytes))
+        if start < 0:
+            continue
+        if match := compiled(phrase.growing).match(text, start):
+            visible = len(match["visible"])
+            secret = match.start(1)
+            yield Beginning(start, secret, visible, visible >= SIGNIFICANT_BEGINNING, phrase.name)
+
+
+def _cut_endings(forms: Iterable[Form]) -> dict[bytes, list[tuple[Form, int]]]:
+    endings: dict[bytes, list[tuple[Form, int]]] = {}
+    for form in forms:
+        for length in range(form.public + TELLING_CUT, min(len(form.spelling), LONGEST_ANCHORED_BYTES)):
+            endings.setdefault(form.spelling[length - TELLING_CUT : length], []).append((form, length))
+    return endings
+
+
+def _forms(secrets: Mapping[str, str]) -> list[Form]:
+    names: dict[bytes, str] = {}
+    for variable, value in secrets.items():
+        name = mark_name(variable)
+        for spelling in _spellings(value):
+            if len(spelling) >= SHORTEST_VALUE:
+                names.setdefault(spelling, name)
+    known = {*names.values(), *(shape.name for shape in KEY_SHAPES), *(phrase.name for phrase in PHRASES)}
+    marks = b" ".join(mark(name) for name in known)
+    forms = (
+        # A value that stands in a mark is public, and masking it would never end.
+        Form(spelling, _public_length(spelling), name)
+        for spelling, name in names.items()
+        if spelling not in marks
+    )
+    return sorted(forms, key=lambda form: -len(form.spelling))
+
+
+def _public_length(spelling: bytes) -> int:
+    prefixes = (prefix for shape in KEY_SHAPES for prefix in shape.prefixes)
+    return max((len(prefix) for prefix in prefixes if spelling.startswith(prefix)), default=0)
+
+
+def mark_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+
+
+def mark(name: str) -> bytes:
+    return b"[REDACTED:%b]" % name.encode("ascii")
+
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in range(32)} | {
+    ord(character): escape
+    for character, escape in zip(
+        '"\\\n\r\t\b\f', ('\\"', "\\\\", "\\n", "\\r", "\\t", "\\b", "\\f"), strict=True
+    )
+}
+
+
+def _spellings(value: str) -> list[bytes]:
+    """The value as it is, JSON-escaped once and twice, percent-encoded and decoded, and in base64."""
+    raw = _encoded(value)
+    escaped = value.translate(_JSON_ESCAPES)
+    nested = escaped.translate(_JSON_ESCAPES)
+    base64 = b2a_base64(raw, newline=False).rstrip(b"=")
+    texts = (escaped, nested, _ascii_escaped(escaped))
+    return [
+        raw,
+        *(_encoded(text) for text in texts),
+        _percent_encoded(raw, _UNRESERVED),
+        _percent_encoded(raw, _UNRESERVED | {ord("/")}),
+        re.sub(rb"%[0-9A-Fa-f]{2}", lambda match: bytes([int(match[0][1:], 16)]), raw),
+        base64,
+        base64.translate(bytes.maketrans(b"+/", b"-_")),
+    ]
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _percent_encoded(raw: bytes, kept: frozenset[int]) -> bytes:
+    return b"".join(bytes([byte]) if byte in kept else b"%%%02X" % byte for byte in raw)
+
+
+def _ascii_escaped(text: str) -> str:
+    return "".join(
+        character if character < "\x80" else f"\\u{unit:04x}"
+        for character in text
+        for unit in _utf16_units(character)
+    )
+
+
+def _utf16_units(character: str) -> list[int]:
+    encoded = character.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(encoded[index : index + 2], "big") for index in range(0, len(encoded), 2)]
