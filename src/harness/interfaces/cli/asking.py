@@ -1,0 +1,158 @@
+"""From options and settings to a `Request`: who is asked, what, and within which limits."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import cast
+
+from harness.config import Settings
+from harness.errors import UsageError
+from harness.interfaces.cli import inventory
+from harness.interfaces.cli.console import Console, is_terminal
+from harness.settings import PERMISSION_SPELLINGS
+from harness.sources.agent import Agent
+from harness.sources.registry import load, names
+from harness.sources.request import Limits, Permissions, Request
+
+_STDIN = 0
+_NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
+
+
+def request_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Request:
+    """Flags go before settings. Raises UsageError for what cannot be asked."""
+    permissions = permissions_of(arguments.permissions or settings.value("default_permissions"))
+    agent = agent_of(arguments.agent, settings, recording=arguments.recording)
+    spellings = inventory.names_of(agent)
+    return Request(
+        agent=agent.name,
+        prompt=_prompt(arguments, console),
+        cwd=arguments.cwd,
+        model=_model(arguments.model or settings.model_for(spellings), agent, settings, console),
+        permissions=permissions,
+        resume=arguments.resume,
+        continue_last=arguments.continue_last,
+        system_prompt=arguments.system_prompt,
+        append_system_prompt=arguments.append_system_prompt,
+        extra_args=(*settings.extra_args(spellings), *_extra_args(arguments)),
+        env=dict(map(_assignment, arguments.env)),
+        binary=arguments.binary or settings.agent_value(spellings, "binary") or "",
+        recording=arguments.recording,
+        limits=Limits(
+            timeout_s=arguments.timeout or settings.value("default_timeout_secs"),
+            first_output_s=arguments.first_output_timeout,
+            inactivity_s=arguments.inactivity_timeout,
+            max_turns=arguments.max_turns,
+            max_budget_usd=arguments.max_budget_usd,
+        ),
+    )
+
+
+def agent_of(name: str, settings: Settings, *, recording: str = "") -> Agent:
+    """The named one, the user's default, or the only one that is installed."""
+    chosen = name or settings.value("default_agent")
+    player = inventory.player() if recording and not name else None
+    if player is not None:
+        return player
+    if chosen:
+        return load(chosen)
+    found = inventory.installed()
+    if len(found) == 1:
+        return found[0].agent
+    if not found:
+        raise UsageError(
+            "no agent was named and none is installed",
+            hint=f"install one of these, or name one with --agent: {', '.join(names())}",
+        )
+    known = ", ".join(one.agent.name for one in found)
+    raise UsageError(
+        f"no agent was named and several are installed: {known}",
+        hint="choose one with --agent NAME, or set default_agent in harness.toml",
+    )
+
+
+def permissions_of(text: str) -> Permissions:
+    mode = PERMISSION_SPELLINGS.get(text.strip().lower())
+    if mode is None:
+        choices = ", ".join(dict.fromkeys(PERMISSION_SPELLINGS.values()))
+        raise UsageError(f"unknown permission mode: {text}", hint=f"expected one of: {choices}")
+    return cast("Permissions", mode)
+
+
+def _model(name: str, agent: Agent, settings: Settings, console: Console) -> str:
+    if not name:
+        return ""
+    from harness import model_names
+
+    models = model_names.load(settings)
+    for warning in models.warnings:
+        console.warning(warning)
+    resolution = models.resolve(name, inventory.names_of(agent))
+    if resolution.kind == "no_mapping":
+        console.warning(f"model {name} has no mapping for {agent.title}; passing it through as it is")
+    elif resolution.kind == "resolved":
+        console.debug(f"model {name} is {resolution.id} for {agent.title} ({resolution.origin})")
+    return resolution.id
+
+
+def _prompt(arguments: argparse.Namespace, console: Console) -> str:
+    if arguments.prompt is not None:
+        return _readable(arguments.prompt.encode("utf-8", "surrogateescape"), "the prompt", console)
+    if arguments.prompt_file and arguments.prompt_file != "-":
+        return _readable(_read_file(arguments.prompt_file), arguments.prompt_file, console).strip()
+    if arguments.recording:
+        return ""
+    if is_terminal(_STDIN):
+        raise UsageError("no prompt was given", hint=_NO_PROMPT_HINT)
+    text = _readable(_read_all(_STDIN), "standard input", console).strip()
+    if not text:
+        raise UsageError("no prompt was given: standard input is empty", hint=_NO_PROMPT_HINT)
+    return text
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read the prompt file {path}: {error.strerror}") from error
+    except ValueError as error:  # a NUL byte in the name
+        raise UsageError(f"cannot read the prompt file {path!r}: {error}") from error
+
+
+def _read_all(fd: int) -> bytes:
+    blocks = []
+    try:
+        while block := os.read(fd, 1 << 20):
+            blocks.append(block)
+    except OSError as error:
+        raise UsageError(f"cannot read standard input: {error.strerror}", hint=_NO_PROMPT_HINT) from error
+    return b"".join(blocks)
+
+
+def _readable(data: bytes, what: str, console: Console) -> str:
+    """As text; what is not UTF-8 becomes U+FFFD, and that is told."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        console.warning(f"{what} is not all UTF-8 text (byte {error.start}): what cannot be read is replaced")
+        return data.decode("utf-8-sig", "replace")
+
+
+def _extra_args(arguments: argparse.Namespace) -> list[str]:
+    """Those of --extra-args, split as a shell would, then those after `--`."""
+    if not arguments.extra_args:
+        return list(arguments.extra)
+    from shlex import split
+
+    try:
+        return [*(word for text in arguments.extra_args for word in split(text)), *arguments.extra]
+    except ValueError as error:
+        raise UsageError(f"--extra-args cannot be split into words: {error}") from error
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name or "\0" in text:
+        raise UsageError(f"--env takes NAME=VALUE, not {text!r}")
+    return name, value

@@ -1,0 +1,62 @@
+"""The agents that Harness can drive: which are installed, what each can do, what may be missing."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.interfaces.cli.commands import check
+from harness.interfaces.cli.commands import list as listing
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import add_actions, completes
+
+SUMMARY = "the agents that can be driven: list, check, capabilities, diagnose"
+DEFAULT_ACTION = "list"
+ACTIONS = {
+    "list": listing.SUMMARY,
+    "check": check.SUMMARY,
+    "capabilities": "which options of `run` an agent takes, and what its stream tells",
+    "diagnose": "where an agent was looked for, and which of its keys are set (never their values)",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = add_actions(parser, ACTIONS)
+    listing.add_arguments(actions["list"])
+    check.add_arguments(actions["check"])
+    for name in ("capabilities", "diagnose"):
+        action = actions[name]
+        help_text = "name or alias (default: all)"
+        completes(action.add_argument("agent", metavar="AGENT", nargs="?", help=help_text), "agents")
+        action.add_argument("--json", action="store_true", help="for programs")
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.action == "list":
+        return listing.execute(arguments, console)
+    if arguments.action == "check":
+        return check.execute(arguments, console)
+    return _describe(arguments)
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    from harness.interfaces.cli.inventory import capabilities, diagnostics, everything, look_for
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.sources.registry import load
+
+    found = [look_for(load(arguments.agent))] if arguments.agent else everything()
+    is_diagnosis = arguments.action == "diagnose"
+    if arguments.json:
+        write_json(
+            {one.agent.name: diagnostics(one) if is_diagnosis else capabilities(one.agent) for one in found}
+        )
+        return 0
+    for one in found:
+        write_text(
+            f"{one.agent.title} ({one.agent.name})\n"
+            + (
+                check.diagnostics_text(diagnostics(one))
+                if is_diagnosis
+                else check.capabilities_text(capabilities(one.agent), one.agent.reveals)
+            )
+        )
+    return 0

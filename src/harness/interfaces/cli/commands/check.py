@@ -1,0 +1,70 @@
+"""Tell whether an agent is installed, and what it can do. Exit code: 0 available, 1 not, 2 unknown agent."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import completes
+
+SUMMARY = "tell whether an agent is installed, and what it can do"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    completes(parser.add_argument("agent", metavar="AGENT", help="name or alias"), "agents")
+    parser.add_argument("--capabilities", action="store_true", help="which options of `run` it takes")
+    parser.add_argument("--diagnose", action="store_true", help="where it was looked for, which keys are set")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli.inventory import capabilities, diagnostics, look_for
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.sources.registry import load
+
+    found = look_for(load(arguments.agent))
+    agent = found.agent
+    if arguments.json:
+        data = {
+            "agent": agent.binaries[0],
+            "display_name": agent.title,
+            "available": bool(found.path),
+            "version": found.version or None,
+        }
+        if arguments.capabilities:
+            data["capabilities"] = capabilities(agent)
+        if arguments.diagnose:
+            data["diagnostics"] = diagnostics(found)
+        write_json(data)
+    else:
+        if found.path:
+            write_text(f"{agent.title} is available ({found.version or 'unknown version'})\n")
+        else:
+            programs = " or ".join(agent.binaries)
+            console.say(f"{agent.title} is not available (binary `{programs}` not found in PATH)")
+            if agent.install:
+                console.say(f"  {agent.install}")
+        if arguments.capabilities:
+            write_text(capabilities_text(capabilities(agent), agent.reveals))
+        if arguments.diagnose:
+            write_text(diagnostics_text(diagnostics(found)))
+    return 0 if found.path else 1
+
+
+def capabilities_text(able: dict[str, bool], reveals: dict[str, str]) -> str:
+    lines = ["Capabilities:", *(f"  {name + ':':<21} {str(yes).lower()}" for name, yes in able.items())]
+    if reveals:
+        lines += ["Its stream tells:", *(f"  {name + ':':<21} {text}" for name, text in reveals.items())]
+    return "\n".join(lines) + "\n"
+
+
+def diagnostics_text(data: dict[str, object]) -> str:
+    keys = data["env"]
+    assert isinstance(keys, dict)
+    lines = [
+        "Diagnostics:",
+        f"  binary_path: {data['binary_path'] or 'not found'}",
+        f"  candidates:  {data['candidates']}",
+        *(f"  {name}: {state}" for name, state in keys.items()),
+    ]
+    return "\n".join(lines) + "\n"

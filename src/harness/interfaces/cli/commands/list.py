@@ -1,0 +1,51 @@
+"""List the agents that are installed here (the same as `harness agents list`)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from harness.interfaces.cli.console import Console
+
+if TYPE_CHECKING:
+    from harness.interfaces.cli.inventory import Found
+
+SUMMARY = "list the agents that are installed here"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--all", action="store_true", help="also those that are not installed")
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    del console
+    from harness.interfaces.cli.inventory import everything, installed
+    from harness.interfaces.cli.output import write_json, write_text
+
+    found = everything() if arguments.all else installed()
+    if arguments.json:
+        write_json([_as_data(one, is_marked=arguments.all) for one in found])
+    elif found:
+        title = "Agents:" if arguments.all else "Available agents:"
+        write_text("\n".join([title, *map(_line, found)]) + "\n")
+    else:
+        programs = ", ".join(one.agent.binaries[0] for one in everything())
+        write_text(f"No agents found. Install one of: {programs}\n")
+    return 0
+
+
+def _line(found: Found) -> str:
+    agent = found.agent
+    missing = f"not installed: {agent.install}" if agent.install else "not installed"
+    state = (found.version or "unknown") if found.path else missing
+    return f"  - {agent.title} ({agent.binaries[0]}) [{state}]"
+
+
+def _as_data(found: Found, *, is_marked: bool) -> dict[str, Any]:
+    data = {
+        "agent": found.agent.binaries[0],
+        "display_name": found.agent.title,
+        "version": found.version or None,
+    }
+    return {**data, "available": bool(found.path)} if is_marked else data

@@ -1,0 +1,129 @@
+"""Run an agent on a task, show what it does as it happens, and record everything.
+
+On a terminal the output is for reading; otherwise it is one JSON object a line. What stands after
+`--` is given to the agent as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import completes, count, positive, seconds
+
+if TYPE_CHECKING:
+    from harness.sources.request import Request
+
+SUMMARY = "run an agent on a task"
+TAKES_EXTRA = True
+USAGE = "harness run [OPTIONS] [-- ARGUMENTS FOR THE AGENT]"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_task(parser)
+    _add_limits(parser.add_argument_group("limits"))
+    _add_output(parser.add_argument_group("output"))
+    _add_special(parser.add_argument_group("special"))
+
+
+def _add_task(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    completes(add("-a", "--agent", default="", metavar="NAME", help=_agents_help()), "agents")
+    add("-p", "--prompt", metavar="TEXT", help="what to do")
+    add("words", nargs="*", help=argparse.SUPPRESS)  # only to say what is wrong with them
+    add("--prompt-file", metavar="FILE", help="read the prompt from a file (- is standard input)")
+    add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
+    add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
+    add(
+        "--permissions",
+        default="",
+        metavar="MODE",
+        help="full-access (default), read-only, or agent-default (as the agent itself is set)",
+    )
+    add("--resume", default="", metavar="ID", help="go on with this session of the agent")
+    add("--continue", dest="continue_last", action="store_true", help="go on with its latest session here")
+    add("--system-prompt", default="", metavar="TEXT", help="instead of the agent's own")
+    add("--append-system-prompt", default="", metavar="TEXT", help="after the agent's own")
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="set in the agent's environment")
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--timeout", type=seconds, metavar="SECONDS", help="for the whole run; 90, 90s, 5m and 2h are good")
+    add("--first-output-timeout", type=seconds, metavar="SECONDS", help="until the agent's first output")
+    add("--inactivity-timeout", type=seconds, metavar="SECONDS", help="between two pieces of output")
+    add("--max-turns", type=count, metavar="N", help="model turns")
+    add("--max-budget-usd", "--max-budget", type=positive, metavar="USD", help="what it may cost")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    from harness.interfaces.cli.formats import help_text
+
+    add = group.add_argument
+    completes(add("-f", "--format", "--output", default="", metavar="FORMAT", help=help_text()), "formats")
+    add("-o", "--output-file", default="", metavar="FILE", help="write the output to this file too")
+    add("--usage", action="store_true", help="also show tokens and cost as they come")
+    add("--reasoning", action="store_true", help="also show the model's reasoning")
+    add("--name", default="", metavar="TEXT", help="a name for the session")
+    add("--tag", action="append", default=[], metavar="TEXT", help="a tag for the session (may be repeated)")
+    add("--no-redact", action="store_true", help="keep secrets in what is recorded and shown")
+
+
+def _add_special(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--binary", default="", metavar="PATH", help="the agent's program, if not the one on PATH")
+    add("--recording", default="", metavar="FILE", help="play recorded output instead of running an agent")
+    add("--extra-args", action="append", default=[], metavar="WORDS", help="more arguments for the agent")
+    add("--dry-run", action="store_true", help="show the command and do not run it")
+
+
+def _agents_help() -> str:
+    from harness.sources.registry import names
+
+    return f"{', '.join(names())} (default: the one that is installed)"
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.errors import UsageError
+    from harness.interfaces.cli import asking, formats, preferences
+    from harness.interfaces.cli.console import can_erase, is_terminal, wants_color, width_of
+    from harness.interfaces.cli.live import Showing, run_and_show
+    from harness.interfaces.cli.output import STDOUT, Output
+    from harness.stage import ViewOptions
+
+    if arguments.words:
+        raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="the prompt goes behind --prompt")
+    on_terminal = is_terminal(STDOUT)
+    view = formats.choose(arguments.format, is_terminal=on_terminal)
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    settings.require_valid()
+    request = asking.request_of(arguments, settings, console)
+    if arguments.dry_run:
+        return _dry_run(request, arguments.cwd, console)
+    options = ViewOptions(
+        usage=arguments.usage,
+        reasoning=arguments.reasoning,
+        color=wants_color(arguments.color, os.environ, is_terminal=on_terminal),
+        width=width_of(STDOUT, os.environ),
+        live=can_erase(STDOUT, os.environ),
+    )
+    showing = Showing(view, options, Output(console, arguments.output_file), console, on_terminal)
+    store = preferences.labelled_store(settings, arguments.name, arguments.tag)
+    redact = settings.value("log.redact") and not arguments.no_redact
+    return run_and_show(request, store, showing, redact=redact)
+
+
+def _dry_run(request: Request, cwd: str, console: Console) -> int:
+    from harness.interfaces.cli import dry_run
+    from harness.sources.launch import not_found, prepare
+
+    launch = prepare(request)
+    for warning in launch.warnings:
+        console.warning(warning)
+    if not launch.binary:
+        console.error(not_found(launch.agent))
+        return 1
+    dry_run.show(launch, cwd)
+    return 0

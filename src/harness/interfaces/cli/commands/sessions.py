@@ -1,0 +1,197 @@
+"""What was recorded: every run is a session, kept as files that can be shown, proved and deleted.
+
+ID is a session's id, the beginning of one, or `last`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.interfaces.cli import playback
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import add_actions, count_or_zero, positive
+
+if TYPE_CHECKING:
+    from harness.events import Event
+    from harness.log.store import Metadata
+    from harness.log.stores.files import FileStore
+
+SUMMARY = "what was recorded: list, show, replay, check, path, delete"
+DEFAULT_ACTION = "list"
+ACTIONS = {
+    "list": "list the sessions, the newest first",
+    "show": "show a session in any format",
+    "replay": "show a session with its original timing",
+    "check": "prove that a log says everything that the agent wrote",
+    "path": "print where a session's log is",
+    "delete": "delete sessions for good",
+}
+_SHOWN_BY_DEFAULT = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = add_actions(parser, ACTIONS)
+    actions["list"].add_argument("--json", action="store_true", help="for programs")
+    actions["list"].add_argument(
+        "--limit",
+        type=count_or_zero,
+        default=_SHOWN_BY_DEFAULT,
+        metavar="N",
+        help=f"at most so many (default: {_SHOWN_BY_DEFAULT}; 0 is all)",
+    )
+    for name in ("show", "replay", "check", "path"):
+        actions[name].add_argument("id", metavar="ID", help="an id, the beginning of one, or `last`")
+    actions["delete"].add_argument("ids", metavar="ID", nargs="+", help="an id, or the beginning of one")
+    for name in ("show", "replay"):
+        playback.add_arguments(actions[name])
+    actions["show"].add_argument("--follow", action="store_true", help="go on while it is being written")
+    pace = actions["replay"].add_mutually_exclusive_group()
+    pace.add_argument("--speed", type=positive, default=1.0, metavar="N", help="so many times as fast")
+    pace.add_argument("--fast", action="store_true", help="without any pause")
+    actions["check"].add_argument("--json", action="store_true", help="for programs")
+    actions["path"].add_argument("--raw", action="store_true", help="where the agent's own output is kept")
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli import preferences
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    store = preferences.open_store(settings)
+    action = {
+        "list": _list,
+        "show": _show,
+        "replay": _replay,
+        "check": _check,
+        "path": _path,
+        "delete": _delete,
+    }[arguments.action]
+    return action(arguments, store, console)
+
+
+def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.cli.session_ids import all_ids
+    from harness.interfaces.cli.session_table import table
+
+    known = all_ids(store)
+    chosen = known[: arguments.limit] if arguments.limit else known
+    sessions = [_up_to_date(store, log_id, console) for log_id in chosen]
+    if arguments.json:
+        write_json([_as_data(session) for session in sessions])
+    elif not sessions:
+        console.say(f"there are no sessions in {store.directory}")
+    else:
+        write_text(table(sessions, known))
+        if len(known) > len(chosen):
+            console.say(f"… and {len(known) - len(chosen)} older ones (--limit 0 shows all)")
+    return 0
+
+
+def _up_to_date(store: FileStore, log_id: str, console: Console) -> Metadata:
+    """A session's metadata; one whose writer died is completed first, one that runs says so."""
+    metadata = store.metadata(log_id)
+    if metadata.outcome:
+        return metadata
+    if not store.is_live(log_id):
+        _recover(store, log_id, console)
+        metadata = store.metadata(log_id)
+    if not metadata.outcome:
+        metadata.outcome = "running" if store.is_live(log_id) else "unknown"
+    return metadata
+
+
+def _recover(store: FileStore, log_id: str, console: Console) -> None:
+    from harness.errors import StoreError
+    from harness.sources.audit import recover
+
+    try:
+        if recover(store, log_id):
+            console.info(f"session {log_id} was cut off; its log has been completed")
+    except (StoreError, OSError) as error:  # a folder that may only be read
+        console.warning(f"session {log_id} was cut off and cannot be completed: {error}")
+
+
+def _as_data(metadata: Metadata) -> dict[str, Any]:
+    import msgspec
+
+    data: dict[str, Any] = msgspec.to_builtins(metadata)
+    return {**data, "running": metadata.outcome == "running"}
+
+
+def _found(arguments: argparse.Namespace, store: FileStore, console: Console) -> str:
+    from harness.interfaces.cli.session_ids import find
+
+    log_id = find(store, arguments.id)
+    _up_to_date(store, log_id, console)
+    return log_id
+
+
+def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    log_id = _found(arguments, store, console)
+    batches = _followed(store, log_id, console) if arguments.follow else playback.stored(store, log_id)
+    playback.show(batches, arguments, console, is_live=arguments.follow)
+    return 0
+
+
+def _followed(store: FileStore, log_id: str, console: Console) -> Iterator[Sequence[Event]]:
+    """Until its writer is done; if it died instead, with what its log is completed with."""
+    cursor = 0
+    for batch in playback.followed(store, log_id):
+        cursor = batch[-1].seq + 1
+        yield batch
+    _up_to_date(store, log_id, console)
+    yield from playback.stored(store, log_id, cursor)
+
+
+def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    batches = playback.stored(store, _found(arguments, store, console))
+    if not arguments.fast:
+        batches = playback.timed(batches, arguments.speed)
+    playback.show(batches, arguments, console, is_live=not arguments.fast)
+    return 0
+
+
+def _check(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from msgspec.structs import asdict
+
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.sources.audit import check
+
+    audit = check(store, _found(arguments, store, console))
+    if arguments.json:
+        write_json(asdict(audit))
+    else:
+        lines = [
+            f"session {audit.log_id}",
+            f"  {audit.lines} lines ({audit.raw_bytes} bytes) of the agent",
+            f"  {audit.events} events in the log, {audit.unknown} of them unknown",
+            *(f"  {count:>7}  {rule}" for rule, count in audit.rules.items()),
+        ]
+        write_text("\n".join(lines) + "\n")
+    for problem in audit.problems:
+        console.say(f"harness: {problem}")
+    if not audit.problems and not arguments.json:
+        write_text("  proved: what the agent wrote gives exactly this log\n")
+    return 1 if audit.problems else 0
+
+
+def _path(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    del console
+    from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.session_ids import find
+    from harness.log.raw import RawWriter
+
+    log_id = find(store, arguments.id)
+    write_text((store.path(log_id, RawWriter.suffix) if arguments.raw else store.path(log_id)) + "\n")
+    return 0
+
+
+def _delete(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from harness.interfaces.cli.session_ids import find
+
+    for log_id in dict.fromkeys([find(store, text) for text in arguments.ids]):
+        store.delete(log_id)
+        console.say(f"deleted {log_id}")
+    return 0

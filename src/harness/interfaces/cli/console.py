@@ -1,0 +1,86 @@
+"""How people are spoken to: on standard error, and never in between the output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from harness.errors import HarnessError
+from harness.settings import LOG_LEVELS
+
+_WARN, _INFO, _DEBUG = (LOG_LEVELS.index(name) for name in ("warn", "info", "debug"))
+
+
+class Console:
+    """Contract: never raises; when standard error is gone, there is nobody left to tell."""
+
+    def __init__(self, level: str = "warn") -> None:
+        self._level = LOG_LEVELS.index(level)
+
+    def set_level(self, level: str) -> None:
+        self._level = LOG_LEVELS.index(level)
+
+    @property
+    def is_verbose(self) -> bool:
+        return self._level >= _DEBUG
+
+    def error(self, error: HarnessError) -> None:
+        self.say(f"harness: {error.message}")
+        if error.hint:
+            self.say(f"  {error.hint}")
+
+    def warning(self, message: str) -> None:
+        self._at(_WARN, f"harness: warning: {message}")
+
+    def info(self, message: str) -> None:
+        self._at(_INFO, f"harness: {message}")
+
+    def debug(self, message: str) -> None:
+        self._at(_DEBUG, f"harness: {message}")
+
+    def say(self, text: str) -> None:
+        """What is said whatever the level."""
+        self.put(text + "\n")
+
+    def put(self, text: str) -> None:
+        try:
+            os.write(2, text.encode("utf-8", "backslashreplace"))
+        except OSError:
+            return
+
+    def _at(self, level: int, text: str) -> None:
+        if self._level >= level:
+            self.say(text)
+
+
+def wants_color(choice: str, environ: Mapping[str, str], *, is_terminal: bool) -> bool:
+    """The option decides, then NO_COLOR, then FORCE_COLOR, then what it is written to."""
+    if choice in ("always", "never"):
+        return choice == "always"
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return is_terminal and environ.get("TERM", "dumb") != "dumb"
+
+
+def width_of(fd: int, environ: Mapping[str, str]) -> int:
+    """Columns of a terminal; 100 for everything else."""
+    if environ.get("COLUMNS", "").isdecimal() and int(environ["COLUMNS"]) > 0:
+        return int(environ["COLUMNS"])
+    try:
+        return os.get_terminal_size(fd).columns or 100
+    except OSError:
+        return 100
+
+
+def can_erase(fd: int, environ: Mapping[str, str]) -> bool:
+    """Whether what was written there can be taken back: a terminal that is not a dumb one."""
+    return is_terminal(fd) and environ.get("TERM", "dumb") != "dumb"
+
+
+def is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False

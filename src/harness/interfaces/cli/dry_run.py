@@ -1,0 +1,35 @@
+"""`harness run --dry-run`: what would be started, spelled out."""
+
+from __future__ import annotations
+
+import re
+
+from harness.interfaces.cli.output import write_text
+from harness.log.redact import redact_text, secrets_in
+from harness.sources.launch import Launch
+from harness.sources.probe import parse_version
+
+_SAFE = re.compile(r"[A-Za-z0-9\-_./:=@]+")
+
+
+def show(launch: Launch, cwd: str) -> None:
+    """`cwd`: as the user gave it."""
+    command = launch.agent.command(launch.request, parse_version(launch.version))
+    lines = [
+        f"Binary: {launch.binary}",
+        f"Args:   {' '.join(map(quoted, launch.invocation.argv[1:]))}",
+    ]
+    if launch.invocation.stdin:
+        lines.append(f"Stdin:  {len(launch.invocation.stdin)} bytes")
+    for title, env in (("Env:", command.env), ("User env:", launch.request.env)):
+        if env:
+            lines += [title, *(f"  {name}={value}" for name, value in env.items())]
+    lines.append(f"Cwd:    {cwd or '.'}")
+    write_text(redact_text("\n".join(lines) + "\n", secrets_in(launch.invocation.env)))
+
+
+def quoted(argument: str) -> str:
+    """Safe to paste into a shell."""
+    if _SAFE.fullmatch(argument):
+        return argument
+    return "'" + argument.replace("'", "'\\''") + "'"

@@ -1,0 +1,63 @@
+"""Which ways of showing there are: the files of `views/`, under the names that people give them."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from harness import views
+from harness.errors import UnknownView
+from harness.stage import View, ViewOptions
+
+BEST_NAMES = {"stream": "ndjson", "result": "json", "transcript": "pretty"}
+"""The views that people are told of under another name."""
+ALIASES = {
+    **{best: name for name, best in BEST_NAMES.items()},
+    "stream-json": "stream",
+    "md": "markdown",
+}
+FOR_PROGRAMS, FOR_PEOPLE = "stream", "transcript"
+SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript")
+SUMMED_UP = ("text", "markdown")
+"""After these, tokens and cost are told on standard error."""
+
+
+def names() -> list[str]:
+    """The files of `views/`, without importing any."""
+    return sorted(
+        entry[:-3].replace("_", "-")
+        for folder in views.__path__
+        for entry in os.listdir(folder)
+        if entry.endswith(".py") and not entry.startswith("_")
+    )
+
+
+def spellings() -> list[str]:
+    """Everything that `--format` takes."""
+    present = names()
+    return sorted({*present, *(alias for alias, name in ALIASES.items() if name in present)})
+
+
+def help_text() -> str:
+    """Each view once, under its best name."""
+    shown = sorted(BEST_NAMES.get(name, name) for name in names())
+    return f"{', '.join(shown)} (default: pretty on a terminal, else ndjson)"
+
+
+def find(text: str) -> str:
+    """The view of that name or alias. Raises UnknownView."""
+    wanted = text.strip().lower().replace("_", "-")
+    wanted = ALIASES.get(wanted, wanted)
+    if wanted not in names():
+        raise UnknownView(f"unknown output format: {text}", hint=f"expected one of: {', '.join(spellings())}")
+    return wanted
+
+
+def choose(text: str, *, is_terminal: bool) -> str:
+    """The view that was asked for, else what suits the reader."""
+    return find(text) if text else FOR_PEOPLE if is_terminal else FOR_PROGRAMS
+
+
+def open_view(name: str, options: ViewOptions) -> View:
+    view: View = import_module(f"{views.__name__}.{name.replace('-', '_')}").open(options)
+    return view

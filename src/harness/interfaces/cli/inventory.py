@@ -1,0 +1,78 @@
+"""Which agents are on this machine, in which version, and what each can do."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from harness.sources.agent import Agent
+from harness.sources.launch import find_binary
+from harness.sources.probe import probe_version
+from harness.sources.registry import all_names, load, names
+
+CAPABILITIES = {
+    "system_prompt": "system_prompt",
+    "append_system_prompt": "append_system_prompt",
+    "budget": "max_budget_usd",
+    "model": "model",
+    "max_turns": "max_turns",
+    "resume": "resume",
+    "continue": "continue_last",
+    "read_only": "read-only",
+    "agent_default": "agent-default",
+}
+"""What is shown → the name in `Agent.supports`."""
+
+
+class Found(NamedTuple):
+    """One agent, looked for."""
+
+    agent: Agent
+    path: str
+    """Empty when it is not installed."""
+
+    @property
+    def version(self) -> str:
+        return probe_version(self.path, self.agent.version_args) if self.path else ""
+
+
+def look_for(agent: Agent) -> Found:
+    return Found(agent, find_binary(agent, "", os.environ))
+
+
+def installed() -> list[Found]:
+    """The agents that are there; players that are part of Harness do not count."""
+    return [found for found in everything() if found.path]
+
+
+def everything() -> list[Found]:
+    return [look_for(agent) for agent in map(load, all_names()) if not is_part_of_harness(agent)]
+
+
+def is_part_of_harness(agent: Agent) -> bool:
+    """Whether its program came with Harness, so that nobody has to install it."""
+    return all(map(os.path.isabs, agent.binaries))
+
+
+def player() -> Agent | None:
+    """The agent that plays recordings."""
+    return next((agent for agent in map(load, names()) if is_part_of_harness(agent)), None)
+
+
+def names_of(agent: Agent) -> tuple[str, ...]:
+    """Every spelling under which settings may speak of an agent."""
+    spellings = (agent.name, *agent.aliases)
+    return tuple(dict.fromkeys([*spellings, *(name.replace("-", "_") for name in spellings)]))
+
+
+def capabilities(agent: Agent) -> dict[str, bool]:
+    return {shown: name in agent.supports for shown, name in CAPABILITIES.items()}
+
+
+def diagnostics(found: Found) -> dict[str, Any]:
+    """Never the value of a key, only whether there is one."""
+    return {
+        "binary_path": found.path or None,
+        "candidates": list(found.agent.binaries),
+        "env": {name: "set" if os.environ.get(name) else "not set" for name in found.agent.key_variables},
+    }

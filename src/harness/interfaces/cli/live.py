@@ -1,0 +1,216 @@
+"""A run on the screen: events into a view, bytes to standard output, the rest to people."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.errors import HarnessError
+from harness.events import Error, Event, Result, SessionStart, UsageDelta, Warning
+from harness.interfaces.cli import exit_codes, formats
+from harness.interfaces.cli.console import Console, is_terminal
+from harness.interfaces.cli.interruption import Interruption
+from harness.interfaces.cli.output import Output, ReaderGone, watch_reader
+from harness.interfaces.cli.progress import FRAME_S, Progress
+from harness.log.stores.files import FileStore
+from harness.rendering.escapes import neutralised
+from harness.sources.request import Request
+from harness.sources.run import Run, start
+from harness.stage import View, ViewOptions
+
+if TYPE_CHECKING:
+    from harness.views.usage import UsageFold
+
+_STDERR = 2
+_OUR_WARNINGS = ("log_incomplete", "raw_incomplete", "not_recorded", "unsupported_option")
+"""Warnings of Harness itself: told to people whatever the format."""
+
+
+class Showing(NamedTuple):
+    """How a run is to be shown."""
+
+    view_name: str
+    options: ViewOptions
+    output: Output
+    console: Console
+    is_on_terminal: bool
+
+    @property
+    def is_pretty(self) -> bool:
+        return self.view_name == formats.FOR_PEOPLE and self.is_on_terminal
+
+
+def run_and_show(request: Request, store: FileStore, showing: Showing, *, redact: bool) -> int:
+    """Start a run, show it to its end; returns the exit code."""
+    view = formats.open_view(showing.view_name, showing.options)
+    with Interruption() as interruption:
+        run = start(request, store=store, redact=redact)
+        interruption.watch(run)
+        _tell_command(run, showing.console)
+        screen = Screen(run, view, showing)
+        result = _follow(run, screen)
+    showing.output.close()
+    if screen.failure is not None:
+        raise screen.failure
+    if screen.is_cut_off(result):
+        return exit_codes.READER_GONE
+    _say_goodbye(run, screen, showing)
+    if result.outcome == "interrupted":
+        return interruption.exit_code
+    return exit_codes.OUTCOMES[result.outcome]
+
+
+def _follow(run: Run, screen: Screen) -> Result:
+    """To the end, whatever happens: an agent is never left alone."""
+    try:
+        screen.show()
+        return run.wait()
+    except HarnessError as error:
+        raise (
+            error.__cause__ or error
+        ) from None  # the run's own thread broke: this is a bug, and its cause tells
+    except BaseException:
+        run.cancel()
+        run.wait()
+        raise
+
+
+def _tell_command(run: Run, console: Console) -> None:
+    if console.is_verbose:
+        from harness.log.redact import redact_text, secrets_in
+
+        invocation = run.launch.invocation
+        command = redact_text(" ".join(invocation.argv)[:2000], secrets_in(invocation.env))
+        console.debug(f"run {run.id}: {neutralised(command)}")
+
+
+class Screen:
+    """Writes a run's events as they come. When nobody can read them any more, the agent is stopped."""
+
+    def __init__(self, run: Run, view: View, showing: Showing) -> None:
+        self.failure: HarnessError | None = None
+        """Set when standard output refused to be written."""
+        self.session_id = ""
+        """The agent's own id of its session."""
+        self.bill = Bill()
+        self._run = run
+        self._view = view
+        self._showing = showing
+        self._has_lost_bytes = False
+        self._has_lost_reader = False
+        self._noted: dict[type[Event], Callable[[Any], None]] = {
+            Error: self._on_error,
+            Warning: self._on_warning,
+            SessionStart: self._on_start,
+        }
+        if showing.view_name in formats.SUMMED_UP:
+            self._noted |= {UsageDelta: self.bill.note, Result: self.bill.note}
+
+    def show(self) -> None:
+        watch_reader(self._on_reader_gone)
+        feed, noted = self._view.feed, self._noted
+        for batch in self._batches():
+            pieces: list[bytes] = []
+            for event in batch:
+                pieces.extend(feed(event))
+                if (note := noted.get(type(event))) is not None:
+                    note(event)
+            if pieces:
+                self._write(b"".join(pieces))
+        self._write(b"".join(self._view.finish()))
+
+    def is_cut_off(self, result: Result) -> bool:
+        """Whether the reader left before the end; one who has read everything may leave."""
+        return self._has_lost_bytes or (self._has_lost_reader and result.outcome == "interrupted")
+
+    def _batches(self) -> Iterator[Sequence[Event]]:
+        can_move = self._showing.is_pretty and self._showing.options.live and is_terminal(_STDERR)
+        return self._batches_with(Progress(self._showing.console)) if can_move else self._run.batches()
+
+    def _batches_with(self, progress: Progress) -> Iterator[Sequence[Event]]:
+        """The same as `Run.batches`, with a sign of life while nothing comes."""
+        changed = threading.Event()
+        remove = self._run.hub.add_waker(changed.set)
+        follower = self._run.hub.follower()
+        try:
+            while True:
+                changed.clear()
+                batch = follower.poll()
+                if batch:
+                    progress.erase()
+                    yield batch
+                elif follower.is_ended:
+                    break
+                elif not changed.wait(FRAME_S):
+                    progress.draw(at_line_start=self._showing.output.ends_with_newline)
+        finally:
+            progress.erase()
+            remove()
+            follower.close()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._showing.output.write(data)
+        except ReaderGone:
+            self._has_lost_bytes = True
+            self._on_reader_gone()
+        except HarnessError as error:
+            if self.failure is None:
+                self.failure = error
+                self._run.cancel()
+
+    def _on_reader_gone(self) -> None:
+        if not self._has_lost_reader:
+            self._has_lost_reader = True
+            self._run.cancel()
+
+    def _on_start(self, event: SessionStart) -> None:
+        self.session_id = self.session_id or event.session_id
+
+    def _on_error(self, event: Error) -> None:
+        if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
+            self._showing.console.say(f"error: {neutralised(event.message)}")
+
+    def _on_warning(self, event: Warning) -> None:
+        console = self._showing.console
+        if self._showing.view_name != formats.FOR_PEOPLE and (
+            event.code in _OUR_WARNINGS or console.is_verbose
+        ):
+            console.warning(neutralised(event.message))
+
+
+class Bill:
+    """What a run used, for the one line after it."""
+
+    def __init__(self) -> None:
+        self._fold: UsageFold | None = None
+
+    def note(self, event: Event) -> None:
+        if self._fold is None:
+            from harness.views.usage import UsageFold
+
+            self._fold = UsageFold()
+        self._fold.feed(event)
+
+    @property
+    def line(self) -> str:
+        if self._fold is None:
+            return ""
+        from harness.views.usage import summary
+
+        return summary(self._fold.value)
+
+
+def _say_goodbye(run: Run, screen: Screen, showing: Showing) -> None:
+    console = showing.console
+    if screen.bill.line:
+        console.say(screen.bill.line)
+    if not showing.is_pretty:
+        return
+    if isinstance(run.store, FileStore):
+        console.say(f"\nlog:   {run.store.path(run.id)}")
+        console.say(f"again: harness sessions show {run.id}")
+    agent = run.launch.agent
+    if screen.session_id not in ("", run.id) and "resume" in agent.supports:
+        console.say(f"go on: harness run --agent {agent.name} --resume {screen.session_id} --prompt …")

@@ -1,0 +1,152 @@
+"""`harness`: finds the command, and turns every mistake into one clear line.
+
+Nothing but `sys` and `os` is imported here: `harness --version` and shell completion must be quick,
+and each command loads only what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+"""Type checkers know this name; to import it would cost more than all the rest here."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from harness.interfaces.cli.console import Console
+
+_LEADING_OPTIONS = ("-v", "--verbose", "--no-color")
+"""May also stand before the command."""
+
+
+def entry() -> NoReturn:
+    """The installed program."""
+    _fill_standard_streams()
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(words: Sequence[str]) -> int:
+    """Carry out one command line; returns the exit code and never raises."""
+    if words and words[0] in ("--version", "-V"):
+        return _print_version()
+    from harness.interfaces.cli.console import Console
+
+    console = Console()
+    try:
+        return _checked(words, console)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return _report_bug(error, console)
+
+
+def _checked(words: Sequence[str], console: Console) -> int:
+    from harness.errors import HarnessError
+    from harness.interfaces.cli.exit_codes import READER_GONE
+    from harness.interfaces.cli.output import ReaderGone
+
+    try:
+        return _dispatch(words, console)
+    except HarnessError as error:
+        console.error(error)
+        return error.exit_code
+    except ReaderGone:
+        return READER_GONE
+    except SystemExit as error:  # argparse after --help
+        return error.code if isinstance(error.code, int) else 0
+
+
+def _dispatch(words: Sequence[str], console: Console) -> int:
+    from harness.errors import UsageError
+    from harness.interfaces.cli import parser
+    from harness.interfaces.cli.output import write_text
+
+    leading, words = _take_leading_options(words)
+    if not words:
+        console.put(parser.overview())
+        return 2
+    name, *rest = words
+    if name in ("-h", "--help", "help"):
+        if rest and rest[0] in parser.names():
+            parser.parser_of(rest[0]).print_help()
+        else:
+            write_text(parser.overview())
+        return 0
+    if name not in parser.names():
+        kind = "option" if name.startswith("-") else "command"
+        raise UsageError(f"unknown {kind}: {name}", hint=_similar(name, parser.names()))
+    color = "never" if "--no-color" in leading else "auto"
+    arguments = parser.parse(name, rest, verbose={"-v", "--verbose"} & {*leading} != set(), color=color)
+    if arguments.verbose:
+        console.set_level("debug")
+    code: int = parser.load(name).execute(arguments, console)
+    return code
+
+
+def _take_leading_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    position = 0
+    while position < len(words) and words[position] in _LEADING_OPTIONS:
+        position += 1
+    return list(words[:position]), list(words[position:])
+
+
+def _similar(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean `harness {close[0]}`?" if close else f"expected one of: {', '.join(known)}"
+
+
+def _print_version() -> int:
+    from harness import __version__
+
+    try:
+        os.write(1, f"harness {__version__}\n".encode())
+    except OSError:
+        return 141
+    return 0
+
+
+def _fill_standard_streams() -> None:
+    """Closed standard streams become /dev/null: else the next file opened would take their place."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if fd == 0 else os.O_WRONLY)
+
+
+def _report_bug(error: Exception, console: Console) -> int:
+    """A traceback helps whoever mends it, not whoever runs into it: it goes into a file."""
+    from harness.interfaces.cli.exit_codes import BUG
+
+    summary = f"{type(error).__name__}: {error}".split("\n", 1)[0][:300]
+    console.say(f"harness: this is a bug in harness: {summary}")
+    try:
+        path = _write_traceback(error)
+    except OSError:
+        return BUG
+    console.say(f"  please report it with the details in {path}")
+    return BUG
+
+
+def _write_traceback(error: Exception) -> str:
+    import time
+    import traceback
+
+    from harness import __version__
+    from harness.config import cache_directory
+    from harness.log.files import make_private_directory, replace_private
+
+    directory = os.path.join(cache_directory(), "crashes")
+    make_private_directory(directory)
+    path = os.path.join(directory, time.strftime(f"%Y%m%d-%H%M%S-{os.getpid()}.txt"))
+    head = f"harness {__version__}, python {sys.version}\narguments: {len(sys.argv) - 1}\n\n"
+    replace_private(path, (head + "".join(traceback.format_exception(error))).encode("utf-8", "replace"))
+    return path
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,109 @@
+"""Standard output as bytes: each batch in one write, teed into a file if wanted, quiet when nobody reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.interfaces.cli.console import Console
+
+STDOUT = 1
+
+
+class ReaderGone(Exception):
+    """Whoever read our output has left (`| head -1`)."""
+
+
+class Output:
+    """Contract: after the reader has left, `write` raises ReaderGone, but the file still gets everything."""
+
+    def __init__(self, console: Console, tee_path: str = "") -> None:
+        self._console = console
+        self._tee_path = tee_path
+        self._tee = self._open(tee_path) if tee_path else -1
+        self.ends_with_newline = True
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        if self._tee >= 0:
+            self._write_tee(data)
+        self.ends_with_newline = data.endswith(b"\n")
+        write_out(data)
+
+    def close(self) -> None:
+        if self._tee >= 0:
+            os.close(self._tee)
+            self._tee = -1
+
+    def _open(self, path: str) -> int:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        except (OSError, ValueError) as error:
+            self._warn("open", error)
+            return -1
+
+    def _write_tee(self, data: bytes) -> None:
+        try:
+            _write_all(self._tee, data)
+        except OSError as error:
+            self._warn("write to", error)
+            self.close()
+
+    def _warn(self, action: str, error: Exception) -> None:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        self._console.warning(f"could not {action} output file {self._tee_path}: {reason}")
+
+
+def write_out(data: bytes) -> None:
+    """Raises ReaderGone, or HarnessError when standard output refuses for another reason."""
+    try:
+        _write_all(STDOUT, data)
+    except BrokenPipeError as error:
+        raise ReaderGone from error
+    except OSError as error:
+        raise HarnessError(
+            f"cannot write to standard output: {error.strerror}", hint="is the disk full?"
+        ) from error
+
+
+def write_text(text: str) -> None:
+    write_out(text.encode("utf-8", "backslashreplace"))
+
+
+def write_json(value: Any) -> None:
+    """One value, indented, for programs."""
+    import msgspec
+
+    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def watch_reader(on_gone: Callable[[], object]) -> None:
+    """Call `on_gone` from a thread as soon as the reader of a pipe leaves, even while we write nothing."""
+    import stat
+    import threading
+
+    if stat.S_ISFIFO(os.fstat(STDOUT).st_mode):
+        threading.Thread(target=_await_hangup, args=(on_gone,), name="reader-watch", daemon=True).start()
+
+
+def _await_hangup(on_gone: Callable[[], object]) -> None:
+    import select
+
+    poll = select.poll()
+    poll.register(STDOUT, 0)  # errors and hang-ups are reported without being asked for
+    if poll.poll():
+        on_gone()
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            import select
+
+            select.select((), (fd,), ())

@@ -1,0 +1,201 @@
+"""argparse as we want it: mistakes are exceptions, output goes where it belongs, commands load when chosen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from harness.errors import UsageError
+from harness.interfaces.cli import commands
+from harness.interfaces.cli.console import width_of
+from harness.interfaces.cli.output import STDOUT, write_text
+
+DESCRIPTION = "Run coding agents, record everything they do, and look at it in any form."
+EPILOG = """\
+examples:
+  harness run --agent NAME --prompt "explain this project"
+  harness run -a NAME -p "fix the tests" --format ndjson | jq .
+  harness sessions list
+  harness sessions show last
+
+`harness COMMAND --help` tells more. Exit codes of `run`: 0 completed, 1 failed or limit exceeded,
+2 wrong usage, 124 timed out or stalled, 126 did not start, 127 agent not found, 130 interrupted
+(143 by SIGTERM, 129 by SIGHUP), 141 nobody read the output any more.
+"""
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34, width=min(110, width_of(STDOUT, os.environ)))
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """`-a, --agent NAME`: what is to be put in is named once."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class Parser(argparse.ArgumentParser):
+    """Contract: raises UsageError for what cannot be parsed; only `--help` ends the program by itself."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", _HelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> Any:
+        raise UsageError(message, hint=f"`{self.prog} --help` tells what there is")
+
+    def print_help(self, file: Any = None) -> None:
+        del file
+        write_text(self.format_help())
+
+
+def names() -> list[str]:
+    """All commands, without importing any."""
+    return sorted(
+        entry[:-3]
+        for folder in commands.__path__
+        for entry in os.listdir(folder)
+        if entry.endswith(".py") and not entry.startswith("_")
+    )
+
+
+def load(name: str) -> ModuleType:
+    return import_module(f"{commands.__name__}.{name}")
+
+
+def parser_of(name: str) -> Parser:
+    """The parser of one command alone: the others stay unloaded."""
+    module = load(name)
+    usage = getattr(module, "USAGE", None)
+    parser = Parser(prog=f"harness {name}", description=module.__doc__, usage=usage)
+    _fill(parser, module)
+    return parser
+
+
+def overview() -> str:
+    """What `harness` alone says."""
+    first = ("run", "sessions")
+    ordered = sorted(names(), key=lambda name: (name not in first, name))
+    commands_text = "\n".join(f"  {name:<12}{load(name).SUMMARY}" for name in ordered)
+    return f"Usage: harness COMMAND [OPTIONS]\n\n{DESCRIPTION}\n\ncommands:\n{commands_text}\n\n{EPILOG}"
+
+
+def whole_parser() -> Parser:
+    """Everything at once, for shell completion."""
+    parser = Parser(prog="harness", description=DESCRIPTION)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    added = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="harness")
+    for name in names():
+        module = load(name)
+        _fill(added.add_parser(name, help=module.SUMMARY, description=module.__doc__), module)
+    return parser
+
+
+def _fill(parser: argparse.ArgumentParser, module: ModuleType) -> None:
+    module.add_arguments(parser)
+    add_shared(parser)
+
+
+def add_shared(parser: argparse.ArgumentParser) -> None:
+    """What every command takes."""
+    group = parser.add_argument_group("messages")
+    group.add_argument(
+        "-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="say more on standard error"
+    )
+    group.add_argument(
+        "--color",
+        nargs="?",
+        const="always",
+        default=argparse.SUPPRESS,
+        choices=("auto", "always", "never"),
+        metavar="WHEN",
+        help="auto, always or never (default: auto, which is on a terminal)",
+    )
+    group.add_argument(
+        "--no-color",
+        dest="color",
+        action="store_const",
+        const="never",
+        default=argparse.SUPPRESS,
+        help="the same as --color=never",
+    )
+
+
+def add_actions(
+    parser: argparse.ArgumentParser, actions: dict[str, str]
+) -> dict[str, argparse.ArgumentParser]:
+    """Fill in a module's `ACTIONS`: name → what it does. Without one, `DEFAULT_ACTION` is carried out."""
+    added = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", prog=parser.prog)
+    parsers = {name: added.add_parser(name, help=text, description=text) for name, text in actions.items()}
+    for action in parsers.values():
+        add_shared(action)
+    return parsers
+
+
+def positive(text: str) -> float:
+    """A number above zero."""
+    number = _number(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"a number above 0 was expected, not {text!r}")
+    return number
+
+
+def seconds(text: str) -> float:
+    """Seconds above zero: `90`, `90s`, `1.5m`, `2h`."""
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
+    return positive(text[:-1]) * unit if unit and text[:-1] else positive(text)
+
+
+def count(text: str) -> int:
+    """A whole number above zero."""
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number above 0 was expected, not {text!r}")
+    return int(text)
+
+
+def count_or_zero(text: str) -> int:
+    return 0 if text == "0" else count(text)
+
+
+def completes(action: argparse.Action, what: str) -> None:
+    """Mark an option whose values a shell may complete: `agents` or `formats`."""
+    action.completes = what  # type: ignore[attr-defined]
+
+
+def parse(name: str, words: Sequence[str], *, verbose: bool, color: str) -> argparse.Namespace:
+    """The arguments of one command. What comes after `--` is for the agent, and not looked at."""
+    module = load(name)
+    words, extra = _split(words)
+    parser = parser_of(name)
+    default = getattr(module, "DEFAULT_ACTION", "")
+    if default and not _names_action(words, module.ACTIONS):
+        words = [default, *words]
+    if extra and not getattr(module, "TAKES_EXTRA", False):
+        raise UsageError(f"`harness {name}` takes nothing after --", hint=f"unexpected: {' '.join(extra)}")
+    given = argparse.Namespace(command=name, verbose=verbose, color=color, extra=extra)
+    return parser.parse_args(words, given)
+
+
+def _names_action(words: list[str], actions: Iterable[str]) -> bool:
+    """Whether an action was meant, be it a wrong one; options alone mean the default."""
+    if not words:
+        return False
+    return not words[0].startswith("-") or not {*actions, "-h", "--help"}.isdisjoint(words)
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    position = words.index("--") if "--" in words else len(words)
+    return list(words[:position]), list(words[position + 1 :])
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a number was expected, not {text!r}") from None

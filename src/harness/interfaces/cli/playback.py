@@ -1,0 +1,95 @@
+"""A recorded session on the screen: as it is, as it was with its timing, or as it is being written."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.events import Event
+from harness.interfaces.cli import formats
+from harness.interfaces.cli.console import Console, can_erase, is_terminal, wants_color, width_of
+from harness.interfaces.cli.output import STDOUT, Output
+from harness.interfaces.cli.parser import completes
+from harness.log.stores.files import FileStore
+from harness.stage import ViewOptions
+
+_POLL_S = 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of everything that shows events."""
+    completes(
+        parser.add_argument(
+            "-f", "--format", "--output", default="", metavar="FORMAT", help=formats.help_text()
+        ),
+        "formats",
+    )
+    parser.add_argument("-o", "--output-file", default="", metavar="FILE", help="write it to this file too")
+    parser.add_argument("--usage", action="store_true", help="also show tokens and cost as they came")
+    parser.add_argument("--reasoning", action="store_true", help="also show the model's reasoning")
+
+
+def show(
+    batches: Iterable[Sequence[Event]],
+    arguments: argparse.Namespace,
+    console: Console,
+    *,
+    is_live: bool = False,
+) -> None:
+    """Raises ReaderGone when nobody reads any more."""
+    on_terminal = is_terminal(STDOUT)
+    options = ViewOptions(
+        usage=arguments.usage,
+        reasoning=arguments.reasoning,
+        color=wants_color(arguments.color, os.environ, is_terminal=on_terminal),
+        width=width_of(STDOUT, os.environ),
+        live=is_live and can_erase(STDOUT, os.environ),
+    )
+    view = formats.open_view(formats.choose(arguments.format, is_terminal=on_terminal), options)
+    output = Output(console, arguments.output_file)
+    try:
+        for batch in batches:
+            output.write(b"".join([piece for event in batch for piece in view.feed(event)]))
+        output.write(b"".join(view.finish()))
+    finally:
+        output.close()
+
+
+def stored(store: FileStore, log_id: str, cursor: int = 0) -> Iterator[Sequence[Event]]:
+    """What is in the log now, from `cursor` on."""
+    reader = store.reader(log_id, cursor)
+    try:
+        while batch := reader.read():
+            yield batch
+    finally:
+        reader.close()
+
+
+def followed(store: FileStore, log_id: str) -> Iterator[Sequence[Event]]:
+    """What is in the log, then what another process writes into it, until that process is done."""
+    reader = store.reader(log_id)
+    try:
+        while True:
+            is_live = store.is_live(log_id)  # asked before reading: what came in between is then read below
+            while batch := reader.read():
+                yield batch
+            if not is_live:
+                return
+            time.sleep(_POLL_S)
+    finally:
+        reader.close()
+
+
+def timed(batches: Iterable[Sequence[Event]], speed: float) -> Iterator[Sequence[Event]]:
+    """The same events, each as long after the first as it once was, divided by `speed`."""
+    begun_s = time.monotonic()
+    first_ms: int | None = None
+    for batch in batches:
+        for event in batch:
+            if first_ms is None:
+                first_ms = event.timestamp_ms
+            due_s = begun_s + (event.timestamp_ms - first_ms) / 1000 / speed
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            yield (event,)

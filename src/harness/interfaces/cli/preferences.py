@@ -1,0 +1,64 @@
+"""The user's settings as the commands need them: loaded once, complaints told, store opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from harness import config
+from harness.errors import InvalidDirectory
+from harness.interfaces.cli.console import Console
+
+if TYPE_CHECKING:
+    from harness.log.stores.files import FileStore
+
+
+def load(console: Console, *, has_verbose: bool = False) -> config.Settings:
+    """Settings of the current directory. Warnings are told; errors are left to whoever needs the value."""
+    settings = config.load(_here())
+    if not has_verbose or os.environ.get("HARNESS_LOG_LEVEL"):
+        console.set_level(settings.value("log_level"))
+    tell(settings.problems, console)
+    return settings
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise InvalidDirectory(
+            f"the current directory cannot be used: {error.strerror}",
+            hint="was it deleted? change to another one",
+        ) from error
+
+
+def tell(problems: Iterable[config.Problem], console: Console) -> None:
+    for problem in problems:
+        if not problem.is_error:
+            console.warning(str(problem))
+
+
+def sessions_directory(settings: config.Settings) -> str:
+    chosen = settings.value("log.directory")
+    return os.path.expanduser(chosen) if chosen else config.sessions_directory()
+
+
+def open_store(settings: config.Settings) -> FileStore:
+    from harness.log.stores.files import FileStore
+
+    return FileStore(sessions_directory(settings))
+
+
+def labelled_store(settings: config.Settings, name: str, tags: list[str]) -> FileStore:
+    """A store that gives each new session this name and these tags."""
+    from harness.log.store import Metadata
+    from harness.log.stores.files import FileStore, FileWriter
+
+    class LabelledStore(FileStore):
+        def create(self, metadata: Metadata) -> FileWriter:
+            metadata.name = name
+            metadata.tags = tags
+            return super().create(metadata)
+
+    return LabelledStore(sessions_directory(settings))

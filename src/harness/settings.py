@@ -1,0 +1,222 @@
+"""Every setting there is, in one table: checking, `config show`, `config init` and the documents derive from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+PERMISSION_SPELLINGS = {
+    "full-access": "full-access",
+    "full": "full-access",
+    "yolo": "full-access",
+    "default": "full-access",
+    "read-only": "read-only",
+    "readonly": "read-only",
+    "plan": "read-only",
+    "agent-default": "agent-default",
+}
+LOG_LEVELS = ("error", "warn", "info", "debug")
+
+
+class Kind(NamedTuple):
+    expected: str
+    """Completes the sentence "… expected"."""
+    accepts: Callable[[Any], bool]
+    parse: Callable[[str], Any]
+    """From the text of an environment variable; may give something that `accepts` refuses."""
+
+
+def _as_number(text: str) -> Any:
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+
+KINDS = {
+    "text": Kind("a string", _is_text, str),
+    "texts": Kind(
+        "a list of strings",
+        lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+        str.split,
+    ),
+    "seconds": Kind(
+        "a number of seconds above 0",
+        lambda value: _is_number(value) and 0 < value < float("inf"),
+        _as_number,
+    ),
+    "flag": Kind(
+        "true or false",
+        lambda value: isinstance(value, bool),
+        lambda text: {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text),
+    ),
+}
+
+
+class Setting(NamedTuple):
+    key: str
+    """Dotted; a part in angle brackets stands for any name."""
+    kind: str
+    summary: str
+    example: Any
+    """For the template; `<agent>` in it is replaced by the name of an agent."""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    environment: str = ""
+    """The variable that sets it, over every file."""
+    is_personal: bool = False
+    """Taken only from the user's own file: a project that was merely downloaded must not decide it."""
+
+    @property
+    def expected(self) -> str:
+        return f"one of {', '.join(self.choices)}" if self.choices else KINDS[self.kind].expected
+
+    def accepts(self, value: Any) -> bool:
+        return KINDS[self.kind].accepts(value) and (not self.choices or value in self.choices)
+
+
+TABLE = (
+    Setting(
+        "default_agent",
+        "text",
+        "The agent that runs when --agent is not given.",
+        "<agent>",
+        environment="HARNESS_AGENT",
+    ),
+    Setting(
+        "default_model",
+        "text",
+        "The model, by name or alias, when --model is not given.",
+        "opus",
+        environment="HARNESS_MODEL",
+    ),
+    Setting(
+        "default_permissions",
+        "text",
+        "What an agent may do: full-access, read-only, or agent-default (whatever the agent itself is set to).",
+        "full-access",
+        default="full-access",
+        choices=tuple(PERMISSION_SPELLINGS),
+        environment="HARNESS_PERMISSIONS",
+    ),
+    Setting(
+        "default_timeout_secs",
+        "seconds",
+        "How long a run may take in all.",
+        300,
+        environment="HARNESS_TIMEOUT_SECS",
+    ),
+    Setting(
+        "log_level",
+        "text",
+        "How much is said on standard error: error, warn, info or debug.",
+        "warn",
+        default="warn",
+        choices=LOG_LEVELS,
+        environment="HARNESS_LOG_LEVEL",
+    ),
+    Setting(
+        "log.directory",
+        "text",
+        "Where sessions are kept, instead of the user's data directory.",
+        "/var/lib/harness/sessions",
+        environment="HARNESS_LOG_DIRECTORY",
+        is_personal=True,
+    ),
+    Setting(
+        "log.redact",
+        "flag",
+        "Mask secrets in everything that an agent writes, before it is kept or shown.",
+        True,
+        default=True,
+        environment="HARNESS_LOG_REDACT",
+        is_personal=True,
+    ),
+    Setting("agents.<agent>.binary", "text", "Path of the agent's program.", "/opt/<agent>/bin/<agent>"),
+    Setting("agents.<agent>.model", "text", "Its model when --model is not given.", "opus"),
+    Setting(
+        "agents.<agent>.extra_args",
+        "texts",
+        "Arguments that it is always given, before those after `--`.",
+        ["--verbose"],
+    ),
+    Setting("models.<alias>.description", "text", "What an alias of yours stands for.", "Our usual model"),
+    Setting("models.<alias>.provider", "text", "Who makes the model.", "anthropic"),
+    Setting("models.<alias>.<agent>", "text", "The name under which this agent knows it.", "some-model-id"),
+)
+
+
+def find(path: tuple[str, ...]) -> Setting | None:
+    """The setting of a key; an exact name goes before a placeholder."""
+    return next((setting for setting in TABLE if _matches(setting.key.split("."), path)), None)
+
+
+def is_table(path: tuple[str, ...]) -> bool:
+    """Whether settings lie below this key."""
+    return any(
+        len(parts) > len(path) and _matches(parts[: len(path)], path)
+        for parts in (setting.key.split(".") for setting in TABLE)
+    )
+
+
+def _matches(parts: list[str], path: tuple[str, ...]) -> bool:
+    return len(parts) == len(path) and all(
+        part == name or part.startswith("<") for part, name in zip(parts, path, strict=True)
+    )
+
+
+def template(agent: str, *, personal: bool) -> str:
+    """A file with every setting in it, explained and commented out."""
+    lines = ["# Settings of Harness. Remove a `#` to set something; `harness config show` tells what holds."]
+    table = ""
+    for setting in TABLE:
+        if setting.is_personal and not personal:
+            continue
+        path, _, name = setting.key.rpartition(".")
+        if path != table:
+            table = path
+            lines += ["", f"# [{_example_names(path, agent)}]"]
+        elif not table:
+            lines.append("")
+        value = to_toml(setting.example).replace("<agent>", agent)
+        lines += [f"# {setting.summary}", f"# {_example_names(name, agent)} = {value}"]
+    return "\n".join(lines) + "\n"
+
+
+def _example_names(key: str, agent: str) -> str:
+    return key.replace("<agent>", agent).replace("<alias>", "my-model")
+
+
+def to_toml(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(to_toml, value))}]"
+    return "".join(_toml_text(value)) if isinstance(value, str) else str(value)
+
+
+def key_to_toml(key: str) -> str:
+    """A key, quoted where it must be."""
+    is_bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return key if is_bare else to_toml(key)
+
+
+def _toml_text(text: str) -> Iterator[str]:
+    yield '"'
+    for character in text:
+        if character in '"\\':
+            yield "\\" + character
+        elif character < " " or character == "\x7f":
+            yield f"\\u{ord(character):04x}"
+        else:
+            yield character
+    yield '"'

@@ -1,0 +1,106 @@
+"""`harness agents`, `list` and `check`: what is installed and what it can do, and no key's value ever."""
+
+from __future__ import annotations
+
+import pytest
+from world import World
+
+from harness.sources import registry
+
+
+def test_the_list_says_what_to_install_when_nothing_is(world: World) -> None:
+    answer = world.call("list")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("No agents found. Install one of: claude, ")
+    assert world.call("list", "--json").data == []
+
+
+@pytest.mark.parametrize("words", [["list"], ["agents", "list"], ["agents"]])
+def test_the_list_has_name_program_and_version(world: World, words: list[str]) -> None:
+    world.install("claude")
+    world.script("codex", "exit 1\n")
+    answer = world.call(*words)
+    assert (
+        answer.out == "Available agents:\n  - Claude Code (claude) [2.1.325]\n  - Codex (codex) [unknown]\n"
+    )
+    assert world.call(*words, "--json").data == [
+        {"agent": "claude", "display_name": "Claude Code", "version": "2.1.325"},
+        {"agent": "codex", "display_name": "Codex", "version": None},
+    ]
+
+
+def test_the_list_of_all_tells_how_to_get_the_others(world: World) -> None:
+    world.install("claude")
+    answer = world.call("list", "--all")
+    assert "  - Claude Code (claude) [2.1.325]\n" in answer.out
+    assert "  - Codex (codex) [not installed: " in answer.out
+    assert {one["agent"]: one["available"] for one in world.call("list", "--all", "--json").data}[
+        "codex"
+    ] is False
+
+
+@pytest.mark.parametrize("words", [["check"], ["agents", "check"]])
+def test_a_check_tells_whether_an_agent_is_there(world: World, words: list[str]) -> None:
+    missing = world.call(*words, "claude")
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.err.startswith("Claude Code is not available (binary `claude` not found in PATH)\n")
+    world.install("claude")
+    found = world.call(*words, "claude")
+    assert (found.code, found.out, found.err) == (0, "Claude Code is available (2.1.325)\n", "")
+    unknown = world.call(*words, "nonexistent")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert unknown.err.startswith("harness: unknown agent: nonexistent\n  expected one of: ")
+
+
+def test_a_check_for_programs_is_one_object(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-never-shown-0123456789")
+    world.install("claude")
+    answer = world.call("check", "claude", "--json", "--capabilities", "--diagnose")
+    data = answer.data
+    assert (data["agent"], data["display_name"], data["available"], data["version"]) == (
+        "claude", "Claude Code", True, "2.1.325",
+    )  # fmt: skip
+    assert data["capabilities"]["max_turns"] is True
+    assert data["diagnostics"]["binary_path"] == str(world.bin / "claude")
+    assert data["diagnostics"]["candidates"] == ["claude"]
+    assert data["diagnostics"]["env"]["ANTHROPIC_API_KEY"] == "set"
+    assert "never-shown" not in answer.out + answer.err
+    assert {*world.call("check", "claude", "--json").data} == {
+        "agent",
+        "display_name",
+        "available",
+        "version",
+    }
+
+
+def test_capabilities_are_as_the_agents_are(world: World) -> None:
+    able = {
+        name: world.call("check", name, "--json", "--capabilities").data["capabilities"]
+        for name in ("claude", "codex")
+    }
+    first_five = ["system_prompt", "append_system_prompt", "budget", "model", "max_turns"]
+    assert [able["claude"][name] for name in first_five] == [True, True, True, True, True]
+    assert [able["codex"][name] for name in first_five] == [False, False, False, True, False]
+    text = world.call("agents", "capabilities", "codex").out
+    assert "  system_prompt:        false\n" in text
+    assert "  model:                true\n" in text
+
+
+def test_a_diagnosis_shows_candidates_and_which_keys_are_set(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-never-shown-0123456789")
+    for words in (["check", "codex", "--diagnose"], ["agents", "diagnose", "codex"], ["agents", "diagnose"]):
+        answer = world.call(*words)
+        assert "Diagnostics:\n  binary_path: not found\n  candidates:  ['codex']\n" in answer.out
+        assert "  OPENAI_API_KEY: set\n" in answer.out
+        assert "never-shown" not in answer.out + answer.err
+    data = world.call("agents", "diagnose", "--json").data
+    assert data["codex"]["env"]["OPENAI_API_KEY"] == "set"
+
+
+def test_every_agent_can_be_checked(world: World) -> None:
+    for name in registry.names():
+        answer = world.call("check", name, "--json")
+        assert answer.data["display_name"] == registry.load(name).title
+        assert answer.code == (0 if answer.data["available"] else 1)

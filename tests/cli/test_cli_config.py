@@ -1,0 +1,310 @@
+"""Settings: where they come from, which of them holds, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+from world import World
+
+from harness import config, settings
+from harness.errors import BadConfig
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def _user(world: World, text: str) -> Path:
+    return _write(world.home / ".config/harness/config.toml", text)
+
+
+def _project(world: World, text: str) -> Path:
+    return _write(world.project / "harness.toml", text)
+
+
+def test_without_any_file_the_defaults_hold(world: World) -> None:
+    answer = world.call("config", "show", "--json", "--origin")
+    assert answer.data == {
+        "default_permissions": {"value": "full-access", "origin": "default"},
+        "log_level": {"value": "warn", "origin": "default"},
+        "log.redact": {"value": True, "origin": "default"},
+    }
+
+
+def test_flag_environment_project_user_default_in_this_order(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.install("claude")
+
+    def model(*words: str) -> str:
+        out = world.call("run", "-a", "claude", "-p", "x", "--dry-run", *words).out
+        return out.partition("--model ")[2].split()[0] if "--model" in out else ""
+
+    assert model() == ""
+    _user(world, 'default_model = "user"\n')
+    assert model() == "user"
+    _user(world, 'default_model = "user"\n[agents.claude]\nmodel = "user-claude"\n')
+    assert model() == "user-claude"
+    _project(world, 'default_model = "project"\n')
+    assert model() == "project"
+    _project(world, 'default_model = "project"\n[agents.claude-code]\nmodel = "project-claude"\n')
+    assert model() == "project-claude"
+    monkeypatch.setenv("HARNESS_MODEL", "environment")
+    assert model() == "environment"
+    assert model("-m", "flag") == "flag"
+
+
+def test_agent_permissions_timeout_and_program_may_be_set(world: World) -> None:
+    world.install("claude")
+    world.install("codex").rename(world.project / "my-codex")
+    _project(
+        world,
+        'default_agent = "codex"\ndefault_permissions = "plan"\ndefault_timeout_secs = 0.3\n'
+        f'[agents.codex]\nbinary = "{world.project}/my-codex"\n',
+    )
+    shown = world.call("run", "-p", "x", "--dry-run").out
+    assert shown.startswith(f"Binary: {world.project}/my-codex\n")
+    assert "--sandbox read-only" in shown
+    assert "--sandbox" not in world.call("run", "-p", "x", "--permissions", "yolo", "--dry-run").out
+    (world.project / "my-codex").write_text("#!/bin/sh\nexec sleep 60\n")
+    assert world.call("run", "-p", "x").code == 124
+
+
+def test_extra_arguments_of_the_project_replace_those_of_older_files_which_add_up(world: World) -> None:
+    world.install("codex")
+
+    def arguments() -> list[str]:
+        out = world.call("run", "-a", "codex", "-p", "x", "--dry-run", "--", "--cli").out
+        return [word for word in out.split() if word.startswith("--from-") or word == "--cli"]
+
+    _user(world, '[agents.codex]\nextra_args = ["--from-user"]\n')
+    _write(world.project / ".harnessrc.toml", '[agents.codex]\nextra_args = ["--from-old"]\n')
+    assert arguments() == ["--from-user", "--from-old", "--cli"]
+    _project(world, '[agents.codex]\nextra_args = ["--from-project"]\n')
+    assert arguments() == ["--from-project", "--cli"]
+
+
+def test_the_nearest_file_upwards_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = _project(world, 'default_agent = "outer"\n')
+    deep = world.project / "a/b/c"
+    inner = _write(world.project / "a/harness.toml", 'default_agent = "inner"\n')
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert world.call("config", "path").out == f"{inner}\n"
+    assert world.call("config", "get", "default_agent").out == "inner\n"
+    inner.unlink()
+    assert world.call("config", "path").out == f"{outer}\n"
+    outer.unlink()
+    assert world.call("config", "path").out == f"{world.home}/.config/harness/config.toml\n"
+
+
+def test_the_old_name_still_counts_and_says_that_it_is_old(world: World) -> None:
+    _write(world.project / ".harnessrc.toml", 'default_agent = "claude"\n')
+    answer = world.call("config", "get", "default_agent")
+    assert answer.out == "claude\n"
+    assert ".harnessrc.toml: is deprecated" in answer.err
+    _project(world, "")
+    assert world.call("config", "get", "default_agent").err == ""
+
+
+def test_show_tells_where_each_value_is_set(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = _project(
+        world, '# mine\ndefault_model = "opus"\n\n[agents.claude]\nextra_args = ["-x", "a b"]\n'
+    )
+    user = _user(world, "[log]\nredact = false\n")
+    monkeypatch.setenv("HARNESS_AGENT", "claude")
+    answer = world.call("config", "show", "--origin")
+    assert answer.out == (
+        'default_agent = "claude"  # $HARNESS_AGENT\n'
+        f'default_model = "opus"  # {project}:2\n'
+        'default_permissions = "full-access"  # default\n'
+        'log_level = "warn"  # default\n'
+        "\n[log]\n"
+        f"redact = false  # {user}:2\n"
+        "\n[agents.claude]\n"
+        f'extra_args = ["-x", "a b"]  # {project}:5\n'
+    )
+    shown = tomllib.loads(world.call("config", "show").out)
+    assert shown["agents"] == {"claude": {"extra_args": ["-x", "a b"]}}
+
+
+def test_what_show_prints_is_toml_that_means_the_same(world: World) -> None:
+    odd = 'default_agent = "a\\"b\\\\c\\u001b"\n[models."gpt-5.1"]\nclaude = "x"\ndescription = "é"\n'
+    _project(world, odd)
+    shown = tomllib.loads(world.call("config", "show").out)
+    assert shown["default_agent"] == 'a"b\\c\x1b'
+    assert shown["models"] == {"gpt-5.1": {"claude": "x", "description": "é"}}
+
+
+def test_get_prints_one_value(world: World) -> None:
+    _project(world, 'default_timeout_secs = 300\n[agents.claude]\nextra_args = ["a"]\n')
+    assert world.call("config", "get", "default_timeout_secs").out == "300\n"
+    assert world.call("config", "get", "agents.claude.extra_args").out == '["a"]\n'
+    assert world.call("config", "get", "log.redact").out == "true\n"
+    unset = world.call("config", "get", "default_model")
+    assert (unset.code, unset.out, unset.err) == (1, "", "")
+    unknown = world.call("config", "get", "nonsense")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert unknown.err.startswith("harness: unknown setting: nonsense\n  expected one of: default_agent")
+
+
+def test_init_writes_every_setting_and_never_over_a_file(world: World) -> None:
+    answer = world.call("config", "init")
+    path = world.project / "harness.toml"
+    assert (answer.code, answer.out) == (0, f"Created config at: {path}\n")
+    text = path.read_text()
+    assert all(
+        setting.key.rpartition(".")[2] in text
+        for setting in settings.TABLE
+        if "<" not in setting.key.rpartition(".")[2] and not setting.is_personal
+    )
+    assert "[models." in text
+    assert world.call("config", "show").err == ""
+    again = world.call("config", "init")
+    assert (again.code, again.out) == (1, "")
+    assert "already exists" in again.err
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("words", [[], ["--user"]])
+def test_everything_that_init_proposes_is_accepted(world: World, words: list[str]) -> None:
+    path = Path(world.call("config", "init", *words).out.split(": ", 1)[1].strip())
+    lines = [line.removeprefix("# ") for line in path.read_text().split("\n")]
+    path.write_text("\n".join(line for line in lines if "=" in line or line.startswith("[")))
+    loaded = config.load(str(world.project))
+    assert loaded.problems == []
+    proposed = {setting.key for setting in settings.TABLE if words or not setting.is_personal}
+    assert len(loaded.layers[1].values) == len(proposed)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("default_agent = 3", "harness.toml:1: default_agent: a string was expected, not the value 3"),
+        ("\n\ndefault_timeout_secs = '5'", "harness.toml:3: default_timeout_secs: a number of seconds above 0 was expected, not the string '5'"),
+        ("default_timeout_secs = -5", "a number of seconds above 0 was expected, not the value -5"),
+        ("default_timeout_secs = true", "a number of seconds above 0 was expected, not the truth value true"),
+        ("default_timeout_secs = nan", "a number of seconds above 0 was expected"),
+        ("default_permissions = 'read-onli'", "default_permissions: one of full-access, full, yolo, default, read-only, readonly, plan, agent-default was expected, not the string 'read-onli'"),
+        ("log_level = 'loud'", "log_level: one of error, warn, info, debug was expected"),
+        ("[agents.claude]\nextra_args = 'x'", "harness.toml:2: agents.claude.extra_args: a list of strings was expected, not the string 'x'"),
+        ("[agents.claude]\nextra_args = [1]", "agents.claude.extra_args: a list of strings was expected, not a list"),
+        ("[agents]\nclaude = 'x'", "harness.toml:2: agents.claude: a table was expected, not the string 'x'"),
+        ("agents = 1", "harness.toml:1: agents: a table was expected, not the value 1"),
+        ("[models.fast]\nclaude = 1", "harness.toml:2: models.fast.claude: a string was expected, not the value 1"),
+        ("default_agent = 2020-01-01", "default_agent: a string was expected, not the value datetime.date(2020, 1, 1)"),
+        ("default_agent = ''", "default_agent: a string was expected, not the string ''"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_an_error_with_file_line_key_and_what_was_expected(
+    world: World, text: str, told: str
+) -> None:
+    world.install("claude")
+    _project(world, text)
+    for words in (["run", "-a", "claude", "-p", "x"], ["config", "show"]):
+        answer = world.call(*words)
+        assert answer.code == 2, words
+        assert answer.err.startswith(f"harness: {world.project}/harness.toml"), answer.err
+        assert told in answer.err
+    assert world.logs() == []
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"default_agent = ", "is not valid TOML: "),
+        (b"[[[", "is not valid TOML: "),
+        (b"\xff\xfe\x00", "is not UTF-8 text: byte 0"),
+        (b"\x00", "is not valid TOML: "),
+        (b"a = " + b"[" * 5000, "is not valid TOML: "),
+        (b"default_agent = 'a'\ndefault_agent = 'b'\n", "(at line 2, column 20)"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_warning_and_ignored(world: World, data: bytes, told: str) -> None:
+    world.install("claude")
+    _project(world, "").write_bytes(data)
+    answer = world.call("run", "-a", "claude", "-p", "x")
+    assert (answer.code, answer.types[-1]) == (0, "Result")
+    assert answer.err.startswith(f"harness: warning: {world.project}/harness.toml: ")
+    assert told in answer.err
+    assert answer.err.endswith("; the file is ignored\n")
+
+
+def test_a_file_that_may_not_be_read_is_a_warning(world: World) -> None:
+    if os.geteuid() == 0:
+        (world.home / ".config/harness/config.toml").mkdir(parents=True)
+        told = "cannot be read: Is a directory"
+    else:
+        _user(world, "").chmod(0)
+        told = "cannot be read: Permission denied"
+    assert told in world.call("config", "show").err
+
+
+def test_an_unknown_key_is_a_warning_that_knows_better(world: World) -> None:
+    _project(world, 'default_agnet = "x"\n[nonsense]\na = 1\n')
+    answer = world.call("config", "show")
+    assert answer.code == 0
+    assert (
+        "harness.toml:1: default_agnet: unknown setting; ignored (did you mean default_agent?)" in answer.err
+    )
+    assert "harness.toml:2: nonsense: unknown setting; ignored\n" in answer.err
+
+
+def test_a_project_decides_nothing_that_is_the_users_alone(world: World) -> None:
+    _project(world, '[log]\nredact = false\ndirectory = "/tmp/elsewhere"\n')
+    answer = world.call("config", "show", "--json")
+    assert (answer.data["log.redact"], "log.directory" in answer.data) == (True, False)
+    assert "harness.toml:2: log.redact: only counts in" in answer.err
+
+
+def test_a_wrong_variable_is_an_error_that_names_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_TIMEOUT_SECS", "soon")
+    answer = world.call("run", "-a", "claude", "-p", "x")
+    assert answer.code == 2
+    assert (
+        "$HARNESS_TIMEOUT_SECS: default_timeout_secs: a number of seconds above 0 was expected" in answer.err
+    )
+
+
+def test_only_the_settings_that_a_command_needs_must_be_right(world: World) -> None:
+    _project(world, "default_timeout_secs = 'x'")
+    assert world.call("sessions", "list").code == 0
+    _user(world, "[log]\ndirectory = 1")
+    assert world.call("sessions", "list").code == 2
+
+
+def test_the_level_of_messages_is_environment_then_verbose_then_setting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.install("codex")
+    words = ("run", "-a", "codex", "-p", "x", "-m", "opus", "--dry-run")
+    warned = "no mapping"
+    assert warned in world.call(*words).err
+    _project(world, 'log_level = "error"')
+    assert world.call(*words).err == ""
+    assert warned in world.call(*words, "-v").err
+    monkeypatch.setenv("HARNESS_LOG_LEVEL", "error")
+    assert world.call(*words, "-v").err == ""
+
+
+def test_every_setting_is_explained_and_its_example_is_good() -> None:
+    for setting in settings.TABLE:
+        assert setting.summary.endswith("."), setting.key
+        assert setting.accepts(setting.example), setting.key
+        assert setting.default is None or setting.accepts(setting.default), setting.key
+        assert settings.find(tuple(setting.key.split("."))) is not None
+    variables = [setting.environment for setting in settings.TABLE if setting.environment]
+    assert len(variables) == len({*variables})
+
+
+def test_the_library_reads_settings_without_raising_until_they_are_used(world: World) -> None:
+    _project(world, "log_level = 3\n")
+    loaded = config.load(str(world.project))
+    assert loaded.value("default_permissions") == "full-access"
+    with pytest.raises(BadConfig, match="log_level"):
+        loaded.value("log_level")

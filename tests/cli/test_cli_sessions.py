@@ -1,0 +1,256 @@
+"""`harness sessions`: what was recorded can be listed, shown, proved and deleted, and nothing else touched."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from world import CLAUDE_LINES, World, wait_until
+
+from harness.interfaces.cli import session_ids
+from harness.log.stores.files import FileStore
+
+HOSTILE = [
+    "../outside",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "..",
+    ".",
+    "",
+    " ",
+    "*",
+    "a\0b",
+    "0192f3a4\n",
+    "~",
+    "-",
+    "%2e%2e%2f",
+    "0" * 5000,
+    "01a1dec4-7ae1-71e1-af97-882761b6a421/../../outside",
+    "01a1dec4-7ae1-71e1-af97-882761b6a421",
+    "\udcff",
+]
+
+
+def _recorded(world: World, count: int = 1) -> list[str]:
+    world.install("claude")
+    for _ in range(count):
+        assert world.call("run", "-a", "claude", "-p", "look\x1b[31m at\nit").code == 0
+    return [path.stem for path in reversed(world.logs())]
+
+
+def test_without_sessions_there_is_nothing_to_list(world: World) -> None:
+    answer = world.call("sessions")
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err == f"there are no sessions in {world.sessions}\n"
+    assert world.call("sessions", "list", "--json").data == []
+    assert world.call("sessions", "show", "last").code == 2
+
+
+def test_the_list_shows_the_newest_first_on_one_line_each(world: World) -> None:
+    ids = _recorded(world, 3)
+    lines = world.call("sessions", "list").out.strip().split("\n")
+    assert [line.split()[0] for line in lines[1:]] == [session_ids.abbreviated(one, ids) for one in ids]
+    assert all("claude" in line and "completed" in line and "$0.043" in line for line in lines[1:])
+    assert all(line.endswith("look␛[31m at it") for line in lines[1:])
+    limited = world.call("sessions", "--limit", "1")
+    assert (len(limited.out.strip().split("\n")), limited.err) == (
+        2,
+        "… and 2 older ones (--limit 0 shows all)\n",
+    )
+    data = world.call("sessions", "list", "--json").data
+    assert [one["session_id"] for one in data] == ids
+    assert data[0]["outcome"] == "completed"
+    assert data[0]["running"] is False
+
+
+def test_a_session_is_found_by_any_beginning_that_means_only_one(world: World) -> None:
+    ids = _recorded(world, 2)
+    for text in (ids[0], session_ids.abbreviated(ids[0], ids), ids[0].upper(), "last", f" {ids[0]} "):
+        assert world.call("sessions", "path", text).out == f"{world.sessions / ids[0]}.ndjson\n"
+    several = world.call("sessions", "path", ids[0][:3])
+    assert several.code == 2
+    assert several.err.startswith("harness: 2 sessions begin with")
+
+
+def test_abbreviations_are_short_and_unique() -> None:
+    known = ["0192f3a4-5b6c-7d8e", "0192f3a4-5b6b-0000", "0192f3a4-0000-0000", "0100f3a4-0000-0000"]
+    short = [session_ids.abbreviated(one, known) for one in known]
+    assert short == ["0192f3a4-5b6c", "0192f3a4-5b6b", "0192f3a4-0", "0100f3a4"]
+
+
+@pytest.mark.parametrize("format", ["ndjson", "log", "text", "json", "markdown", "usage", "pretty"])
+def test_a_session_is_shown_as_its_run_was(world: World, format: str) -> None:
+    world.install("claude")
+    live = world.call("run", "-a", "claude", "-p", "x", "-f", format)
+    assert world.call("sessions", "show", "last", "-f", format).out == live.out
+    assert world.call("sessions", "replay", "last", "--fast", "-f", format).out == live.out
+
+
+def test_the_file_of_a_session_can_be_found(world: World) -> None:
+    (one,) = _recorded(world)
+    raw = Path(world.call("sessions", "path", one, "--raw").out.strip())
+    assert CLAUDE_LINES[1] in raw.read_text()
+
+
+def test_a_replay_keeps_its_timing_and_may_be_faster(world: World) -> None:
+    world.install("claude", *CLAUDE_LINES[:2], after=f"sleep 0.6; cat <<'EOL'\n{CLAUDE_LINES[2]}\nEOL\n")
+    world.call("run", "-a", "claude", "-p", "x")
+    took_s = {}
+    for speed in ("1", "10"):
+        begun_s = time.monotonic()
+        assert world.call("sessions", "replay", "last", "--speed", speed).types[-1] == "Result"
+        took_s[speed] = time.monotonic() - begun_s
+    assert took_s["1"] >= 0.6
+    assert took_s["10"] < took_s["1"] - 0.3
+
+
+def test_a_check_proves_a_log_and_tells_what_became_of_each_line(world: World) -> None:
+    _recorded(world)
+    answer = world.call("sessions", "check", "last")
+    assert (answer.code, answer.err) == (0, "")
+    assert "3 lines" in answer.out
+    assert "  1  system/init\n" in answer.out
+    assert "proved" in answer.out
+    data = world.call("sessions", "check", "last", "--json").data
+    assert (data["lines"], data["problems"], data["rules"]["result"]) == (3, [], 1)
+
+
+def test_a_check_fails_when_the_log_was_changed(world: World) -> None:
+    _recorded(world)
+    (log,) = world.logs()
+    log.write_text(log.read_text().replace("I will look.", "I did nothing."))
+    answer = world.call("sessions", "check", "last")
+    assert answer.code == 1
+    assert "event 2 differs" in answer.err
+    assert "proved" not in answer.out
+
+
+def test_sessions_are_deleted_with_everything_that_belongs_to_them(world: World) -> None:
+    ids = _recorded(world, 3)
+    answer = world.call("sessions", "delete", ids[0], ids[1], ids[0])
+    assert (answer.code, answer.err) == (0, f"deleted {ids[0]}\ndeleted {ids[1]}\n")
+    assert {path.name.split(".")[0] for path in world.sessions.iterdir()} == {ids[2]}
+    assert world.call("sessions", "delete", ids[2], "nonsense").code == 2
+    assert len(world.logs()) == 1
+
+
+def test_a_running_session_says_so_can_be_followed_and_not_deleted(world: World) -> None:
+    rest = f"while [ ! -e go ]; do sleep 0.02; done; cat <<'EOL'\n{CLAUDE_LINES[2]}\nEOL\n"
+    world.install("claude", *CLAUDE_LINES[:2], after=rest)
+    running = world.spawn("run", "-a", "claude", "-p", "x")
+    wait_until(lambda: world.logs() and len(world.log()) == 3)
+    assert " running " in world.call("sessions", "list").out
+    assert world.call("sessions", "list", "--json").data[0]["running"] is True
+    assert world.call("sessions", "show", "last").types == ["SessionStart", "Message", "Message"]
+    locked = world.call("sessions", "delete", "last")
+    assert (locked.code, "is being written" in locked.err) == (1, True)
+    follower = world.spawn("sessions", "show", "last", "--follow")
+    assert follower.stdout is not None
+    assert b"SessionStart" in follower.stdout.readline()
+    (world.project / "go").touch()
+    followed, _ = follower.communicate(timeout=30)
+    live, _ = running.communicate(timeout=30)
+    assert followed.split(b"\n") == live.split(b"\n")[1:]
+    assert follower.returncode == 0
+
+
+def test_a_session_whose_harness_was_killed_is_completed_when_somebody_looks(world: World) -> None:
+    world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
+    process = world.spawn("run", "-a", "claude", "-p", "x")
+    wait_until(lambda: world.logs() and len(world.log()) == 3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: "interrupted" in world.call("sessions", "list").out)
+    assert world.log()[-1]["type"] == "Result"
+    assert world.metadata()["outcome"] == "interrupted"
+    assert world.call("sessions", "check", "last").code == 0
+
+
+def test_following_a_session_whose_harness_is_killed_ends_with_its_result(world: World) -> None:
+    world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
+    process = world.spawn("run", "-a", "claude", "-p", "x")
+    wait_until(lambda: world.logs() and len(world.log()) == 3)
+    follower = world.spawn("sessions", "show", "last", "--follow")
+    assert follower.stdout is not None
+    assert b"SessionStart" in follower.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    rest, _ = follower.communicate(timeout=30)
+    last = json.loads(rest.strip().split(b"\n")[-1])
+    assert (last["type"], last["success"]) == ("Result", False)
+
+
+@pytest.mark.parametrize("action", ["show", "replay", "check", "path", "delete"])
+def test_a_hostile_id_is_an_unknown_session(world: World, action: str) -> None:
+    _recorded(world)
+    (world.sessions.parent / "outside.ndjson").write_text("secret")
+    for text in HOSTILE:
+        answer = world.call("sessions", action, text)
+        assert (answer.code, answer.out) == (2, ""), text
+        assert answer.err.startswith("harness: "), text
+        assert "secret" not in answer.err
+    assert (world.sessions.parent / "outside.ndjson").read_text() == "secret"
+    assert len(world.logs()) == 1
+
+
+WATCHED = """
+import os, sys
+import harness
+from harness.interfaces.cli.main import main
+
+seen = []
+def hook(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir", "os.truncate", "os.chmod"):
+        seen.append((event, str(arguments[0])))
+
+actions = ("show", "replay", "check", "path", "delete")
+for action in actions:
+    main(["sessions", action, "ffffffff"])
+sys.addaudithook(hook)
+for text in eval(sys.argv[1]):
+    for action in actions:
+        assert main(["sessions", action, text]) == 2, (action, text)
+own = (sys.argv[2], os.path.dirname(harness.__file__))
+print([entry for entry in seen if not entry[1].startswith(own)])
+"""
+
+
+def test_nothing_outside_the_data_directory_is_opened_for_a_hostile_id(world: World) -> None:
+    (one,) = _recorded(world)
+    outside = world.root / "outside.ndjson"
+    outside.write_text('{"type":"Info","message":"secret"}\n')
+    linked = "01a1dec4-7ae1-71e1-af97-882761b6a422"
+    texts = [*HOSTILE, f"{one}/../{one}", f"{one}\0"]
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, repr(texts), str(world.sessions)],
+        env=world.environ, cwd=world.project, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    (world.sessions / f"{linked}.ndjson").symlink_to(outside)
+    for action in ("show", "replay", "check"):
+        answer = world.call("sessions", action, linked)
+        assert (answer.code, answer.out) == (1, ""), action
+        assert "secret" not in answer.err
+    world.call("sessions", "delete", linked)
+    assert outside.exists()
+
+
+def test_a_damaged_sidecar_costs_only_the_sidecar(world: World) -> None:
+    (one,) = _recorded(world)
+    (world.sessions / f"{one}.meta.json").write_text("{")
+    assert world.call("sessions", "list").code == 0
+    assert world.call("sessions", "show", one).types[-1] == "Result"
+
+
+def test_the_folder_of_sessions_may_lie_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.install("claude")
+    monkeypatch.setenv("HARNESS_LOG_DIRECTORY", str(world.root / "elsewhere"))
+    world.call("run", "-a", "claude", "-p", "x")
+    assert session_ids.all_ids(FileStore(str(world.root / "elsewhere"))) != []
+    assert not world.sessions.exists()
+    assert json.loads(world.call("sessions", "list", "--json").out) != []

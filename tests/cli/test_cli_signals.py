@@ -1,0 +1,189 @@
+"""Interrupting `harness run`, and readers that leave: the run still ends in order."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import CLAUDE_LINES, World, wait_until
+
+STUBBORN = "trap '' INT TERM; while :; do sleep 0.05; done"
+
+
+def _running(
+    world: World, *words: str, after: str = "exec sleep 60", **options: Any
+) -> subprocess.Popen[bytes]:
+    """A run that has shown its first events and goes on."""
+    world.install("claude", *CLAUDE_LINES[:2], after=f"echo $$ >agent.pid; {after}")
+    process = world.spawn("run", "-a", "claude", "-p", "x", *words, **options)
+    assert process.stdout is not None
+    assert b'"SessionStart"' in process.stdout.readline()
+    wait_until(lambda: (world.project / "agent.pid").exists() and (world.project / "agent.pid").read_text())
+    return process
+
+
+def _agent_is_gone(world: World) -> bool:
+    return not Path(f"/proc/{(world.project / 'agent.pid').read_text().strip()}").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_the_run_in_order(world: World, number: int, code: int) -> None:
+    process = _running(world)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (code, b"")
+    last = json.loads(out.strip().split(b"\n")[-1])
+    assert (last["type"], last["success"]) == ("Result", False)
+    assert world.log()[-1]["outcome"] == world.metadata()["outcome"] == "interrupted"
+    assert _agent_is_gone(world)
+
+
+def test_signals_one_after_the_other_press_harder(world: World) -> None:
+    process = _running(world, after=STUBBORN)
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: b'"control"' in next(world.sessions.glob("*.raw")).read_bytes())
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)  # signals of one kind that wait together count as one
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert world.log()[-1]["outcome"] == "interrupted"
+    assert world.log()[-1]["signal"] == signal.SIGKILL
+    assert _agent_is_gone(world)
+
+
+def test_an_ignored_signal_stays_ignored(world: World) -> None:
+    """As `nohup` and background jobs of a shell ask for."""
+    process = _running(
+        world,
+        after="while [ ! -e go ]; do sleep 0.02; done",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    process.send_signal(signal.SIGHUP)
+    (world.project / "go").touch()
+    process.communicate(timeout=30)
+    assert world.log()[-1]["outcome"] == "interrupted"  # it never said how it ended, but nobody stopped it
+    assert not any('"control"' in path.read_text() for path in world.sessions.glob("*.raw"))
+
+
+def test_a_reader_that_leaves_stops_a_silent_agent(world: World) -> None:
+    process = _running(world)
+    assert process.stdout is not None
+    process.stdout.close()
+    process.wait(timeout=30)
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.returncode == 141
+    assert world.log()[-1]["type"] == "Result"
+    assert world.metadata()["outcome"] == "interrupted"
+    assert _agent_is_gone(world)
+
+
+def test_piping_into_head_shows_one_line_and_no_traceback(world: World) -> None:
+    world.install("claude", *CLAUDE_LINES[:1], *[CLAUDE_LINES[1]] * 200, after="exec sleep 60")
+    process = world.spawn("run", "-a", "claude", "-p", "x")
+    head = subprocess.run(
+        [str(world.bin / "head"), "-1"], stdin=process.stdout, capture_output=True, check=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (141, b"")
+    assert json.loads(head.stdout)["type"] == "SessionStart"
+    assert world.log()[-1]["type"] == "Result"
+
+
+def test_a_reader_that_has_read_everything_may_leave_before_we_do(world: World) -> None:
+    world.install("claude")
+    process = world.spawn("run", "-a", "claude", "-p", "x")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if b'"Result"' in line:
+            break
+    process.stdout.close()
+    assert process.wait(timeout=30) == 0
+
+
+def test_the_file_gets_everything_though_the_reader_left(world: World) -> None:
+    process = _running(world, "-o", "out.ndjson")
+    assert process.stdout is not None
+    process.stdout.close()
+    process.wait(timeout=30)
+    lines = (world.project / "out.ndjson").read_text().strip().split("\n")
+    assert json.loads(lines[-1])["type"] == "Result"
+
+
+def test_output_to_a_pipe_that_never_blocks_arrives_whole(world: World) -> None:
+    world.install(
+        "claude",
+        CLAUDE_LINES[0],
+        *[CLAUDE_LINES[1].replace("I will", "I will " * 500)] * 100,
+        CLAUDE_LINES[2],
+    )
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    process = world.spawn("run", "-a", "claude", "-p", "x", stdout=writer)
+    os.close(writer)
+    wait_until(lambda: (next(iter(world.logs()), None) or Path("/dev/null")).stat().st_size > 200_000)
+    with os.fdopen(reader, "rb") as file:
+        types = [json.loads(line)["type"] for line in file]
+    process.wait(timeout=30)
+    assert (process.returncode, len(types), types[-1]) == (0, 103, "Result")
+
+
+def test_a_third_signal_after_the_run_leaves_a_reader_that_does_not_read(world: World) -> None:
+    lines = [CLAUDE_LINES[1].replace("I will", "I will " * 500)] * 100
+    world.install("claude", CLAUDE_LINES[0], *lines, CLAUDE_LINES[2])
+    process = world.spawn("run", "-a", "claude", "-p", "x")
+    wait_until(lambda: world.logs() and world.metadata().get("outcome"))
+    for _ in range(3):
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)  # signals of one kind that wait together count as one
+    assert process.wait(timeout=30) == 143
+    assert world.log()[-1]["outcome"] == "completed"
+
+
+def _on_terminal(world: World, **environ: str) -> str:
+    import pty
+
+    world.environ |= environ
+    main_end, terminal = pty.openpty()
+    process = world.spawn("run", "-a", "claude", "-p", "x", stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error on Linux
+        while data := os.read(main_end, 65536):
+            shown += data
+    os.close(main_end)
+    assert process.wait(timeout=30) == 0
+    return shown.decode()
+
+
+def test_a_run_on_a_terminal_is_for_reading_and_says_where_the_log_is(world: World) -> None:
+    world.install("claude")
+    text = _on_terminal(world)
+    assert "I will look." in text
+    assert '{"type"' not in text
+    assert f"log:   {world.logs()[0]}" in text
+    assert f"again: harness sessions show {world.logs()[0].stem}" in text
+    assert "go on: harness run --agent claude --resume mock-session" in text
+
+
+def test_a_terminal_shows_a_sign_of_life_that_is_erased_again(world: World) -> None:
+    world.install("claude", *CLAUDE_LINES[:2], after=f"sleep 0.9; cat <<'EOL'\n{CLAUDE_LINES[2]}\nEOL\n")
+    text = _on_terminal(world, TERM="xterm")
+    drawn = re.findall("\x1b7.*?\x1b8", text)
+    assert drawn
+    assert "\x1b[K" in text.rpartition(drawn[-1])[2]
+    assert "\x1b7" not in _on_terminal(world, TERM="dumb")

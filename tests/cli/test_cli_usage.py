@@ -1,0 +1,197 @@
+"""What the command line says about itself, and about mistakes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from world import World
+
+import harness
+from harness.interfaces.cli import exit_codes, formats, parser
+from harness.interfaces.cli.commands import list as listing
+from harness.interfaces.cli.console import wants_color
+from harness.interfaces.cli.main import main
+from harness.sources import registry
+
+COMMANDS = parser.names()
+
+
+def test_the_version_is_printed_without_loading_anything(world: World) -> None:
+    program = (
+        "import sys\n"
+        "from harness.interfaces.cli.main import main\n"
+        "code = main(['--version'])\n"
+        "print(code, {'argparse', 'msgspec', 're', 'json'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"harness {harness.__version__}\n0 set()\n"
+
+
+def test_without_a_command_the_usage_is_shown_on_standard_error(world: World) -> None:
+    answer = world.call()
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("Usage: harness")
+    assert all(f"  {name} " in answer.err for name in COMMANDS)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_help_is_printed_on_standard_output(world: World, words: list[str]) -> None:
+    answer = world.call(*words)
+    assert (answer.code, answer.err) == (0, "")
+    assert "Run coding agents" in answer.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_and_its_actions(world: World, name: str) -> None:
+    answer = world.call(name, "--help")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == world.call("help", name).out
+    for action in getattr(parser.load(name), "ACTIONS", {}):
+        below = world.call(name, action, "--help")
+        assert (below.code, below.err) == (0, "")
+        assert f"harness {name} {action}" in below.out
+
+
+def test_the_help_of_run_names_every_agent_and_every_format(world: World) -> None:
+    text = re.sub(r"\s+", " ", world.call("run", "--help").out)
+    assert f"{', '.join(registry.names())} (default" in text
+    assert all(formats.BEST_NAMES.get(name, name) in text for name in formats.names())
+
+
+def test_the_help_of_models_speaks_of_the_model_registry(world: World) -> None:
+    assert "model registry" in world.call("models", "--help").out
+
+
+def test_an_unknown_command_is_answered_with_the_one_that_was_meant(world: World) -> None:
+    answer = world.call("sesions")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "harness: unknown command: sesions\n  did you mean `harness sessions`?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--nonsense"], "unknown option: --nonsense"),
+        (["run", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["run", "--prompt"], "argument -p/--prompt: expected one argument"),
+        (["run", "--timeout", "soon"], "argument --timeout: a number was expected, not 'soon'"),
+        (["run", "--timeout", "0"], "argument --timeout: a number above 0 was expected, not '0'"),
+        (["run", "--timeout", "inf"], "argument --timeout: a number above 0 was expected, not 'inf'"),
+        (["run", "--timeout", "nan"], "argument --timeout: a number above 0 was expected, not 'nan'"),
+        (["run", "--max-turns", "-1"], "argument --max-turns: "),
+        (
+            ["run", "--max-turns", "1.5"],
+            "argument --max-turns: a whole number above 0 was expected, not '1.5'",
+        ),
+        (["run", "--max-budget", "free"], "argument --max-budget-usd/--max-budget: a number was expected"),
+        (["sessions", "lst"], "invalid choice: 'lst'"),
+        (["sessions", "show"], "the following arguments are required: ID"),
+        (["sessions", "list", "--", "x"], "`harness sessions` takes nothing after --"),
+        (["check"], "the following arguments are required: AGENT"),
+        (["completion", "cobol"], "unknown shell: cobol"),
+    ],
+)
+def test_a_wrong_command_line_gives_one_clear_line(world: World, words: list[str], told: str) -> None:
+    answer = world.call(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("harness: ")
+    assert told in answer.err
+    assert answer.err.count("\n") <= 2
+
+
+def test_seconds_may_carry_a_unit() -> None:
+    assert [parser.seconds(text) for text in ("90", "90s", "1.5m", "2h")] == [90, 90, 90, 7200]
+
+
+def test_options_of_all_commands_may_stand_before_the_command(world: World) -> None:
+    assert world.call("-v", "--no-color", "config", "show").code == 0
+    assert world.call("config", "-v", "show").code == 0
+    assert world.call("config", "--json").data["log_level"] == "warn"
+
+
+def test_a_bug_is_one_line_and_its_traceback_a_private_file(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> int:
+        raise ZeroDivisionError("two\nlines")
+
+    monkeypatch.setattr(listing, "execute", broken)
+    answer = world.call("list")
+    assert (answer.code, answer.out) == (exit_codes.BUG, "")
+    found = re.fullmatch(
+        r"harness: this is a bug in harness: ZeroDivisionError: two\n  please report it with the details in (.+)\n",
+        answer.err,
+    )
+    assert found, answer.err
+    assert "Traceback (most recent call last)" in Path(found[1]).read_text()
+    assert os.stat(found[1]).st_mode & 0o777 == 0o600
+
+
+def test_a_current_directory_that_is_gone_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = world.project / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    answer = world.call("run", "-a", "claude", "-p", "x")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("harness: the current directory cannot be used: No such file or directory\n")
+
+
+def test_ctrl_c_is_quiet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(listing, "execute", interrupted)
+    answer = world.call("list")
+    assert (answer.code, answer.out, answer.err) == (130, "", "")
+
+
+@pytest.mark.parametrize("words", ["list", "sessions", "--help", "config", "models"])
+def test_a_reader_that_has_left_is_no_reason_for_a_traceback(world: World, words: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = world.spawn(words, stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=30)
+    assert b"Traceback" not in err
+    assert b"BrokenPipe" not in err
+    assert process.returncode == 141 or (words == "sessions" and process.returncode == 0)
+
+
+def test_closed_standard_streams_do_not_let_output_into_other_files(world: World) -> None:
+    world.install("claude")
+    command = 'exec "$0" -m harness.interfaces.cli.main run -a claude -p x <&- >&- 2>&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable], env=world.environ, check=False)
+    assert done.returncode == 0
+    assert [event["type"] for event in world.log()][-1] == "Result"
+
+
+@pytest.mark.parametrize(
+    ("choice", "environ", "terminal", "expected"),
+    [
+        ("auto", {"TERM": "xterm"}, True, True),
+        ("auto", {"TERM": "xterm"}, False, False),
+        ("auto", {"TERM": "dumb"}, True, False),
+        ("auto", {}, True, False),
+        ("auto", {"TERM": "xterm", "NO_COLOR": "1"}, True, False),
+        ("auto", {"TERM": "xterm", "NO_COLOR": ""}, True, True),
+        ("auto", {"FORCE_COLOR": "1"}, False, True),
+        ("auto", {"FORCE_COLOR": "0", "TERM": "xterm"}, False, False),
+        ("auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+        ("always", {"NO_COLOR": "1"}, False, True),
+        ("never", {"FORCE_COLOR": "1"}, True, False),
+    ],
+)
+def test_colour_follows_the_option_then_the_environment_then_the_terminal(
+    choice: str, environ: dict[str, str], terminal: bool, expected: bool
+) -> None:
+    assert wants_color(choice, environ, is_terminal=terminal) is expected
+
+
+def test_main_returns_a_code_for_anything(world: World) -> None:
+    assert main(["\udcff\0"]) == 2
