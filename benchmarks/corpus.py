@@ -7,43 +7,23 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-_WORDS = [
-    "the",
-    "file",
-    "opens",
-    "a",
-    "session",
-    "and",
-    "reads",
-    "each",
-    "line",
-    "because",
-    '"quoted"',
-    "parts",
-    "need",
-    "care,",
-    "naïve",
-    "→",
-    "done",
-    "C:\\path",
-]
+_SOURCES = sorted((Path(__file__).parents[1] / "src").rglob("*.py"))
 
 
 def claude_lines(count: int) -> Iterator[str]:
+    """What agents write most: code and prose about it, here this package's own."""
     chance = random.Random(11)
+    library = "\n".join(path.read_text() for path in _SOURCES)
 
     def text(size: int) -> str:
-        words: list[str] = []
-        while size > 0:
-            words.append(chance.choice(_WORDS))
-            size -= len(words[-1]) + 1
-        return " ".join(words)
+        start = chance.randrange(len(library) - size)
+        return library[start : start + size]
 
     def identity(prefix: str) -> str:
         return f"{prefix}_{chance.getrandbits(90):024x}"
 
     session = "7f19c0de-0000-4000-8000-0123456789ab"
-    open_call = ""
+    open_calls: list[str] = []
     for _ in range(count):
         kind = chance.random()
         shared = {"session_id": session, "parent_tool_use_id": None, "uuid": identity("u")}
@@ -51,10 +31,10 @@ def claude_lines(count: int) -> Iterator[str]:
             delta = {"type": "text_delta", "text": text(chance.randint(5, 500))}
             event = {"type": "content_block_delta", "index": 1, "delta": delta}
             yield _line({"type": "stream_event", "event": event, **shared})
-        elif kind < 0.95 or not open_call:
-            open_call = identity("toolu")
-            command = {"command": f"rg -n {chance.choice(_WORDS)[:5]!r} src/", "description": text(60)}
-            block = {"type": "tool_use", "id": open_call, "name": "Bash", "input": command}
+        elif kind < 0.95:
+            open_calls.append(identity("toolu"))
+            command = {"command": f"rg -n word{chance.randrange(9999)} src/", "description": text(60)}
+            block = {"type": "tool_use", "id": open_calls[-1], "name": "Bash", "input": command}
             usage = {"input_tokens": 9, "cache_read_input_tokens": 15000, "output_tokens": 1}
             message = {
                 "id": identity("msg"),
@@ -65,15 +45,16 @@ def claude_lines(count: int) -> Iterator[str]:
             }
             yield _line({"type": "assistant", "message": message, **shared})
         else:
+            call = open_calls.pop(0) if open_calls else identity("toolu")
             output = text(50_000 if kind > 0.99 else chance.randint(100, 4000))
-            block = {"tool_use_id": open_call, "type": "tool_result", "content": output, "is_error": False}
+            block = {"tool_use_id": call, "type": "tool_result", "content": output, "is_error": False}
             result = (
                 {}
                 if kind > 0.99
                 else {"tool_use_result": {"stdout": output, "stderr": "", "interrupted": False}}
             )
             yield _line({"type": "user", "message": {"role": "user", "content": [block]}, **shared, **result})
-            open_call = ""
+            open_calls: list[str] = []
     yield _line(
         {"type": "result", "subtype": "success", "is_error": False, "result": "done", "session_id": session}
     )

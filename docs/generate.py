@@ -99,15 +99,13 @@ def agents_page() -> str:
         "\nAn option that an agent lacks gives one warning and is dropped; `--permissions read-only` is refused\n"
         "instead. Limits on turns and money that an agent does not know are kept by Harness itself."
     )
-    parts += [
-        "\n## What its stream reveals\n",
-        "| agent | " + " | ".join(key.replace("_", "-") for key in REVEALED) + " |",
-    ]
-    parts.append("|---" * (len(REVEALED) + 1) + "|")
+    parts.append("\n## What its stream reveals")
     for agent in agents:
-        parts.append(
-            f"| {agent.name} | " + " | ".join(agent.reveals.get(key, "–") for key in REVEALED) + " |"
-        )
+        ordered = [*REVEALED, *(key for key in agent.reveals if key not in REVEALED)]
+        rows = [
+            f"| {key.replace('_', ' ')} | {agent.reveals[key]} |" for key in ordered if key in agent.reveals
+        ]
+        parts += [f"\n### {agent.title}\n", "| | |\n|---|---|", *rows]
     return "\n".join(parts) + "\n"
 
 

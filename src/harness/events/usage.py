@@ -6,7 +6,7 @@ or went to the cache; `output` excludes reasoning where reasoning is given.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -44,20 +44,27 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 def _combine(left: Usage, right: Usage, sign: int) -> Usage:
-    counts = {}
-    for name in CLASSES:
-        a, b = getattr(left, name), getattr(right, name)
-        counts[name] = a if b is None else max(0, (a or 0) + sign * b) if a is not None or sign > 0 else None
-    a_usd, b_usd = left.cost_usd, right.cost_usd
-    cost = (
-        a_usd
-        if b_usd is None
-        else max(0.0, (a_usd or 0.0) + sign * b_usd)
-        if a_usd is not None or sign > 0
-        else None
+    cost = _sum(left.cost_usd, right.cost_usd, sign)
+    return Usage(
+        input=_sum(left.input, right.input, sign),
+        output=_sum(left.output, right.output, sign),
+        cache_read=_sum(left.cache_read, right.cache_read, sign),
+        cache_write=_sum(left.cache_write, right.cache_write, sign),
+        reasoning=_sum(left.reasoning, right.reasoning, sign),
+        cost_usd=None if cost is None else round(cost, 10),
+        cost_source=left.cost_source or right.cost_source if cost is not None else "",
     )
-    source = left.cost_source or right.cost_source if cost is not None else ""
-    return Usage(**counts, cost_usd=None if cost is None else round(cost, 10), cost_source=source)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _sum(a: Number | None, b: Number | None, sign: int) -> Number | None:
+    if b is None:
+        return a
+    if a is None:
+        return b if sign > 0 else None
+    return max(a + sign * b, type(a)(0))
 
 
 class UsageDelta(Event, frozen=True, kw_only=True):

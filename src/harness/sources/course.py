@@ -44,6 +44,9 @@ class Course:
         self.stopped: Outcome | None = None
         """Set when the harness ended the run: by request, or by a limit."""
         self.turns = 0
+        """Model calls as far as the order of events shows them: never fewer than there were."""
+        self.told_turns: int | None = None
+        """The same, where the agent itself counts them."""
         self.used = Usage()
         self._begun = False
         self._session_id = ""
@@ -133,14 +136,8 @@ class Course:
         if not self._begun:
             self._begin(event, out)
         elif event.session_id and event.session_id != self._session_id:
+            out.append(_session_change(self._session_id, event.session_id))
             self._session_id = event.session_id
-            out.append(
-                Info(
-                    message="the agent went on in another session",
-                    code="new_session",
-                    session_id=event.session_id,
-                )
-            )
 
     def _begin_unannounced(self, out: list[Event]) -> None:
         self._begin(SessionStart(), out)
@@ -210,7 +207,8 @@ class Course:
         elif not event.tool_name:
             event = replace(event, tool_name=start.tool_name)
         if not event.run_id:
-            self._model_rests = True
+            # While calls of the same answer are still going on, the model has not been asked again.
+            self._model_rests = all(run_id for run_id, _ in self._open_calls)
         out.append(event)
 
     def _on_usage(self, event: UsageDelta, out: list[Event]) -> None:
@@ -270,8 +268,15 @@ class Course:
             usage=usage,
             exit_code=exit.code,
             signal=exit.signal,
-            turns=native.turns if native.turns is not None else self.turns or None,
+            turns=native.turns if native.turns is not None else self.told_turns,
         )
+
+
+def _session_change(before: str, after: str) -> Info:
+    """Some agents tell their session's id only at the end."""
+    if not before:
+        return Info(message="the agent told the id of its session", code="session_id", session_id=after)
+    return Info(message="the agent went on in another session", code="new_session", session_id=after)
 
 
 def _survivors(count: int) -> Warning:

@@ -64,29 +64,24 @@ class Pipeline:
 
     def _stdout(self, data: bytes) -> list[Event]:
         out: list[Event] = []
-        accept, translator, rules, record = (
-            self.course.accept,
-            self.translator,
-            self.rules,
-            self.translator.record,
-        )
+        translator, rules, record, accept = self.translator, self.rules, self.translator.record, self.course.accept
         for line in _lines(data):
             try:
                 value = decode(line)
             except DECODE_ERRORS:
                 self._odd_line(line, out)
                 continue
-            if type(value) is dict:
-                events = record(value)
-                rules[translator.rule] += 1
-                if events:
-                    accept(events, out)
-                elif not translator.rule:
-                    self.lost.append(line)
-            else:
+            if type(value) is not dict:
                 self._odd_line(line, out, value)
+                continue
+            events = record(value)
+            rules[translator.rule] += 1
+            if events:
+                accept(events, out)
+            elif not translator.rule:
+                self.lost.append(line)
         if translator.turns is not None:
-            self.course.turns = translator.turns
+            self.course.turns = self.course.told_turns = translator.turns
         return out
 
     def _odd_line(self, line: bytes, out: list[Event], value: Any = None) -> None:

@@ -11,6 +11,8 @@ import termios
 LOWEST_DESCRIPTOR = 10
 """A child is given its descriptors as 0, 1, 2, …; ours must not be among the numbers it is given."""
 
+PIPE_BYTES = 1024 * 1024
+
 
 class Pipes:
     """Every descriptor that is open for the child's sake, and the poll over some of them."""
@@ -22,6 +24,7 @@ class Pipes:
     def new(self) -> tuple[int, int]:
         """A reading and a writing end; neither is inherited by other programs."""
         reader, writer = os.pipe()
+        _widen(writer)
         try:
             reader = self.adopt(reader)
         except OSError:
@@ -54,6 +57,14 @@ class Pipes:
     def close_all(self) -> None:
         for descriptor in list(self._open):
             self.close(descriptor)
+
+
+def _widen(writer: int) -> None:
+    """Let more wait in a pipe, where the system allows it: fewer and larger reads when an agent writes much."""
+    try:
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    except (AttributeError, OSError):
+        pass  # not on Linux, or the user's share of pipe memory is used up
 
 
 def waiting_bytes(reader: int) -> int:

@@ -30,7 +30,7 @@ from harness.sources.program import pack, start_failure
 
 StreamName: TypeAlias = Literal["stdout", "stderr"]
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 1024 * 1024
 
 _WATCHDOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watchdog.py")
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH")

@@ -74,7 +74,8 @@ class Activities:
         self._top: str | None = None
         self._calls: dict[tuple[str, str], ToolStart] = {}
         self._children: dict[str, SessionStart] = {}
-        self._spawning_calls: set[str] = set()
+        self._known_spawns: set[str] = set()
+        """Calls that spawned, and sub-agents that were spawned: told by the child runs themselves."""
         self._thought = ""
         self._thought_id: tuple[str, str] = ("", "")
         self._last_ms = 0
@@ -132,7 +133,7 @@ class Activities:
             self._session_id = "" if event.session_id == event.run_id else event.session_id
             return
         self._children[event.run_id] = event
-        self._spawning_calls.add(event.parent_id)
+        self._known_spawns |= {event.parent_id, _own_id(event)}
         yield _orchestration("started", _own_id(event), event.name, None)
 
     def _ended(self, event: Result) -> Iterator[Activity]:
@@ -152,7 +153,9 @@ class Activities:
         if operations is None:
             operations = start.operations if start is not None else []
         for operation in operations:
-            if isinstance(operation, Spawn) and event.call_id in self._spawning_calls:
+            if isinstance(operation, Spawn) and not self._known_spawns.isdisjoint(
+                (event.call_id, operation.agent_id)
+            ):
                 continue  # the child run itself tells it better
             yield from _activity(operation, event, start)
         if event.raw is not None:

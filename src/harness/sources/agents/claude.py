@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from harness.events import Compacted, Error, Event, Info, ToolEnd, ToolProgress, Warning
+from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
 from harness.events.operation import Operation, Skill
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.claude_tools import SKILLS, SPAWNERS
@@ -74,7 +74,6 @@ class ClaudeTranslator(StreamJson):
         **StreamJson.rules,
         "system/api_retry": "_api_retry",
         "system/background_tasks_changed": "",
-        "system/compact_boundary": "_compact_boundary",
         "system/hook_progress": "",
         "system/hook_response": "_hook_response",
         "system/hook_started": "",
@@ -182,16 +181,6 @@ class ClaudeTranslator(StreamJson):
         notice = Info if record.get("level") in ("info", "suggestion") else Warning
         code = text_of(record.get("tag")) or "informational"
         return [notice(message=first_text(record, "content", "message"), code=code)]
-
-    def _compact_boundary(self, record: Record) -> list[Event]:
-        told = record_of(record.get("compact_metadata"))
-        return [
-            Compacted(
-                trigger=text_of(told.get("trigger")),
-                before_tokens=count_of(told.get("pre_tokens")),
-                after_tokens=count_of(told.get("post_tokens")),
-            )
-        ]
 
     def _hook_response(self, record: Record) -> list[Event]:
         """Hooks are the user's own business, unless one breaks."""

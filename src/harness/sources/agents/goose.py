@@ -97,6 +97,8 @@ class GooseTranslator(Translator):
         self._is_resumed = False
         self._tells_interruption = False
         self._model = ""
+        self._answers: set[str] = set()
+        """Ids that the model's server gave its answers."""
         self._compaction = ""
         """Why the context is being shortened; that it was, only the next record shows."""
         self._outcome: Outcome | None = None
@@ -216,6 +218,9 @@ class GooseTranslator(Translator):
             message = {**message, "id": record["id"]}
         inference = record_of(record_of(message.get("metadata")).get("inference"))
         self._model = text_of(inference.get("requestedModel")) or self._model
+        if message.get("role") == "assistant" and not is_own(message):
+            self._answers.add(text_of(message.get("id")))
+            self.turns = len(self._answers)
         out = self._begin()
         for item in content:
             block = record_of(item)
@@ -333,7 +338,8 @@ def _usage_of(told: Record) -> Usage:
         output=count_of(told.get("output_tokens")),
         cache_read=read,
         cache_write=written,
-        cost_usd=cost,
+        # Goose adds up prices of single tokens, and tells what that makes of them.
+        cost_usd=None if cost is None else round(cost, 10),
         cost_source="" if cost is None else "stated",
     )
 

@@ -1,4 +1,4 @@
-"""The to-do list of Claude Code, from the calls that change it: once whole lists, later single tasks."""
+"""The to-do list of Claude Code and its relatives, from the calls that change it: whole lists, or single tasks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from harness.events import Task
-from harness.sources.dialects.claude_tools import Call
-from harness.sources.dialects.fields import first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import first_text, record_of, text_of
+from harness.sources.dialects.meanings import tasks_of
+from harness.sources.dialects.toolset import Call
 
 Status = Literal["pending", "in_progress", "completed"]
 _STATUSES: dict[str, Status] = {
@@ -31,8 +32,9 @@ class TaskList:
         told = record_of(detail)
         match call.name:
             case "TodoWrite":
-                todos = told.get("newTodos", call.input.get("todos"))
-                return [_task_of(todo) for todo in items_of(todos)] if isinstance(todos, list) else None
+                return tasks_of(told.get("newTodos", call.input.get("todos")))
+            case "todo_write":
+                return tasks_of(call.input.get("todos"))
             case "TaskList":
                 self._listed(told)
             case "TaskCreate":

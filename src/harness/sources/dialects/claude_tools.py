@@ -1,41 +1,25 @@
 """What the tools of Claude Code mean, and what their results tell beyond what was asked for.
 
-`TOOLS` says it from a call's input. It gives None when the input is not what the tool takes; a
-name that is not here (an MCP server's tool, or a new one) is nobody's guess. `ENDINGS` says it
-again when the result knows better: real line ranges, created or updated, files that a shell
-command changed besides.
+`TOOLS` says it from a call's input, `CORRECTIONS` again when the result knows better: real line
+ranges, created or updated, files that a shell command changed besides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import re
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.meanings import Input, Meaning, nothing
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
-
-Input: TypeAlias = dict[str, Any]
-Meaning: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
+from harness.sources.dialects.toolset import Call, Correction, Toolset, lines_of
 
 SHELLS = frozenset({"Bash"})
 SPAWNERS = frozenset({"Task", "Agent"})
 SKILLS = frozenset({"Skill"})
-
-
-class Call(msgspec.Struct):
-    """A tool call that has not ended yet."""
-
-    id: str
-    name: str
-    input: Input
-    run_id: str
-    cwd: str
-    operations: list[Operation] = msgspec.field(default_factory=list)
 
 
 def _read(input: Input, cwd: str) -> list[Operation] | None:
@@ -85,10 +69,6 @@ def _tasks(_input: Input, _cwd: str) -> list[Operation]:
     return [Tasks()]
 
 
-def _nothing(_input: Input, _cwd: str) -> list[Operation]:
-    return []
-
-
 TOOLS: dict[str, Meaning] = {
     "Read": _read,
     "NotebookRead": _read,
@@ -114,7 +94,6 @@ TOOLS: dict[str, Meaning] = {
     "TaskList": _tasks,
     "TaskGet": _tasks,
 } | dict.fromkeys(
-    # Known, and about nothing that an operation could name.
     (
         "AgentOutputTool",
         "AskUserQuestion",
@@ -142,16 +121,8 @@ TOOLS: dict[str, Meaning] = {
         "ToolSearch",
         "Workflow",
     ),
-    _nothing,
+    nothing,
 )
-
-
-def meaning_of(name: str, input: Any, cwd: str) -> list[Operation] | None:
-    """The operations of a call; None when nobody knows what it means."""
-    meaning = TOOLS.get(name)
-    if meaning is None or not isinstance(input, dict):
-        return None
-    return meaning(input, cwd)
 
 
 def _read_really(call: Call, detail: Input, _output: str) -> list[Operation] | None:
@@ -190,8 +161,7 @@ def _written_lines(detail: Input, *, is_new: bool) -> tuple[int | None, int | No
     lines = [line for hunk in items_of(detail.get("structuredPatch")) for line in _changed(record_of(hunk))]
     if lines:
         return min(lines), max(lines)
-    content = text_of(detail.get("content")) if is_new else ""
-    return (1, content.removesuffix("\n").count("\n") + 1) if content else (None, None)
+    return lines_of(text_of(detail.get("content")) if is_new else "")
 
 
 def _changed(hunk: Input) -> list[int]:
@@ -226,7 +196,7 @@ def _spawned_really(call: Call, detail: Input, _output: str) -> list[Operation] 
     return [replace(call.operations[0], agent_id=agent_id)]
 
 
-ENDINGS: dict[str, Callable[[Call, Input, str], list[Operation] | None]] = {
+CORRECTIONS: dict[str, Correction] = {
     "Read": _read_really,
     "NotebookRead": _read_really,
     "Write": _written_really,
@@ -238,9 +208,11 @@ ENDINGS: dict[str, Callable[[Call, Input, str], list[Operation] | None]] = {
     "Agent": _spawned_really,
 }
 
-
-def told_by_result(call: Call, detail: Any, output: str) -> list[Operation] | None:
-    """The operations as a successful result tells them; None when it tells nothing better."""
-    ending = ENDINGS.get(call.name)
-    found = ending(call, record_of(detail), output) if ending is not None else None
-    return None if found == call.operations else found
+CLAUDE = Toolset(
+    meanings=TOOLS,
+    corrections=CORRECTIONS,
+    shells=SHELLS,
+    spawners=SPAWNERS,
+    exit_code=re.compile(r"\A(?:Error: )?Exit code (\d{1,9})\b"),
+    keeps_directory=True,
+)

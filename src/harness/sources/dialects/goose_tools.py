@@ -8,21 +8,29 @@ tools to read, search or list: models use its shell for that.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
+from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Write
 from harness.events.task import Task
 from harness.sources.dialects.fields import count_of, first_text, items_of, text_of
+from harness.sources.dialects.meanings import (
+    Input,
+    Meaning,
+    fetching,
+    keeping_tasks,
+    listing,
+    nothing,
+    running,
+    searching,
+    spawning,
+    writing,
+)
+from harness.sources.dialects.meanings import meaning_of as _meaning_of
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.shell import operations_of
 from harness.sources.dialects.shell_options import names
-
-Input: TypeAlias = dict[str, Any]
-Meaning: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
 
 SHELL, SPAWNER, TODO_WRITER = "shell", "delegate", "todo_write"
 
@@ -54,11 +62,6 @@ def own_name(tool_name: str) -> str:
     if not mark:
         return tool_name
     return name if extension in _OWN_EXTENSIONS else ""
-
-
-def _run(asked: Input, cwd: str) -> list[Operation] | None:
-    command = first_text(asked, "command", "cmd", "script")
-    return operations_of(command, cwd) if command else None
 
 
 def _run_script(asked: Input, _cwd: str) -> list[Operation] | None:
@@ -103,20 +106,6 @@ def _write(asked: Input, cwd: str) -> list[Operation] | None:
     return [Write(path=path, start_line=1, end_line=content.removesuffix("\n").count("\n") + 1)]
 
 
-def _edit(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
-    return [Write(path=path, change="update")] if path else None
-
-
-def _search(asked: Input, cwd: str) -> list[Operation] | None:
-    query, path = first_text(asked, *_QUERIES), absolute(first_text(asked, *_DIRECTORIES), cwd)
-    return [Search(query=query, path=path)] if query else None
-
-
-def _list(asked: Input, cwd: str) -> list[Operation]:
-    return [List(path=absolute(first_text(asked, *_DIRECTORIES), cwd))]
-
-
 def _analyze(asked: Input, cwd: str) -> list[Operation] | None:
     """An outline of a file or of a directory, or all places of one name (`focus`)."""
     path, focus = absolute(first_text(asked, *_PATHS), cwd), text_of(asked.get("focus"))
@@ -134,44 +123,28 @@ def _skill(asked: Input, cwd: str) -> list[Operation] | None:
     return [Skill(path=absolute(f"skills/{name}/{file or 'SKILL.md'}", cwd), name=name)] if name else None
 
 
-def _spawn(asked: Input, _cwd: str) -> list[Operation] | None:
-    task, name = first_text(asked, "instructions", "task"), first_text(asked, "source", "name")
-    return [Spawn(name=name, task=task)] if task or name else None
-
-
-def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
-    url, query = text_of(asked.get("url")), text_of(asked.get("query"))
-    return [Fetch(url=url, query=query)] if url or query else None
-
-
-def _tasks(_asked: Input, _cwd: str) -> list[Operation]:
-    return [Tasks()]
-
-
-def _nothing(_asked: Input, _cwd: str) -> list[Operation]:
-    return []
-
+_SEARCH = searching(*_QUERIES, paths=_DIRECTORIES)
 
 TOOLS: dict[str, Meaning] = {
     "analyze": _analyze,
     "automation_script": _run_script,
-    SPAWNER: _spawn,
-    "edit": _edit,
-    "glob": _search,
-    "grep": _search,
+    SPAWNER: spawning("instructions", "task", names=("source", "name")),
+    "edit": writing(*_PATHS, change="update"),
+    "glob": _SEARCH,
+    "grep": _SEARCH,
     "image_processor": _look,
-    "list": _list,
+    "list": listing(*_DIRECTORIES),
     "load_skill": _skill,
     "read": _read,
     "read_image": _look,
-    SHELL: _run,
+    SHELL: running("command", "cmd", "script", directory="working_dir"),
     "skill": _skill,
     "text_editor": _edit_text,
-    "todo_read": _tasks,
-    TODO_WRITER: _tasks,
-    "tree": _list,
-    "web_scrape": _fetch,
-    "web_search": _fetch,
+    "todo_read": keeping_tasks,
+    TODO_WRITER: keeping_tasks,
+    "tree": listing(*_DIRECTORIES),
+    "web_scrape": fetching,
+    "web_search": fetching,
     "write": _write,
 } | dict.fromkeys(
     # Known, and about nothing that an operation could name.
@@ -197,16 +170,13 @@ TOOLS: dict[str, Meaning] = {
         "screen_capture",
         "search_available_extensions",
     ),
-    _nothing,
+    nothing,
 )
 
 
 def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
     """The operations of a call; None when nobody knows what it means."""
-    meaning = TOOLS.get(name)
-    if meaning is None or not isinstance(asked, dict):
-        return None
-    return meaning(asked, cwd)
+    return _meaning_of(TOOLS, name, asked, cwd)
 
 
 class Skills:

@@ -1,7 +1,7 @@
 """Model answers while they are written: the `stream_event` lines of Claude's stream-json dialect.
 
 Rules
-1. A piece belongs to a block, and a block is named `<message id>:<index>`; the whole message that
+1. A piece belongs to a block, and a block is named `<message id>:<number>`; the whole message that
    comes later has the same name. Tool input is named after its call.
 2. What was streamed and never confirmed by a whole message is taken back when the message stops
    without having ended: the connection was lost, and the model is asked again.
@@ -34,6 +34,7 @@ class PartialMessage:
         "block_id",
         "index",
         "message_id",
+        "offset",
         "text_index",
     )
 
@@ -44,6 +45,8 @@ class PartialMessage:
         self.text_index: int = _NO_BLOCK
         """The same, if it is one of text that has begun: its pieces take the short way."""
         self.block_id = ""
+        self.offset = 0
+        """How many blocks this message has had before the agent began to count them anew."""
         self._run_id = run_id
         self._ledger = ledger
         self._model = ""
@@ -51,7 +54,7 @@ class PartialMessage:
         self._usage: dict[str, Any] = {}
         self._is_ended = False
         self._unconfirmed: dict[int, str] = {}
-        """Index → name of each block of which pieces were told, and not yet the whole."""
+        """Number → name of each block of which pieces were told, and not yet the whole."""
         self._actions: dict[str, Callable[[dict[str, Any], dict[str, Any]], Sequence[Event] | None]] = {
             "message_start": self._start,
             "content_block_start": self._start_block,
@@ -86,6 +89,7 @@ class PartialMessage:
         self._usage = dict(record_of(message.get("usage")))
         self._is_ended = False
         self._unconfirmed = {}
+        self.offset = 0
         self._leave_block()
         return out
 
@@ -121,7 +125,7 @@ class PartialMessage:
     def _told(self, piece: Event, text: str) -> Sequence[Event]:
         if not text:
             return ()
-        self._unconfirmed[self.index] = self.block_id
+        self._unconfirmed[self.offset + self.index] = self.block_id
         return (piece,)
 
     def _stop_block(self, _event: dict[str, Any], _record: dict[str, Any]) -> Sequence[Event]:
@@ -155,7 +159,7 @@ class PartialMessage:
         index = count_of(event.get("index"))
         self.index = 0 if index is None else index
         self.text_index = _NO_BLOCK
-        self.block_id = f"{self.message_id}:{self.index}"
+        self.block_id = f"{self.message_id}:{self.offset + self.index}"
 
     def _leave_block(self) -> None:
         self.index = self.text_index = _NO_BLOCK

@@ -39,6 +39,9 @@ Pipeline = list[Simple]
 
 def pipelines_of(line: str) -> list[Pipeline]:
     """The pipelines of a line, whatever joins them (`&&`, `||`, `;`, `&`, a new line). Raises Unreadable."""
+    if _ONE_COMMAND.fullmatch(line):  # most lines are: words and quotes, nothing that joins or redirects
+        words = [_QUOTED.sub(_content, word) for word in _WORD.findall(line)]
+        return [[Simple(words)]] if words else []
     return _Splitter(line).split()
 
 
@@ -49,6 +52,15 @@ class _Document(msgspec.Struct):
     delimiter: str
     is_literal: bool
     strips_tabs: bool
+
+
+_ONE_COMMAND = re.compile(r"""(?:[^\s'"\\$`|&;<>()\#]|'[^']*'|"[^"\\$`]*"|[ \t])*""")
+_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+
+
+def _content(quoted: re.Match[str]) -> str:
+    return quoted[1] if quoted[1] is not None else quoted[2]
 
 
 _TOKEN = re.compile(

@@ -1,6 +1,7 @@
 """Claude's stream-json dialect, as far as several agents speak it.
 
 system/init      a session begins (again, before every turn)
+system/…         remarks, of which the agents have different ones
 stream_event     pieces of an answer (`partial_messages`)
 assistant        whole blocks of an answer: text, thinking, tool calls
 user             results of tools; and texts, which the agent put into the conversation by itself
@@ -15,14 +16,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from harness.events import Event, Message, ReasoningDelta, Result, SessionStart, TextDelta, Unknown
-from harness.sources.dialects.claude_tools import SPAWNERS, Call
+from harness.events import (
+    Compacted,
+    Event,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TextDelta,
+    Unknown,
+)
+from harness.sources.dialects.claude_tools import CLAUDE
 from harness.sources.dialects.fields import count_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger
 from harness.sources.dialects.partial_messages import PartialMessage
 from harness.sources.dialects.stream_results import error_of, outcome_of, stop_reason_of
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.dialects.tool_calls import ToolCalls, output_of
+from harness.sources.dialects.toolset import Call, Toolset
 from harness.sources.translator import Ending, Record, Translator
 
 _CALL_BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
@@ -35,8 +46,11 @@ class StreamJson(Translator):
     agent: ClassVar[str]
     version_key: ClassVar[str]
     """The field of `system/init` that holds the agent's version."""
+    tools: ClassVar[Toolset] = CLAUDE
+    ledger: ClassVar[type[ModelLedger]] = ModelLedger
     rules: ClassVar[dict[str, str]] = {
         "system/init": "_init",
+        "system/compact_boundary": "_compact_boundary",
         "stream_event": "_stream_event",
         "assistant": "_assistant",
         "user": "_user",
@@ -49,7 +63,7 @@ class StreamJson(Translator):
         self.model = ""
         self.announces_tasks = False
         """Whether the agent says when a sub-agent begins; if not, it begins with its call."""
-        self.calls = ToolCalls()
+        self.calls = ToolCalls(self.tools)
         self.children = Subagents(self.agent)
         self.has_failed = False
         """An error was told since the last result, which would only repeat it."""
@@ -58,7 +72,7 @@ class StreamJson(Translator):
         self._has_records = False
         self._held: list[Event] = []
         """What the next line may still change."""
-        self._ledger = ModelLedger()
+        self._ledger = self.ledger()
         self._ordinals: dict[str, tuple[str, int]] = {}
         """Run → the message that it was given last, and how many of its blocks."""
         self._partial = PartialMessage("", self._ledger)
@@ -216,7 +230,7 @@ class StreamJson(Translator):
         """Which block of its message this is: the one that is being written, else the next."""
         partial = self._partials.get(run_id)
         if is_alone and partial is not None and partial.index >= 0 and partial.message_id == message_id:
-            ordinal = partial.index
+            ordinal = partial.offset + partial.index
         else:
             last_id, count = self._ordinals.get(run_id, ("", 0))
             ordinal = count if last_id == message_id else 0
@@ -247,7 +261,7 @@ class StreamJson(Translator):
         start = self.calls.start(block, run_id)
         if start is None:
             return None
-        if start.tool_name in SPAWNERS and not self.announces_tasks:
+        if start.tool_name in self.tools.spawners and not self.announces_tasks:
             return [start, *self.begin_child(start.call_id)]
         return [start]
 
@@ -287,7 +301,7 @@ class StreamJson(Translator):
     def _tool_result(self, block: Record, detail: Any, run_id: str) -> list[Event]:
         call = self.calls.open.get(text_of(block.get("tool_use_id")))
         events = self.calls.end(block, detail, run_id)
-        if call is None or call.name not in SPAWNERS:
+        if call is None or call.name not in self.tools.spawners:
             return events
         return [*self._spawned(call, block, record_of(detail)), *events]
 
@@ -312,6 +326,16 @@ class StreamJson(Translator):
         text = output_of(detail.get("content")) or output_of(block.get("content"))
         status = "failed" if is_failed else "completed"
         return [*out, *self.end_child(call.id, status, text, count_of(detail.get("totalDurationMs")))]
+
+    def _compact_boundary(self, record: Record) -> list[Event]:
+        told = record_of(record.get("compact_metadata"))
+        return [
+            Compacted(
+                trigger=text_of(told.get("trigger")),
+                before_tokens=count_of(told.get("pre_tokens")),
+                after_tokens=count_of(told.get("post_tokens")),
+            )
+        ]
 
     def _result(self, record: Record) -> Sequence[Event]:
         out = self._begin(record)

@@ -8,12 +8,11 @@ from typing import Any
 from harness.events import Event, TasksChanged, ToolEnd, ToolStart, Unknown
 from harness.events.operation import Read
 from harness.sources.dialects.claude_tasks import TaskList
-from harness.sources.dialects.claude_tools import SHELLS, Call, meaning_of, told_by_result
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.toolset import Call, Toolset
 from harness.sources.dialects.working_directory import directory_after
 
-_EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,9})\b")
 _MOVED_BACK = re.compile(r"Shell cwd was reset to ([^\n]+)\s*$")
 _INTERRUPTIONS = ("interrupted", "is_interrupted", "is_interruption")
 _NEVER_BEGUN = "the result of a call that was never announced"
@@ -22,7 +21,8 @@ _NEVER_BEGUN = "the result of a call that was never announced"
 class ToolCalls:
     """All calls of a run and of its children, by their ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Toolset) -> None:
+        self.tools = tools
         self.open: dict[str, Call] = {}
         self._cwd = ""
         self._shell_cwd = ""
@@ -38,8 +38,8 @@ class ToolCalls:
         call_id, name, asked = text_of(block.get("id")), text_of(block.get("name")), block.get("input")
         if not call_id:
             return None
-        cwd = self._shell_cwd if name in SHELLS and not run_id else self._cwd
-        operations = meaning_of(name, asked, cwd)
+        cwd = self._shell_cwd if name in self.tools.shells and not run_id else self._cwd
+        operations = self.tools.meaning_of(name, asked, cwd)
         self.open[call_id] = Call(call_id, name, record_of(asked), run_id, cwd, operations or [])
         return ToolStart(
             call_id=call_id,
@@ -63,9 +63,9 @@ class ToolCalls:
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=_exit_code(call, record_of(detail), output, is_success=is_success),
+                exit_code=self._exit_code(call, record_of(detail), output, is_success=is_success),
                 duration_ms=_duration_ms(record_of(detail)),
-                operations=told_by_result(call, detail, output) if is_success else None,
+                operations=self.tools.told_by_result(call, detail, output) if is_success else None,
                 run_id=call.run_id,
             )
         ]
@@ -85,12 +85,23 @@ class ToolCalls:
 
     def _follow_shell(self, call: Call, detail: dict[str, Any], output: str) -> None:
         """The shell of the main agent stays where a command went; that of a sub-agent never does."""
-        if call.name not in SHELLS or call.run_id or detail.get("backgroundTaskId"):
+        is_shell = self.tools.keeps_directory and call.name in self.tools.shells
+        if not is_shell or call.run_id or detail.get("backgroundTaskId"):
             return
         self._shell_cwd = directory_after(first_text(call.input, "command", "cmd"), call.cwd)
         back = _MOVED_BACK.search(text_of(detail.get("stderr"))) or _MOVED_BACK.search(output)
         if back is not None:
             self._shell_cwd = back[1].strip()
+
+    def _exit_code(self, call: Call, detail: dict[str, Any], output: str, *, is_success: bool) -> int | None:
+        """Told only in words, and only for failures; what goes on in the background has none yet."""
+        if call.name not in self.tools.shells:
+            return None
+        if is_success:
+            is_background = detail.get("backgroundTaskId") or call.input.get("is_background") is True
+            return None if is_background else 0
+        told = self.tools.exit_code.search(output)
+        return int(told[1]) if told is not None else None
 
     def _unannounced(
         self, block: dict[str, Any], detail: dict[str, Any], run_id: str, *, is_success: bool
@@ -101,7 +112,7 @@ class ToolCalls:
         if not call_id or not path:
             return [Unknown(raw=block, reason=_NEVER_BEGUN, run_id=run_id)]
         asked = Call(call_id, "Read", {}, run_id, self._cwd, [Read(path=absolute(path, self._cwd))])
-        operations = told_by_result(asked, detail, "") or asked.operations
+        operations = self.tools.told_by_result(asked, detail, "") or asked.operations
         output = output_of(block.get("content"))
         return [
             ToolStart(call_id=call_id, tool_name="Read", operations=operations, run_id=run_id),
@@ -129,16 +140,6 @@ def _is_success(block: dict[str, Any], detail: dict[str, Any]) -> bool:
     if block.get("is_error") is True:
         return False
     return not any(block.get(name) is True or detail.get(name) is True for name in _INTERRUPTIONS)
-
-
-def _exit_code(call: Call, detail: dict[str, Any], output: str, *, is_success: bool) -> int | None:
-    """Told only in words, and only for failures; what goes on in the background has none yet."""
-    if call.name not in SHELLS:
-        return None
-    if is_success:
-        return None if detail.get("backgroundTaskId") else 0
-    told = _EXIT_CODE.match(output)
-    return int(told[1]) if told is not None else None
 
 
 def _duration_ms(detail: dict[str, Any]) -> int | None:

@@ -1,0 +1,265 @@
+"""Kimi Code CLI: `kimi --output-format stream-json`, from 2.0 on.
+
+{"role":"assistant", …}     what the model said, whole, and the calls that it asked for
+{"role":"tool", …}          what a call gave back: text alone, which also tells whether it succeeded
+{"role":"meta","type":…}    the version first, retries, and the session's id last
+
+What its commands write appears on stderr as they run. Errors appear there as well, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from harness.events import (
+    Error,
+    Event,
+    Info,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TasksChanged,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    Unknown,
+    Warning,
+)
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.kimi_tools import (
+    SHELLS,
+    SPAWNER,
+    SWARM,
+    TODO_LISTS,
+    TOOLS,
+    agent_of,
+    exit_code_of,
+    members_of_swarm,
+    success_of,
+)
+from harness.sources.dialects.meanings import tasks_of
+from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.dialects.subagents import Subagents
+from harness.sources.dialects.tool_calls import output_of
+from harness.sources.dialects.toolset import Call
+from harness.sources.lines import DECODE_ERRORS, decode
+from harness.sources.request import Request
+from harness.sources.translator import Record
+
+_FATAL = re.compile(r"error: failed to run prompt: (?:([\w.]+): )?(?:(\d{3}) )?(.*)")
+_LOG_FILE = re.compile(r"See log: .*")
+_RESUME_HINT = re.compile(r"To resume this session: kimi -r (\S+)")
+_VERSION = re.compile(r"kimi version (\S+)")
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt is an argument, since stdin is not read; this form of it may begin with a dash."""
+    del version
+    args = ["--output-format", "stream-json"]
+    if request.model:
+        args += ["--model", request.model]
+    if request.resume:
+        args += ["--session", request.resume]
+    elif request.continue_last:
+        args.append("--continue")
+    return CommandLine(args=(*args, *request.extra_args, f"--prompt={request.prompt}"))
+
+
+class KimiTranslator(PlainAnswer):
+    rules: ClassVar[dict[str, str]] = {
+        "assistant": "_assistant",
+        "tool": "_tool",
+        "user": "",
+        "meta/goal.summary": "_goal",
+        "meta/session.resume_hint": "_resume_hint",
+        "meta/system.version": "_version",
+        "meta/turn.step.retrying": "_retry",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._children = Subagents("kimi")
+        self._calls: dict[str, Call] = {}
+        self._has_run_commands = False
+
+    def kind(self, record: Record) -> str:
+        role = text_of(record.get("role"))
+        return f"meta/{text_of(record.get('type'))}" if role in ("", "meta") else role
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        fatal = _FATAL.fullmatch(line)
+        if fatal is not None:
+            self.rule = "fatal error"
+            code = f"http_{fatal[2]}" if fatal[2] else fatal[1] or "error"
+            return [Error(message=f"{fatal[2]} {fatal[3]}" if fatal[2] else fatal[3], code=code)]
+        for rule, pattern in (("log file", _LOG_FILE), ("resume hint", _RESUME_HINT), ("version", _VERSION)):
+            found = pattern.fullmatch(line)
+            if found is not None:
+                self.rule = rule
+                return self._remark(rule, found)
+        if self._has_run_commands:
+            return self._command_output(line)
+        if line.startswith("error: "):
+            self.rule = "error"
+            return [Error(message=line.removeprefix("error: "), code="error")]
+        return super().stderr(line)
+
+    def _remark(self, rule: str, found: re.Match[str]) -> Sequence[Event]:
+        match rule:
+            case "resume hint":
+                return [SessionStart(agent="kimi", session_id=found[1])]
+            case "version":
+                return [SessionStart(agent="kimi", version=found[1])]
+            case _:
+                return [Info(message=found[0], code="log_file")]
+
+    def _command_output(self, line: str) -> Sequence[Event]:
+        """It is told again, whole, when the command has ended. Which of several wrote a line nobody knows."""
+        self.rule = "command output"
+        running = [call for call in self._calls.values() if call.name in SHELLS]
+        return [ToolProgress(call_id=running[0].id, text=f"{line}\n")] if len(running) == 1 else ()
+
+    def _version(self, record: Record) -> Sequence[Event]:
+        return [SessionStart(agent="kimi", version=text_of(record.get("version")))]
+
+    def _resume_hint(self, record: Record) -> Sequence[Event]:
+        """The last record, which only a run writes that came to its end."""
+        session_id = text_of(record.get("session_id"))
+        return [
+            SessionStart(agent="kimi", session_id=session_id),
+            Result(success=True, session_id=session_id),
+        ]
+
+    def _goal(self, record: Record) -> Sequence[Event]:
+        told = (text_of(record.get("status")), text_of(record.get("reason")))
+        return [Info(message=f"goal: {': '.join(filter(None, told))}", code="goal")]
+
+    def _retry(self, record: Record) -> Sequence[Event]:
+        cause = first_text(record, "error_message", "error_name") or "unknown error"
+        attempt, most = count_of(record.get("next_attempt")), count_of(record.get("max_attempts"))
+        delay_ms = amount_of(record.get("delay_ms"))
+        message = f"a request to the model failed ({cause})"
+        if attempt and most:
+            message += f"; attempt {attempt} of {most}"
+        if delay_ms is not None:
+            message += f" in {delay_ms / 1000:.1f} s"
+        return [Warning(message=message, code="retry")]
+
+    def _assistant(self, record: Record) -> Sequence[Event]:
+        content = record.get("content")
+        calls = record.get("tool_calls") or []
+        if not isinstance(content, str | list | None) or not isinstance(calls, list):
+            return [Unknown(raw=record)]
+        self.turns = (self.turns or 0) + 1
+        out: list[Event] = []
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else items_of(content)
+        for part in parts:
+            out.extend(self._part(record_of(part), part))
+        for item in calls:
+            out.extend(self._call(record_of(item), item))
+        return out
+
+    def _part(self, part: Record, raw: Any) -> list[Event]:
+        match part.get("type"):
+            case "text" if isinstance(text := part.get("text"), str):
+                return [Message(role="assistant", text=text)] if text else []
+            case "think" if isinstance(text := part.get("think"), str):
+                return [ReasoningDelta(text=text)] if text else []
+            case _:
+                return [Unknown(raw=raw)]
+
+    def _call(self, item: Record, raw: Any) -> list[Event]:
+        function, call_id = record_of(item.get("function")), text_of(item.get("id"))
+        if not call_id:
+            return [Unknown(raw=raw)]
+        name, asked = text_of(function.get("name")), _decoded(function.get("arguments"))
+        operations = TOOLS.meaning_of(name, asked, self.working_directory)
+        call = Call(call_id, name, record_of(asked), "", self.working_directory, operations or [])
+        self._calls[call_id] = call
+        self._has_run_commands = self._has_run_commands or name in SHELLS
+        start = ToolStart(
+            call_id=call_id,
+            tool_name=name or "unknown",
+            input=asked,
+            operations=operations or [],
+            raw=item if operations is None else None,
+        )
+        return [start, *self._begin_child(call)] if name == SPAWNER and operations else [start]
+
+    def _begin_child(self, call: Call) -> list[Event]:
+        name, prompt = text_of(call.input.get("subagent_type")), text_of(call.input.get("prompt"))
+        return self._children.begin(call.id, name=name, prompt=prompt, cwd=call.cwd)
+
+    def _tool(self, record: Record) -> Sequence[Event]:
+        call = self._calls.pop(text_of(record.get("tool_call_id")), None)
+        if call is None:
+            return [Unknown(raw=record, reason="the result of a call that was never announced")]
+        output = output_of(record.get("content"))
+        is_success = success_of(call.name, output)
+        out = self._spawned(call, output)
+        out.append(
+            ToolEnd(
+                call_id=call.id,
+                tool_name=call.name or "unknown",
+                success=is_success,
+                output=output,
+                exit_code=exit_code_of(call.name, output, is_success=is_success is True),
+                operations=TOOLS.told_by_result(call, {}, output) if is_success is not False else None,
+            )
+        )
+        if call.name in TODO_LISTS and is_success:
+            tasks = tasks_of(call.input.get("todos"))
+            out.extend([] if tasks is None else [TasksChanged(tasks=tasks)])
+        return out
+
+    def _spawned(self, call: Call, output: str) -> list[Event]:
+        if call.name == SWARM:
+            return [event for agent in members_of_swarm(output) for event in self._member(call, agent)]
+        agent = agent_of(output)
+        if call.name != SPAWNER or agent.status == "running":
+            return []
+        return self._children.end(call.id, agent.status or "failed", agent.text or output)
+
+    def _member(self, call: Call, agent: Any) -> list[Event]:
+        name = f"{call.id}:{agent.id or agent.item}"
+        prompt = text_of(call.input.get("prompt_template")).replace("{{item}}", agent.item)
+        begun = self._children.begin(
+            name, name=agent.id, prompt=prompt, parent_id=call.id, task_id=agent.id, cwd=call.cwd
+        )
+        return [*begun, *self._children.end(name, agent.status, agent.text)]
+
+
+def _decoded(arguments: Any) -> Any:
+    """Arguments come as JSON text; what is none stays as it is."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return decode(arguments.encode("utf-8", "surrogatepass"))
+    except (*DECODE_ERRORS, ValueError):
+        return arguments
+
+
+AGENT = Agent(
+    name="kimi",
+    title="Kimi Code",
+    aliases=("kimi-cli", "kimi-code"),
+    binaries=("kimi",),
+    command=command,
+    translator=KimiTranslator,
+    supports=frozenset({"agent-default", "continue_last", "model", "resume"}),
+    key_variables=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
+    install="npm install -g @moonshot-ai/kimi-code",
+    reveals={
+        "deltas": "none: messages come whole; output of commands live on stderr",
+        "reasoning": "never",
+        "tools": "every call and result, as text alone: success and exit codes as far as its words tell",
+        "sub_agents": "begin, task, answer and end; not what they do; of those in the background no end",
+        "usage": "never",
+        "cost": "never",
+        "result": "by the last record; errors only on stderr",
+    },
+)

@@ -1,0 +1,313 @@
+"""Qwen Code: `qwen --output-format stream-json`, Claude's dialect with words of its own.
+
+One answer of the model comes as several `assistant` lines, each with an id of its own and only the last
+with what the answer used; pieces (`stream_event`) count their blocks from 0 in each of them.
+A failed request is told as if the model had said it (`[API Error: …]`), and once more by the result.
+A run that reaches a limit ends without a result: stderr says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    Outcome,
+    Result,
+    TextRetracted,
+    ToolEnd,
+    ToolProgress,
+    Warning,
+)
+from harness.log.raw import Start
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.model_ledger import ModelLedger
+from harness.sources.dialects.node_traces import NodeTraces
+from harness.sources.dialects.qwen_tools import QWEN
+from harness.sources.dialects.session_ledger import SessionLedger, usage_of_prompt
+from harness.sources.dialects.stream_json import StreamJson
+from harness.sources.dialects.tool_calls import output_of
+from harness.sources.dialects.toolset import Call
+from harness.sources.request import Request
+from harness.sources.translator import Ending, Record
+
+_MODES: dict[str, list[str]] = {
+    "full-access": ["--approval-mode", "yolo"],
+    "read-only": ["--approval-mode", "plan"],
+    "agent-default": [],
+}
+_RESUMING = frozenset({"--continue", "-c", "--resume", "-r"})
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt goes through stdin."""
+    del version
+    args = ["--output-format", "stream-json", "--include-partial-messages", *_MODES[request.permissions]]
+    if request.model:
+        args += ["--model", request.model]
+    if request.limits.max_turns is not None:
+        args += ["--max-session-turns", str(request.limits.max_turns)]
+    if request.system_prompt:
+        args += ["--system-prompt", request.system_prompt]
+    if request.append_system_prompt:
+        args += ["--append-system-prompt", request.append_system_prompt]
+    if request.resume:
+        args += ["--resume", request.resume]
+    elif request.continue_last:
+        args.append("--continue")
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+
+
+_API_ERROR = "[API Error: "
+_STATUS = re.compile(r"\[API Error: (\d{3})\b")
+_NEVER_RUN = "Skipped because the provider attempt was retried before execution."
+_IN_BACKGROUND = "Background agent launched"
+_DECLINED = re.compile(r'Qwen Code requires permission to use "[^"]+", but that permission was declined\.')
+_CUT_RESULT = re.compile(
+    r'\{"type":"result","subtype":"(\w+)",(?:"(?:uuid|session_id)":"[^"]*",)*"is_error":(true|false),'
+)
+"""The beginning of the last line: a long answer through a pipe may lose its end when Qwen exits."""
+
+_LIMITS: dict[str, tuple[str, Outcome]] = {
+    "Reached max session turns": ("max_turns", "limit_exceeded"),
+    "Run aborted: tool-call budget": ("max_tool_calls", "limit_exceeded"),
+    "Run aborted: wall-clock budget": ("max_wall_time", "timed_out"),
+    "Run aborted: ": ("max_budget", "limit_exceeded"),
+}
+_BANNERS = ("Warning: running headless with --yolo",)
+_RETRY = "Retrying provider attempt"
+"""What `system/retry` says as well."""
+
+
+class QwenTranslator(StreamJson):
+    agent = "qwen"
+    version_key = "qwen_code_version"
+    tools = QWEN
+    ledger: ClassVar[type[ModelLedger]] = SessionLedger
+    rules: ClassVar[dict[str, str]] = {
+        **StreamJson.rules,
+        "system/session_start": "_init",
+        "system/retry": "_retry",
+        "system/model_fallback": "_model_fallback",
+        "system/task_started": "_task_started",
+        "system/task_progress": "",
+        "system/task_notification": "_task_notification",
+        "control_response": "",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answer_id = ""
+        """The message that is being streamed: all lines of the answer belong to it."""
+        self._denied: set[str] = set()
+        self._limit: tuple[Error, Outcome] | None = None
+        self._traces = NodeTraces()
+
+    def begin(self, start: Start) -> None:
+        super().begin(start)
+        if isinstance(self._ledger, SessionLedger):
+            self._ledger.is_resumed = not _RESUMING.isdisjoint(start.argv)
+
+    def text(self, line: str) -> Sequence[Event]:
+        cut = _CUT_RESULT.match(line)
+        if cut is None:
+            return super().text(line)
+        self.rule = "result/cut off"
+        is_success = cut[1] == "success" and cut[2] == "false"
+        notice = Warning(message="the agent exited before its last line was written", code="cut_off")
+        return [*self._release({}), notice, Result(success=is_success, outcome=_outcome(is_success))]
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        if line.startswith((*_BANNERS, _RETRY)):
+            self.rule = "banner" if line.startswith(_BANNERS) else "retry"
+            return ()
+        if self._traces.takes(line):
+            self.rule = "stack trace"
+            return ()
+        limit = next((known for start, known in _LIMITS.items() if line.startswith(start)), None)
+        if limit is None:
+            return super().stderr(line)
+        self.rule = "limit"
+        self._limit = (Error(message=line, code=limit[0]), limit[1])
+        return ()
+
+    def finish(self, ending: Ending) -> Sequence[Event]:
+        out = list(super().finish(ending))
+        if self._limit is not None:
+            error, outcome = self._limit
+            out += [error, Result(success=False, outcome=outcome, usage=self._ledger.total or None)]
+        return out
+
+    def _stream_event(self, record: Record) -> Sequence[Event]:
+        event = record_of(record.get("event"))
+        match event.get("type"):
+            case "goal_state" | "active_goal":
+                self.rule = "stream_event/goal"
+                return self._begin(record)
+            case "tool_progress":
+                return self._tool_progress(event)
+            case "message_start" if not record.get("parent_tool_use_id"):
+                self._answer_id = text_of(record_of(event.get("message")).get("id"))
+            case "message_stop" if not record.get("parent_tool_use_id"):
+                self._answer_id = ""
+        return super()._stream_event(record)
+
+    def _tool_progress(self, event: Record) -> Sequence[Event]:
+        self.rule = "stream_event/tool_progress"
+        call = self.calls.open.get(text_of(event.get("tool_use_id")))
+        text = first_text(record_of(event.get("content")), "message", "output", "text")
+        return [ToolProgress(call_id=call.id, text=text, run_id=call.run_id)] if call and text else ()
+
+    def _assistant(self, record: Record) -> Sequence[Event]:
+        message = record_of(record.get("message"))
+        is_main = not record.get("parent_tool_use_id")
+        if self._answer_id and is_main:
+            record = {**record, "message": {**message, "id": self._answer_id}}
+        out = list(super()._assistant(record))
+        if self._answer_id and is_main:
+            self._partial.offset += len(items_of(message.get("content")))
+        usage = usage_of_prompt(record_of(message.get("usage")))
+        if usage.input or usage.output or usage.cache_read:
+            child = self.children.find(text_of(record.get("parent_tool_use_id")))
+            told = self._ledger.call(text_of(message.get("model")), usage, text_of(message.get("id")))
+            out.append(replace(told, run_id=child.run_id if child is not None else ""))
+        if is_main and _API_ERROR in output_of(message.get("content")):
+            self._held.extend(out)
+            return ()
+        return out
+
+    def amend(self, held: list[Event], record: Record) -> list[Event]:
+        """What the model seemed to say may be the error that the result then tells."""
+        if record.get("type") == "stream_event":
+            self._held = held
+            return []
+        failure = text_of(record_of(record.get("error")).get("message"))
+        if record.get("type") != "result" or not failure:
+            return held
+        out: list[Event] = []
+        for event in held:
+            if not isinstance(event, Message) or not event.text.endswith(failure):
+                out.append(event)
+            elif rest := event.text.removesuffix(failure):
+                out.append(replace(event, text=rest))
+            elif self._partial.message_id:
+                out.append(TextRetracted(id=event.id))
+        return out
+
+    def _call(self, block: Record, run_id: str) -> list[Event] | None:
+        """Tools that are not always there are called through another one."""
+        asked = record_of(block.get("input"))
+        if block.get("name") == "tool_call" and (name := text_of(asked.get("name"))):
+            block = {**block, "name": name, "input": asked.get("arguments", {})}
+        return super()._call(block, run_id)
+
+    def _tool_result(self, block: Record, detail: Any, run_id: str) -> list[Event]:
+        out = super()._tool_result(block, detail, run_id)
+        output, end = output_of(block.get("content")), out[-1] if out else None
+        if isinstance(end, ToolEnd) and output == _NEVER_RUN:
+            return [*out[:-1], replace(end, operations=[])]
+        if isinstance(end, ToolEnd) and _DECLINED.match(output):
+            return [*out, *self._permission_denied(end.call_id, end.tool_name, run_id)]
+        return out
+
+    def _permission_denied(self, call_id: str, name: str, run_id: str) -> list[Event]:
+        if call_id in self._denied:
+            return []
+        self._denied.add(call_id)
+        message = f"permission denied: {name or 'a tool'}"
+        return [Warning(message=message, code="permission_denied", run_id=run_id)]
+
+    def _spawned(self, call: Call, block: Record, detail: Record) -> list[Event]:
+        child = self.children.find(call.id)
+        if child is not None and output_of(block.get("content")).startswith(_IN_BACKGROUND):
+            child.is_background = True
+        return super()._spawned(call, block, detail)
+
+    def _task_started(self, record: Record) -> list[Event]:
+        data = record_of(record.get("data"))
+        call_id, task_id = text_of(data.get("tool_use_id")), text_of(data.get("task_id"))
+        name = text_of(data.get("subagent_type"))
+        return self.begin_child(call_id or task_id, name=name, task_id=task_id) if name and task_id else []
+
+    def _task_notification(self, record: Record) -> list[Event]:
+        data = record_of(record.get("data"))
+        task_id, status = text_of(data.get("task_id")), text_of(data.get("status"))
+        call_id = self.children.call_of_task(task_id) or text_of(data.get("tool_use_id"))
+        if status in ("", "running", "pending") or self.children.find(call_id) is None:
+            return []
+        duration_ms = count_of(record_of(data.get("usage")).get("duration_ms"))
+        return self.end_child(call_id, status, "", duration_ms)
+
+    def _retry(self, record: Record) -> list[Event]:
+        data = record_of(record.get("data"))
+        discarded = count_of(data.get("discardedToolCalls"))
+        message = "a request to the model failed and is sent again"
+        if discarded:
+            message += f"; {discarded} call{'s' if discarded > 1 else ''} of it will not be run"
+        return [Warning(message=message, code="retry")]
+
+    def _model_fallback(self, record: Record) -> list[Event]:
+        data = record_of(record.get("data"))
+        names = (text_of(data.get("fromModel")), text_of(data.get("toModel")))
+        message = " → ".join(filter(None, names)) or "another model answers"
+        return [Warning(message=message, code="model_fallback")]
+
+    def _result(self, record: Record) -> Sequence[Event]:
+        failure = text_of(record_of(record.get("error")).get("message"))
+        status = _STATUS.match(failure)
+        out: list[Event] = []
+        if failure.startswith(_API_ERROR) and not self.has_failed:
+            out = self._begin(record)
+            out.append(Error(message=failure, code=f"http_{status[1]}" if status else "api_error"))
+            self.has_failed = True
+        out.extend(super()._result(record))
+        for denial in map(record_of, items_of(record.get("permission_denials"))):
+            call_id, name = text_of(denial.get("tool_use_id")), text_of(denial.get("tool_name"))
+            out.extend(self._permission_denied(call_id, name, ""))
+        return out
+
+
+def _outcome(is_success: bool) -> Outcome:
+    return "completed" if is_success else "failed"
+
+
+AGENT = Agent(
+    name="qwen",
+    title="Qwen Code",
+    aliases=("qwen-code",),
+    binaries=("qwen",),
+    command=command,
+    translator=QwenTranslator,
+    supports=frozenset(
+        {
+            "agent-default",
+            "append_system_prompt",
+            "continue_last",
+            "max_turns",
+            "model",
+            "read-only",
+            "resume",
+            "system_prompt",
+        }
+    ),
+    key_variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"),
+    install="npm install -g @qwen-code/qwen-code",
+    delta_keys=("text", "partial_json", "thinking"),
+    reveals={
+        "deltas": "text, reasoning and tool input, of the main agent",
+        "reasoning": "yes",
+        "tools": "every call and result, the results in words for people; exit codes",
+        "sub_agents": "begin and end; calls and results of those that the main agent waits for",
+        "usage": "per model call of the main agent; in total with side requests and sub-agents, which a resumed "
+        "session counts from its beginning on: then only the calls count",
+        "cost": "never",
+        "result": "success or error; nothing when it was stopped or reached a limit, which stderr tells then",
+    },
+)

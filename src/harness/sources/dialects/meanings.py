@@ -1,0 +1,150 @@
+"""Builders for tables of tools: what a call means, told by the names of its fields.
+
+An agent's table maps the name of each of its tools to a `Meaning`. A name that is not in the table
+(an MCP server's tool, or a new one) is nobody's guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from harness.events import Task
+from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
+from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.patch import operations_of_patch
+from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.shell import operations_of
+
+Input: TypeAlias = dict[str, Any]
+Meaning: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
+"""A call's input and the directory it is seen from → its operations; None when that is not what the tool takes."""
+
+
+def meaning_of(table: Mapping[str, Meaning], name: str, asked: Any, cwd: str) -> list[Operation] | None:
+    """The operations of a call; None when nobody knows what it means."""
+    meaning = table.get(name)
+    return meaning(asked, cwd) if meaning is not None and isinstance(asked, dict) else None
+
+
+def reading(*paths: str, start: str = "offset", count: str = "limit") -> Meaning:
+    """`start` counts from 1; whoever asks for a number of lines only begins with the first."""
+
+    def meaning(asked: Input, cwd: str) -> list[Operation] | None:
+        path = absolute(first_text(asked, *paths), cwd)
+        if not path:
+            return None
+        first = count_of(asked.get(start)) or None
+        lines = count_of(asked.get(count)) or None
+        if lines and asked.get(start) is None:
+            first = 1
+        return [Read(path=path, start_line=first, end_line=first + lines - 1 if first and lines else None)]
+
+    return meaning
+
+
+def writing(*paths: str, change: str = "") -> Meaning:
+    def meaning(asked: Input, cwd: str) -> list[Operation] | None:
+        path = absolute(first_text(asked, *paths), cwd)
+        return [Write(path=path, change=change)] if path else None
+
+    return meaning
+
+
+def patching(*patches: str) -> Meaning:
+    def meaning(asked: Input, cwd: str) -> list[Operation] | None:
+        return [*operations_of_patch(first_text(asked, *patches), cwd)] or None
+
+    return meaning
+
+
+def searching(*queries: str, paths: tuple[str, ...] = ("path",)) -> Meaning:
+    """Queries and places may come alone or as lists; each place is searched by itself."""
+
+    def meaning(asked: Input, cwd: str) -> list[Operation] | None:
+        query = " ".join(_texts(asked, queries))
+        places = list(_texts(asked, paths)) or [""]
+        return [Search(query=query, path=absolute(place, cwd)) for place in places] if query else None
+
+    return meaning
+
+
+def listing(*paths: str) -> Meaning:
+    def meaning(asked: Input, cwd: str) -> list[Operation]:
+        return [List(path=absolute(first_text(asked, *paths), cwd))]
+
+    return meaning
+
+
+def running(*commands: str, directory: str = "cwd") -> Meaning:
+    def meaning(asked: Input, cwd: str) -> list[Operation] | None:
+        command, place = first_text(asked, *commands), absolute(text_of(asked.get(directory)), cwd)
+        if not command:
+            return None
+        return [
+            replace(operation, cwd=place) if isinstance(operation, Command) else operation
+            for operation in operations_of(command, place or cwd)
+        ]
+
+    return meaning
+
+
+def using_skill(*names: str) -> Meaning:
+    """Where a skill lies is not asked for: its usual place, until somebody tells the real one."""
+
+    def meaning(asked: Input, cwd: str) -> list[Operation] | None:
+        name = first_text(asked, *names).removeprefix("/")
+        return [Skill(path=absolute(f"skills/{name}/SKILL.md", cwd), name=name)] if name else None
+
+    return meaning
+
+
+def spawning(*tasks: str, names: tuple[str, ...]) -> Meaning:
+    def meaning(asked: Input, _cwd: str) -> list[Operation] | None:
+        task, name = first_text(asked, *tasks), first_text(asked, *names)
+        return [Spawn(name=name, task=task)] if task or name else None
+
+    return meaning
+
+
+def fetching(asked: Input, _cwd: str) -> list[Operation] | None:
+    url, query = text_of(asked.get("url")), text_of(asked.get("query"))
+    return [Fetch(url=url, query=query)] if url or query else None
+
+
+def keeping_tasks(_asked: Input, _cwd: str) -> list[Operation]:
+    return [Tasks()]
+
+
+def nothing(_asked: Input, _cwd: str) -> list[Operation]:
+    """Of tools that are known, and about nothing that an operation could name."""
+    return []
+
+
+def tasks_of(todos: Any) -> list[Task] | None:
+    """A whole to-do list; None when it is none. What was cancelled is not to do."""
+    if not isinstance(todos, list):
+        return None
+    return [_task_of(todo) for todo in map(record_of, todos) if todo.get("status") != "cancelled"]
+
+
+def _task_of(todo: Input) -> Task:
+    text, task_id = first_text(todo, "content", "title", "text", "description"), text_of(todo.get("id"))
+    match todo.get("status"):
+        case "in_progress" | "completed" as status:
+            return Task(text=text, status=status, id=task_id)
+        case "done":
+            return Task(text=text, status="completed", id=task_id)
+        case _:
+            return Task(text=text, id=task_id)
+
+
+def _texts(asked: Input, names: tuple[str, ...]) -> Iterable[str]:
+    for name in names:
+        value = asked.get(name)
+        found = [text for text in (items_of(value) or [value]) if isinstance(text, str) and text]
+        if found:
+            return found
+    return ()

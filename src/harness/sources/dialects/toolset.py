@@ -1,0 +1,55 @@
+"""The tools of one agent: what a call of each means, and what its result tells beyond that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from harness.events.operation import Operation
+from harness.sources.dialects.fields import record_of
+from harness.sources.dialects.meanings import Input, Meaning, meaning_of
+
+
+class Call(msgspec.Struct):
+    """A tool call that has not ended yet."""
+
+    id: str
+    name: str
+    input: Input
+    run_id: str
+    cwd: str
+    operations: list[Operation] = msgspec.field(default_factory=list)
+
+
+Correction: TypeAlias = Callable[[Call, Input, str], "list[Operation] | None"]
+"""A call, what its result says as data and as text → its operations as they really were; None: as asked for."""
+
+
+class Toolset(msgspec.Struct, frozen=True, kw_only=True):
+    meanings: Mapping[str, Meaning]
+    corrections: Mapping[str, Correction] = {}
+    shells: frozenset[str] = frozenset()
+    spawners: frozenset[str] = frozenset()
+    """Tools that run another agent."""
+    exit_code: re.Pattern[str] = re.compile(r"(?!)")
+    """Group 1 is the exit code, in the output of a command that failed."""
+    keeps_directory: bool = False
+    """Whether the shell of the main agent stays where a command went."""
+
+    def meaning_of(self, name: str, input: Any, cwd: str) -> list[Operation] | None:
+        """The operations of a call; None when nobody knows what it means."""
+        return meaning_of(self.meanings, name, input, cwd)
+
+    def told_by_result(self, call: Call, detail: Any, output: str) -> list[Operation] | None:
+        """The operations as a successful result tells them; None when it tells nothing better."""
+        correct = self.corrections.get(call.name)
+        found = correct(call, record_of(detail), output) if correct is not None else None
+        return None if found == call.operations else found
+
+
+def lines_of(content: str) -> tuple[int, int] | tuple[None, None]:
+    """First and last line of a file with this content."""
+    return (1, content.removesuffix("\n").count("\n") + 1) if content else (None, None)
