@@ -147,7 +147,14 @@ def test_any_split_of_the_bytes_gives_the_same_events(case: Case) -> None:
     meta = case.meta
     events = list(
         pipeline.feed(
-            Start(at_ms=0, agent=case.agent, version=case.version, cwd=meta.cwd, prompt=meta.prompt)
+            Start(
+                at_ms=0,
+                agent=case.agent,
+                version=case.version,
+                cwd=meta.cwd,
+                prompt=meta.prompt,
+                argv=meta.argv,
+            )
         )
     )
     data, position = case.stdout, 0

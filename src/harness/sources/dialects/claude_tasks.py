@@ -31,10 +31,8 @@ class TaskList:
         """The whole list after a call that succeeded; None when it is unknown or was not touched."""
         told = record_of(detail)
         match call.name:
-            case "TodoWrite":
+            case "TodoWrite" | "todo_write":
                 return tasks_of(told.get("newTodos", call.input.get("todos")))
-            case "todo_write":
-                return tasks_of(call.input.get("todos"))
             case "TaskList":
                 self._listed(told)
             case "TaskCreate":

@@ -18,6 +18,7 @@ from harness.sources.dialects.copilot_tools import (
     told_by_result,
 )
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.live_output import continuation
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.dialects.toolset import Call
@@ -147,7 +148,7 @@ class CopilotCalls(PlainAnswer):
         known = self._shown.get(call.id, "") if call is not None else None
         if call is None or known is None:
             return ()
-        new = text[len(known) :] if text.startswith(known) else text
+        new = continuation(known, text)
         self._shown[call.id] = text
         return [ToolProgress(call_id=call.id, text=new, run_id=call.run_id)] if new else ()
 

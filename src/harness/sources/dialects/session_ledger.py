@@ -28,7 +28,7 @@ class SessionLedger(ModelLedger):
         growth, self._session = total.minus(self._session), total
         if self.is_resumed:
             self.is_resumed = False
-            return {}
+            return dict(self._told)
         return {main_model: growth} if growth else {}
 
 

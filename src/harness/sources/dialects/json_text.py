@@ -1,0 +1,15 @@
+"""JSON within JSON: arguments and results that agents put into their records as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.sources.lines import DECODE_ERRORS, decode
+
+
+def decoded(text: str) -> Any:
+    """What JSON text holds; None when it is none."""
+    try:
+        return decode(text.encode("utf-8", "surrogatepass"))
+    except (*DECODE_ERRORS, ValueError):
+        return None
