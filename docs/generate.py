@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -18,6 +19,8 @@ from harness.events.envelope import Event
 from harness.events.operation import Operation
 from harness.events.task import Task
 from harness.events.usage import Usage
+from harness.interfaces.cli import parser
+from harness.settings import TABLE
 from harness.sources.registry import load, names
 
 DOCS = Path(__file__).parent
@@ -118,6 +121,33 @@ def views_page() -> str:
     return "\n".join(parts)
 
 
+def cli_page() -> str:
+    parts = ["# Command line\n", "```", parser.overview().rstrip(), "```"]
+    for name in parser.names():
+        help_text = parser.parser_of(name).format_help().rstrip()
+        parts.append(f"\n## `harness {name}`\n\n```\n{help_text}\n```")
+    return "\n".join(parts)
+
+
+def settings_page() -> str:
+    parts = [
+        "# Settings\n",
+        "Read from the nearest `harness.toml` above the current directory, then from the user's `config.toml`",
+        "(`harness config path`). A flag beats an environment variable, which beats the project's file, which",
+        "beats the user's. `harness config show --origin` tells where each value comes from.\n",
+        "| setting | what | value | variable |",
+        "|---|---|---|---|",
+    ]
+    for setting in TABLE:
+        default = "" if setting.default is None else f", default `{setting.default}`"
+        only = " Only in the user's own file." if setting.is_personal else ""
+        variable = f"`{setting.environment}`" if setting.environment else ""
+        parts.append(
+            f"| `{setting.key}` | {setting.summary}{only} | {setting.expected}{default} | {variable} |"
+        )
+    return "\n".join(parts)
+
+
 def _versions(agent: str) -> list[str]:
     folder = ROOT / "tests/agents" / agent
     found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
@@ -167,6 +197,8 @@ def _first_line(doc: str | None) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "settings.md": settings_page,
     "events.md": events_page,
     "agents.md": agents_page,
     "views.md": views_page,
@@ -174,6 +206,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: list[str]) -> int:
+    os.environ["COLUMNS"] = "100"  # help texts are wrapped to the terminal, whose width must not matter here
     stale = []
     for name, make in PAGES.items():
         path = DOCS / name

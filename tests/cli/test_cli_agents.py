@@ -11,7 +11,7 @@ from harness.sources import registry
 def test_the_list_says_what_to_install_when_nothing_is(world: World) -> None:
     answer = world.call("list")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("No agents found. Install one of: claude, ")
+    assert answer.out.startswith("No agents found. Install one of: ")
     assert world.call("list", "--json").data == []
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from harness.sources.request import Request
 from harness.sources.translator import Translator
+from harness.sources.worker import Worker
 
 Version = tuple[int, ...]
 """Numbers of a version, `(2, 1, 325)`; empty when it is not known."""
@@ -35,6 +37,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """The optional parts of a request that this agent takes: model, resume, continue_last, max_turns,
     max_budget_usd, system_prompt, append_system_prompt, read-only, agent-default. What is not here is
     dropped with a warning."""
+    work: Callable[[Any, Any, Any, bool], Worker] | None = None
+    """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
     aliases: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold its credentials."""

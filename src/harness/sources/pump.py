@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from harness.errors import AgentNotFound, HarnessError
@@ -15,6 +15,7 @@ from harness.sources.pipeline import Pipeline
 from harness.sources.process import Child
 from harness.sources.recorder import Recorder
 from harness.sources.watch import Watch
+from harness.sources.worker import OnEnd
 
 _HOLD_MS = 200
 """How long a piece that may be the beginning of a secret waits for the rest."""
@@ -28,7 +29,7 @@ class Pump:
         launch: Launch,
         hub: Hub,
         recorder: Recorder,
-        on_end: Callable[[Result, SessionStart | None], None],
+        on_end: OnEnd,
     ) -> None:
         self.result: Result | None = None
         self._launch = launch

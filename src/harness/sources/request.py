@@ -46,3 +46,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     native: str = ""
     """The agent whose format the output has, when it is not `agent` itself (replays)."""
     limits: Limits = Limits()
+    context: str = ""
+    """A file whose text the run may work on, for agents that take one apart from the prompt."""
+    name: str = ""
+    """What a person calls this session."""
+    tags: tuple[str, ...] = ()

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from harness.config import sessions_directory
-from harness.errors import HarnessError, StoreError
-from harness.events import Event, Result, SessionStart, Warning
+from harness.errors import HarnessError, StoreError, UsageError
+from harness.events import Event, RelayReply, Result, SessionStart, Warning
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
@@ -26,17 +26,18 @@ from harness.sources.launch import Launch, prepare
 from harness.sources.pump import Pump
 from harness.sources.recorder import Recorder
 from harness.sources.request import Request
+from harness.sources.worker import Answerable, OnEnd, Steerable, Worker
 
 
 class Run:
     """One invocation of an agent. Contract: `cancel` may be called at any time, from any thread."""
 
-    def __init__(self, launch: Launch, store: Store, hub: Hub, pump: Pump) -> None:
+    def __init__(self, launch: Launch, store: Store, hub: Hub, worker: Worker) -> None:
         self.id = hub.log_id
         self.launch = launch
         self.store = store
         self.hub = hub
-        self._pump = pump
+        self._worker = worker
         self._thread = threading.Thread(target=self._work, name=f"run-{self.id}", daemon=True)
         self._failure: BaseException | None = None
 
@@ -76,12 +77,30 @@ class Run:
         """Block until the run has ended; its `Result`."""
         self._thread.join()
         self._raise_failure()
-        assert self._pump.result is not None, "a run ends with a Result"
-        return self._pump.result
+        assert self._worker.result is not None, "a run ends with a Result"
+        return self._worker.result
 
     def cancel(self) -> None:
         """Interrupt the agent; called again, press harder. The run still ends with its `Result`."""
-        self._pump.stop()
+        self._worker.stop()
+
+    def steer(self, text: str) -> None:
+        """Give the running agent another message. Raises UsageError where it cannot take one."""
+        if not isinstance(self._worker, Steerable):
+            raise UsageError(
+                f"{self.launch.agent.title} cannot be steered while it runs", hint="start another run"
+            )
+        self._worker.steer(text)
+
+    def reply(
+        self, relay_id: str, *, approved: bool, always: bool = False, answer: Any = None, reason: str = ""
+    ) -> bool:
+        """Answer a `Relay`; False when nothing of that id waits (any more): the first answer counts."""
+        if not isinstance(self._worker, Answerable):
+            return False
+        return self._worker.reply(
+            RelayReply(id=relay_id, approved=approved, always=always, answer=answer, reason=reason)
+        )
 
     def begin(self) -> None:
         """Start the agent; `start` has done so already."""
@@ -89,7 +108,7 @@ class Run:
 
     def _work(self) -> None:
         try:
-            self._pump.work()
+            self._worker.work()
         except BaseException as error:  # the reader must learn of it, whatever it is
             self._failure = error
         finally:
@@ -122,14 +141,13 @@ def start(request: Request, *, store: Store | None = None, redact: bool = True) 
         store, trouble = MemoryStore(), error
         writer = store.create(metadata)
     hub = Hub(store, run_id, writer, clock)
-    if isinstance(store, FileStore):
-        recorder.open(store.path(run_id, ".raw"))
-    run = Run(
-        launch,
-        store,
-        hub,
-        Pump(launch, hub, recorder, lambda result, session: _finish(store, metadata, result, session)),
-    )
+    on_end: OnEnd = lambda result, session: _finish(store, metadata, result, session)  # noqa: E731
+    if launch.agent.work is not None:
+        run = Run(launch, store, hub, launch.agent.work(launch, hub, on_end, redact))
+    else:
+        if isinstance(store, FileStore):
+            recorder.open(store.path(run_id, ".raw"))
+        run = Run(launch, store, hub, Pump(launch, hub, recorder, on_end))
     if trouble is not None:
         hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
     run.begin()
@@ -157,6 +175,8 @@ def _metadata(launch: Launch, run_id: str, now_ms: int) -> Metadata:
         cwd=request.cwd,
         start_time=str(now_ms // 1000),
         version=launch.version,
+        name=request.name,
+        tags=list(request.tags),
     )
 
 

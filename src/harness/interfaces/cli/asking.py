@@ -38,6 +38,10 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         env=dict(map(_assignment, arguments.env)),
         binary=arguments.binary or settings.agent_value(spellings, "binary") or "",
         recording=arguments.recording,
+        native=arguments.native,
+        context=arguments.context,
+        name=arguments.name,
+        tags=tuple(arguments.tag),
         limits=Limits(
             timeout_s=arguments.timeout or settings.value("default_timeout_secs"),
             first_output_s=arguments.first_output_timeout,

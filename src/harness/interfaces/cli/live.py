@@ -41,8 +41,14 @@ class Showing(NamedTuple):
         return self.view_name == formats.FOR_PEOPLE and self.is_on_terminal
 
 
-def run_and_show(request: Request, store: FileStore, showing: Showing, *, redact: bool) -> int:
-    """Start a run, show it to its end; returns the exit code."""
+def run_and_show(
+    request: Request, store: FileStore, showing: Showing, *, redact: bool, record: str = ""
+) -> int:
+    """Start a run, show it to its end; returns the exit code. `record`: a directory for `--record`."""
+    if record:
+        from harness.interfaces.cli import run_files
+
+        run_files.prepare(record)
     view = formats.open_view(showing.view_name, showing.options)
     with Interruption() as interruption:
         run = start(request, store=store, redact=redact)
@@ -51,6 +57,8 @@ def run_and_show(request: Request, store: FileStore, showing: Showing, *, redact
         screen = Screen(run, view, showing)
         result = _follow(run, screen)
     showing.output.close()
+    if record and isinstance(run.store, FileStore):
+        run_files.write(run.store, run.id, record)
     if screen.failure is not None:
         raise screen.failure
     if screen.is_cut_off(result):
@@ -117,8 +125,8 @@ class Screen:
                 if (note := noted.get(type(event))) is not None:
                     note(event)
             if pieces:
-                self._write(b"".join(pieces))
-        self._write(b"".join(self._view.finish()))
+                self._write(pieces)
+        self._write(self._view.finish())
 
     def is_cut_off(self, result: Result) -> bool:
         """Whether the reader left before the end; one who has read everything may leave."""
@@ -149,9 +157,9 @@ class Screen:
             remove()
             follower.close()
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, pieces: Sequence[bytes]) -> None:
         try:
-            self._showing.output.write(data)
+            self._showing.output.write_pieces(pieces)
         except ReaderGone:
             self._has_lost_bytes = True
             self._on_reader_gone()

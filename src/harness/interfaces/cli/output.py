@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.interfaces.cli.console import Console
+from harness.stage import Aside
 
 STDOUT = 1
 
@@ -32,6 +33,17 @@ class Output:
             self._write_tee(data)
         self.ends_with_newline = data.endswith(b"\n")
         write_out(data)
+
+    def write_pieces(self, pieces: Sequence[bytes]) -> None:
+        """What a view gave: the output in one write, what belongs aside to standard error, in order."""
+        if not any(type(piece) is Aside for piece in pieces):
+            self.write(b"".join(pieces))
+            return
+        for piece in pieces:
+            if type(piece) is Aside:
+                self._console.put(piece.decode("utf-8", "replace"))
+            else:
+                self.write(piece)
 
     def close(self) -> None:
         if self._tee >= 0:

@@ -43,6 +43,7 @@ def show(
     options = ViewOptions(
         usage=arguments.usage,
         reasoning=arguments.reasoning,
+        human=on_terminal,
         color=wants_color(arguments.color, os.environ, is_terminal=on_terminal),
         width=width_of(STDOUT, os.environ),
         live=is_live and can_erase(STDOUT, os.environ),
@@ -51,8 +52,8 @@ def show(
     output = Output(console, arguments.output_file)
     try:
         for batch in batches:
-            output.write(b"".join([piece for event in batch for piece in view.feed(event)]))
-        output.write(b"".join(view.finish()))
+            output.write_pieces([piece for event in batch for piece in view.feed(event)])
+        output.write_pieces(view.finish())
     finally:
         output.close()
 

@@ -48,17 +48,3 @@ def open_store(settings: config.Settings) -> FileStore:
     from harness.log.stores.files import FileStore
 
     return FileStore(sessions_directory(settings))
-
-
-def labelled_store(settings: config.Settings, name: str, tags: list[str]) -> FileStore:
-    """A store that gives each new session this name and these tags."""
-    from harness.log.store import Metadata
-    from harness.log.stores.files import FileStore, FileWriter
-
-    class LabelledStore(FileStore):
-        def create(self, metadata: Metadata) -> FileWriter:
-            metadata.name = name
-            metadata.tags = tags
-            return super().create(metadata)
-
-    return LabelledStore(sessions_directory(settings))

@@ -66,6 +66,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add("-o", "--output-file", default="", metavar="FILE", help="write the output to this file too")
     add("--usage", action="store_true", help="also show tokens and cost as they come")
     add("--reasoning", action="store_true", help="also show the model's reasoning")
+    add("--record", default="", metavar="DIR", help="also write raw.jsonl and events.jsonl there")
     add("--name", default="", metavar="TEXT", help="a name for the session")
     add("--tag", action="append", default=[], metavar="TEXT", help="a tag for the session (may be repeated)")
     add("--no-redact", action="store_true", help="keep secrets in what is recorded and shown")
@@ -75,6 +76,19 @@ def _add_special(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--binary", default="", metavar="PATH", help="the agent's program, if not the one on PATH")
     add("--recording", default="", metavar="FILE", help="play recorded output instead of running an agent")
+    add(
+        "--as",
+        dest="native",
+        default="",
+        metavar="NAME",
+        help="whose output the recording is, if nothing beside it says",
+    )
+    add(
+        "--context",
+        default="",
+        metavar="FILE",
+        help="a text to work on, for agents that take one apart from the prompt",
+    )
     add("--extra-args", action="append", default=[], metavar="WORDS", help="more arguments for the agent")
     add("--dry-run", action="store_true", help="show the command and do not run it")
 
@@ -105,14 +119,15 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     options = ViewOptions(
         usage=arguments.usage,
         reasoning=arguments.reasoning,
+        human=on_terminal,
         color=wants_color(arguments.color, os.environ, is_terminal=on_terminal),
         width=width_of(STDOUT, os.environ),
         live=can_erase(STDOUT, os.environ),
     )
     showing = Showing(view, options, Output(console, arguments.output_file), console, on_terminal)
-    store = preferences.labelled_store(settings, arguments.name, arguments.tag)
+    store = preferences.open_store(settings)
     redact = settings.value("log.redact") and not arguments.no_redact
-    return run_and_show(request, store, showing, redact=redact)
+    return run_and_show(request, store, showing, redact=redact, record=arguments.record)
 
 
 def _dry_run(request: Request, cwd: str, console: Console) -> int:

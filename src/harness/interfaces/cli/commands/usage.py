@@ -1,0 +1,157 @@
+"""Tokens and cost of everything that was recorded, with nothing counted twice.
+
+A cost is what the agent states, or computed from list prices: the table says which. `–` means that
+nobody says, `≥` that some of the tokens have no price.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from harness.interfaces.cli.console import Console
+
+if TYPE_CHECKING:
+    from harness.ledger import Charge, Ledger, Row
+    from harness.log.stores.files import FileStore
+
+SUMMARY = "tokens and cost of all sessions"
+_GROUPINGS = ("agent", "model", "day", "session", "sub-agent")
+_UNIT_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
+_QUARTER_HOUR_MS = 900_000
+"""No time zone's day begins at any other time."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--by", choices=_GROUPINGS, default="agent", metavar="WHAT", help=f"{', '.join(_GROUPINGS)}")
+    help_text = "only what was used since then: 2026-08-31, today, 12h, 7d, 4w"
+    add("--since", type=moment_ms, default=-1, metavar="TIME", help=help_text)
+    add(
+        "--prices",
+        default="",
+        metavar="FILE",
+        help='TOML with [prices."MODEL"] tables, over the built-in ones',
+    )
+    add("--json", action="store_true", help="for programs")
+
+
+def moment_ms(text: str) -> int:
+    """A date, `today`, or so many hours, days or weeks ago; milliseconds since the epoch."""
+    if (ago := re.fullmatch(r"(\d{1,6})([hdw])", text)) is not None:
+        return int((time.time() - int(ago[1]) * _UNIT_S[ago[2]]) * 1000)
+    date = time.strftime("%Y-%m-%d") if text == "today" else text
+    try:
+        return int(time.mktime(time.strptime(date, "%Y-%m-%d")) * 1000)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"a date like 2026-08-31, today, or 12h, 7d, 4w was expected, not {text!r}"
+        ) from None
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.ledger import Ledger, rolled_up
+    from harness.prices import load
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    prices = load(settings, arguments.prices)
+    store = preferences.open_store(settings)
+    ledger = Ledger()
+    _read(store, ledger, console)
+    charges = ledger.charges(prices, _day_of, arguments.since)
+    rows = rolled_up(charges, arguments.by)
+    if arguments.json:
+        silent = ledger.silent(arguments.since)
+        write_json({**_as_data(arguments.by, rows, charges, prices.date), "sessions_without_usage": silent})
+    elif not charges:
+        console.say(f"nothing was used that anybody knows of, in {store.directory}")
+    else:
+        write_text(_as_table(arguments.by, rows, charges, store))
+        _explain(charges, ledger, prices.date, console)
+    if not arguments.json and (silent := ledger.silent(arguments.since)):
+        noun = "session says" if silent == 1 else "sessions say"
+        console.say(f"{silent} {noun} nothing of what was used")
+    return 0
+
+
+def _read(store: FileStore, ledger: Ledger, console: Console) -> None:
+    """Every log of the store; replays are left out, because nothing was used a second time."""
+    from harness.interfaces.cli.inventory import player
+    from harness.interfaces.cli.session_ids import all_ids
+    from harness.ledger import WORDS
+    from harness.log.files import open_private
+    from harness.log.skim import skim
+
+    replays = player()
+    for log_id in reversed(all_ids(store)):
+        metadata = store.metadata(log_id)
+        if replays is not None and metadata.agent_name == replays.name:
+            continue
+        try:
+            with os.fdopen(open_private(store.path(log_id), os.O_RDONLY), "rb", buffering=0) as file:
+                ledger.add(metadata, skim(file, WORDS))
+        except OSError as error:
+            console.warning(f"session {log_id} cannot be read: {error.strerror}")
+
+
+def _day_of(at_ms: int) -> str:
+    return _day_of_quarter(at_ms // _QUARTER_HOUR_MS) if at_ms >= 0 else ""
+
+
+@cache
+def _day_of_quarter(number: int) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(number * _QUARTER_HOUR_MS / 1000))
+
+
+def _as_data(by: str, rows: list[Row], charges: list[Charge], prices_date: str) -> dict[str, Any]:
+    from msgspec.structs import asdict
+
+    from harness.ledger import total
+
+    name = by.replace("-", "_")
+    return {
+        "by": by,
+        "rows": [{name: row.key or None, **asdict(row.amount)} for row in rows],
+        "total": asdict(total(charges)),
+        "prices_date": prices_date,
+        "models_without_price": _unpriced(charges),
+    }
+
+
+def _as_table(by: str, rows: list[Row], charges: list[Charge], store: FileStore) -> str:
+    from harness.interfaces.cli.session_ids import abbreviated, all_ids
+    from harness.ledger import total
+    from harness.rendering.usage_table import table
+
+    known = all_ids(store) if by == "session" else []
+
+    def name_of(row: Row) -> str:
+        if by == "session":
+            started = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.latest_ms / 1000))
+            return " ".join((abbreviated(row.key, known), started, *row.agents))
+        return row.key or ("(the agents themselves)" if by == "sub-agent" else "")
+
+    return table(by, [(name_of(row), row.amount) for row in rows], total(charges))
+
+
+def _unpriced(charges: list[Charge]) -> list[str]:
+    return sorted({charge.model for charge in charges if charge.is_unpriced})
+
+
+def _explain(charges: list[Charge], ledger: Ledger, prices_date: str, console: Console) -> None:
+    from harness.rendering.escapes import single_line
+
+    if any(charge.usage.cost_source == "computed" for charge in charges):
+        console.say(f"computed costs are estimates, from list prices of {prices_date}")
+    if missing := _unpriced(charges):
+        shown = ", ".join(single_line(model) or "models that were never named" for model in missing)
+        console.say(f'no price is known for {shown} (set it in [prices."MODEL"])')
+    if count := len({*ledger.unsettled}):
+        noun = "session tells" if count == 1 else "sessions tell"
+        console.say(f"{count} {noun} a total that began before anything was recorded: it counts as a whole")

@@ -1,0 +1,37 @@
+"""Who makes a run happen: a process that is watched, or a loop in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from harness.events import RelayReply, Result, SessionStart
+
+OnEnd: TypeAlias = Callable[[Result, SessionStart | None], None]
+"""Called by a worker, last, with the run's `Result` and its first event."""
+
+
+class Worker(Protocol):
+    """Contract: `work` runs once, in the run's own thread, and appends events until the run's `Result`;
+    `stop` may be called at any time, from any thread, and again to press harder.
+    """
+
+    result: Result | None
+
+    def work(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@runtime_checkable
+class Steerable(Protocol):
+    def steer(self, text: str) -> None:
+        """Give the run another message, taken at its next boundary. From any thread."""
+        ...
+
+
+@runtime_checkable
+class Answerable(Protocol):
+    def reply(self, reply: RelayReply) -> bool:
+        """Answer a `Relay`. False when nothing of that id waits (any more). From any thread."""
+        ...
