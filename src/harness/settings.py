@@ -53,6 +53,11 @@ KINDS = {
         lambda value: _is_number(value) and 0 < value < float("inf"),
         _as_number,
     ),
+    "price": Kind(
+        "a price of 0 or more dollars",
+        lambda value: _is_number(value) and 0 <= value < float("inf"),
+        _as_number,
+    ),
     "flag": Kind(
         "true or false",
         lambda value: isinstance(value, bool),
@@ -151,6 +156,15 @@ TABLE = (
     Setting("models.<alias>.description", "text", "What an alias of yours stands for.", "Our usual model"),
     Setting("models.<alias>.provider", "text", "Who makes the model.", "anthropic"),
     Setting("models.<alias>.<agent>", "text", "The name under which this agent knows it.", "some-model-id"),
+    Setting(
+        "prices.<model>.input",
+        "price",
+        "What a model costs, in dollars per million tokens: input that is not cached.",
+        4.0,
+    ),
+    Setting("prices.<model>.cache_read", "price", "Input that comes from the cache.", 0.4),
+    Setting("prices.<model>.cache_write", "price", "Input that goes into the cache.", 5.0),
+    Setting("prices.<model>.output", "price", "Output, and reasoning.", 20.0),
 )
 
 
@@ -192,7 +206,7 @@ def template(agent: str, *, personal: bool) -> str:
 
 
 def _example_names(key: str, agent: str) -> str:
-    return key.replace("<agent>", agent).replace("<alias>", "my-model")
+    return key.replace("<agent>", agent).replace("<alias>", "my-model").replace("<model>", "some-model-id")
 
 
 def to_toml(value: Any) -> str:

@@ -95,7 +95,7 @@ def test_a_whole_run_gives_start_prompt_words_tool_usage_and_result() -> None:
         ToolStart(call_id="item_0", tool_name="shell", input={"command": "ls"}, operations=[List()]),
         ToolEnd(call_id="item_0", tool_name="shell", success=True, output="a\n", exit_code=0),
         UsageDelta(usage=usage),
-        Result(success=True, text="Working on it.", duration_ms=9, usage=usage, exit_code=0, turns=1),
+        Result(success=True, text="Working on it.", duration_ms=9, usage=usage, exit_code=0),
     ]
 
 

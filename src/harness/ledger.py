@@ -1,0 +1,320 @@
+"""The bill over many sessions: what was used and what it cost.
+
+Rules
+1. The deltas of a run add up to what it used; its result repeats that, and is not added.
+2. What an agent states of a run's cost counts, sub-agents included; only where it states none is the
+   cost computed from prices. Tokens without a price have no cost, which is not the cost 0.
+3. A run that tells the total of its whole session (`usage_cumulative`) counts for what it adds to the
+   runs before it in that session.
+4. A model call that a later run of the same session tells again counts once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.events import Event, Result, SessionStart, Usage, UsageDelta, Warning
+from harness.events.usage import CLASSES
+from harness.log.store import Metadata
+from harness.prices import Prices
+
+WORDS = ("UsageDelta", "SessionStart", "Result", "usage_cumulative", "new_session", "session_id")
+"""Lines of a log without any of these tell a ledger nothing."""
+
+By: TypeAlias = Literal["agent", "model", "day", "session", "sub-agent"]
+CostSource: TypeAlias = Literal["stated", "computed", "mixed"]
+
+
+class Charge(NamedTuple):
+    """What one run used of one model on one day."""
+
+    session_id: str
+    """Of the log."""
+    started_ms: int
+    """Of the run, or of the run that it is a sub-agent of."""
+    run_id: str
+    agent: str
+    model: str
+    day: str
+    sub_agent: str
+    """Its name; empty for the agent itself."""
+    usage: Usage
+    is_unpriced: bool
+    """Tokens were used, nobody states their cost, and there is no price for them."""
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    """A sum of charges. None: nobody ever says."""
+
+    sessions: int
+    input: int | None
+    cache_read: int | None
+    cache_write: int | None
+    output: int | None
+    reasoning: int | None
+    cost_usd: float | None
+    cost_source: CostSource | None
+    is_cost_complete: bool
+    """False: there are tokens without a price, so that the whole costs more than this."""
+
+
+class Row(NamedTuple):
+    key: str
+    amount: Amount
+    latest_ms: int
+    agents: tuple[str, ...]
+
+
+class _Delta(NamedTuple):
+    at_ms: int
+    run_id: str
+    model: str
+    call_id: str
+    usage: Usage
+
+
+class _Invocation(msgspec.Struct, kw_only=True):
+    """A run with its sub-agents: what an agent speaks of when it states a cost."""
+
+    log_id: str
+    run_id: str
+    agent: str
+    session_id: str
+    """The agent's own."""
+    started_ms: int
+    models: dict[str, str]
+    """By run."""
+    names: dict[str, str]
+    """Of the sub-agents, by run."""
+    deltas: list[_Delta]
+    is_cumulative: bool = False
+    is_over: bool = False
+
+    @property
+    def session(self) -> tuple[str, str]:
+        return self.agent, self.session_id
+
+
+class Ledger:
+    """Give it log after log with `add`, in any order; then ask for the `charges`."""
+
+    def __init__(self) -> None:
+        self._invocations: list[_Invocation] = []
+        self.unsettled: list[str] = []
+        """Logs with a run that tells the total of a session whose earlier runs are not known."""
+
+    def add(self, metadata: Metadata, events: Iterable[Event]) -> None:
+        """One log. Events that do not speak of usage may be left out."""
+        current: _Invocation | None = None
+        for event in events:
+            if current is None or (type(event) is SessionStart and current.is_over and not event.parent_id):
+                current = _begun(metadata, event)
+                self._invocations.append(current)
+            _note(current, event)
+
+    def charges(self, prices: Prices, day_of: Callable[[int], str], since_ms: int = -1) -> list[Charge]:
+        """Everything that was used from then on, by session, run, model and day; nothing of it twice."""
+        self.unsettled = []
+        runs = Counter(one.session for one in self._invocations)
+        counted: dict[tuple[str, str], Usage] = {}
+        calls: dict[tuple[str, str, str], Usage] = {}
+        charges: list[Charge] = []
+        for invocation in sorted(self._invocations, key=lambda one: one.started_ms):
+            is_alone = runs[invocation.session] == 1 and not invocation.is_cumulative
+            deltas = invocation.deltas if is_alone else self._settled(invocation, counted, calls)
+            charges += _charged(invocation, [one for one in deltas if one.at_ms >= since_ms], prices, day_of)
+        return charges
+
+    def silent(self, since_ms: int = -1) -> int:
+        """How many logs begin from then on and tell nothing of what was used."""
+        logs = {one.log_id for one in self._invocations if one.started_ms >= since_ms}
+        return len(logs - {one.log_id for one in self._invocations if one.deltas})
+
+    def _settled(
+        self,
+        invocation: _Invocation,
+        counted: dict[tuple[str, str], Usage],
+        calls: dict[tuple[str, str, str], Usage],
+    ) -> list[_Delta]:
+        """What a run adds to those before it."""
+        before = counted.get(invocation.session)
+        deltas = invocation.deltas
+        if invocation.is_cumulative and before is not None and _includes(_sum(deltas), before):
+            deltas = list(_beyond(deltas, before))
+        elif invocation.is_cumulative:
+            self.unsettled.append(invocation.log_id)
+        deltas = list(_once(invocation.session, deltas, calls))
+        if deltas:
+            counted[invocation.session] = (before or Usage()).plus(_sum(deltas))
+        return deltas
+
+
+def rolled_up(charges: Iterable[Charge], by: By) -> list[Row]:
+    """Days in their order, sessions the latest first, everything else the dearest first."""
+    groups: dict[str, list[Charge]] = {}
+    for charge in charges:
+        groups.setdefault(_KEYS[by](charge), []).append(charge)
+    rows = [
+        Row(
+            key=key,
+            amount=total(group),
+            latest_ms=max(charge.started_ms for charge in group),
+            agents=tuple(dict.fromkeys(charge.agent for charge in group)),
+        )
+        for key, group in groups.items()
+    ]
+    return sorted(rows, key=_ORDERS.get(by, _by_size))
+
+
+def total(charges: Iterable[Charge]) -> Amount:
+    charges = list(charges)
+    usage = Usage()
+    sources = {charge.usage.cost_source for charge in charges if charge.usage.cost_usd is not None}
+    for charge in charges:
+        usage = usage.plus(charge.usage)
+    source: CostSource | None = None
+    if sources:
+        source = "mixed" if len(sources) > 1 else "computed" if sources == {"computed"} else "stated"
+    return Amount(
+        sessions=len({charge.session_id for charge in charges}),
+        **{name: getattr(usage, name) for name in CLASSES},
+        cost_usd=usage.cost_usd,
+        cost_source=source,
+        is_cost_complete=not any(charge.is_unpriced for charge in charges),
+    )
+
+
+_KEYS: dict[By, Callable[[Charge], str]] = {
+    "agent": lambda charge: charge.agent,
+    "model": lambda charge: charge.model,
+    "day": lambda charge: charge.day,
+    "session": lambda charge: charge.session_id,
+    "sub-agent": lambda charge: charge.sub_agent,
+}
+
+
+def _by_size(row: Row) -> tuple[float, int, str]:
+    counts = (getattr(row.amount, name) or 0 for name in CLASSES)
+    return (-(row.amount.cost_usd or 0.0), -sum(counts), row.key)
+
+
+_ORDERS: dict[By, Callable[[Row], tuple[object, ...]]] = {
+    "day": lambda row: (row.key,),
+    "session": lambda row: (-row.latest_ms, row.key),
+}
+
+
+def _begun(metadata: Metadata, event: Event) -> _Invocation:
+    return _Invocation(
+        log_id=metadata.session_id,
+        run_id=event.run_id,
+        agent=metadata.agent_name,
+        session_id=event.session_id or event.run_id,
+        started_ms=event.timestamp_ms,
+        models={event.run_id: metadata.model},
+        names={},
+        deltas=[],
+    )
+
+
+def _note(invocation: _Invocation, event: Event) -> None:
+    is_own = event.run_id == invocation.run_id
+    if is_own and event.session_id:
+        invocation.session_id = event.session_id
+    match event:
+        case UsageDelta(usage=usage, run_id=run_id, timestamp_ms=at_ms, id=call_id):
+            model = event.model or invocation.models.get(run_id, "")
+            invocation.deltas.append(_Delta(at_ms, run_id, model, call_id, usage))
+        case SessionStart(agent=agent, model=model, run_id=run_id):
+            if is_own:
+                invocation.agent = agent or invocation.agent
+            else:
+                invocation.names[run_id] = event.name or run_id
+            invocation.models[run_id] = model or invocation.models.get(run_id, "")
+        case Warning(code="usage_cumulative"):
+            invocation.is_cumulative = True
+        case Result() if is_own:
+            invocation.is_over = True
+        case _:
+            pass
+
+
+def _once(
+    session: tuple[str, str], deltas: Iterable[_Delta], calls: dict[tuple[str, str, str], Usage]
+) -> Iterator[_Delta]:
+    """Without what earlier runs of the session have told of the same model calls."""
+    own: dict[str, Usage] = {}
+    for delta in deltas:
+        if not delta.call_id:
+            yield delta
+            continue
+        told = calls.get((*session, delta.call_id))
+        already = own.get(delta.call_id)
+        own[delta.call_id] = delta.usage if already is None else already.plus(delta.usage)
+        yield from (delta,) if told is None else _beyond((delta,), told.minus(already or Usage()))
+    for call_id, usage in own.items():
+        known = calls.get((*session, call_id), Usage())
+        calls[*session, call_id] = known.plus(usage.minus(known))
+
+
+def _beyond(deltas: Iterable[_Delta], known: Usage) -> Iterator[_Delta]:
+    """What is left when as much as is known already is taken off the first of them."""
+    for delta in deltas:
+        usage = delta.usage.minus(known)
+        known = known.minus(delta.usage)
+        if _is_any(usage) or not _is_any(delta.usage):
+            yield delta._replace(usage=usage)
+
+
+def _includes(total: Usage, part: Usage) -> bool:
+    """Whether a total goes on from an earlier one. Prompt and answer as wholes: versions split them differently."""
+    prompt, answer = ("input", "cache_read", "cache_write"), ("output", "reasoning")
+    return all(
+        sum(getattr(total, name) or 0 for name in names) >= sum(getattr(part, name) or 0 for name in names)
+        for names in (prompt, answer)
+    )
+
+
+def _is_any(usage: Usage) -> bool:
+    return any(getattr(usage, name) for name in (*CLASSES, "cost_usd"))
+
+
+def _sum(deltas: Iterable[_Delta]) -> Usage:
+    added = Usage()
+    for delta in deltas:
+        added = added.plus(delta.usage)
+    return added
+
+
+def _charged(
+    invocation: _Invocation, deltas: Iterable[_Delta], prices: Prices, day_of: Callable[[int], str]
+) -> Iterator[Charge]:
+    is_stated = any(delta.usage.cost_usd is not None for delta in invocation.deltas)
+    sums: dict[tuple[str, str, str], Usage] = {}
+    for delta in deltas:
+        key = (delta.run_id, delta.model, day_of(delta.at_ms))
+        known = sums.get(key)
+        sums[key] = delta.usage if known is None else known.plus(delta.usage)
+    for (run_id, model, day), usage in sums.items():
+        priced = usage if is_stated else _priced(usage, model, prices)
+        yield Charge(
+            session_id=invocation.log_id,
+            started_ms=invocation.started_ms,
+            run_id=run_id,
+            agent=invocation.agent,
+            model=model,
+            day=day,
+            sub_agent=invocation.names.get(run_id, ""),
+            usage=priced,
+            is_unpriced=not is_stated and priced.cost_usd is None and _is_any(usage),
+        )
+
+
+def _priced(usage: Usage, model: str, prices: Prices) -> Usage:
+    cost_usd = prices.cost_usd(model, usage)
+    return usage if cost_usd is None else replace(usage, cost_usd=cost_usd, cost_source="computed")
