@@ -22,7 +22,7 @@ def _imported_names() -> dict[str, str]:
     return {
         alias.asname or alias.name: str(node.module)
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module not in {"__future__", "typing"}
+        if isinstance(node, ast.ImportFrom) and node.module not in {"__future__", "importlib", "typing"}
         for alias in node.names
     }
 

@@ -50,6 +50,7 @@ class Course:
         self.used = Usage()
         self._begun = False
         self._session_id = ""
+        self._has_new_session = False
         self._native: Result | None = None
         self._open_calls: dict[tuple[str, str], ToolStart] = {}
         self._open_children: dict[str, SessionStart] = {}
@@ -138,6 +139,7 @@ class Course:
         elif event.session_id and event.session_id != self._session_id:
             out.append(_session_change(self._session_id, event.session_id))
             self._session_id = event.session_id
+            self._has_new_session = True
 
     def _begin_unannounced(self, out: list[Event]) -> None:
         self._begin(SessionStart(), out)
@@ -260,6 +262,7 @@ class Course:
             duration = max(0, exit.at_ms - self.start.at_ms)
         return replace(
             native,
+            session_id=native.session_id or (self._session_id if self._has_new_session else ""),
             success=outcome == "completed",
             outcome=outcome,
             text=native.text or self._last_text.get("", ""),

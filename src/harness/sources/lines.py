@@ -46,6 +46,12 @@ def pieces(line: bytes) -> list[Any]:
     return found
 
 
+def as_written(line: bytes) -> str:
+    """A line of plain text, with its indentation."""
+    text: str = storable(line.decode("utf-8", "backslashreplace").removesuffix("\r"))
+    return text
+
+
 def _object_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:
     from json import JSONDecoder
 

@@ -15,7 +15,7 @@ from typing import Any
 from harness.events import Event, SessionStart, Warning
 from harness.log.raw import Control, Entry, Exit, Output, Start
 from harness.sources.course import Course
-from harness.sources.lines import DECODE_ERRORS, decode, pieces
+from harness.sources.lines import DECODE_ERRORS, as_written, decode, pieces
 from harness.sources.translator import Ending, Translator
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
@@ -64,7 +64,12 @@ class Pipeline:
 
     def _stdout(self, data: bytes) -> list[Event]:
         out: list[Event] = []
-        translator, rules, record, accept = self.translator, self.rules, self.translator.record, self.course.accept
+        translator, rules, record, accept = (
+            self.translator,
+            self.rules,
+            self.translator.record,
+            self.course.accept,
+        )
         for line in _lines(data):
             try:
                 value = decode(line)
@@ -85,6 +90,9 @@ class Pipeline:
         return out
 
     def _odd_line(self, line: bytes, out: list[Event], value: Any = None) -> None:
+        if self.translator.keeps_layout:
+            self._plain_line(as_written(line), out)
+            return
         if not line.strip():
             self.rules["blank"] += 1
             return
@@ -100,6 +108,15 @@ class Pipeline:
             if not events and not self.translator.rule:
                 self.lost.append(line)
             self.course.accept(events, out)
+        self.rules[self.translator.rule] += 1
+
+    def _plain_line(self, text: str, out: list[Event]) -> None:
+        if text.strip():
+            self.course.note_text("stdout", text)
+        events = self.translator.text(text)
+        if not events and not self.translator.rule:
+            self.lost.append(text.encode())
+        self.course.accept(events, out)
         self.rules[self.translator.rule] += 1
 
     def _stderr(self, data: bytes) -> list[Event]:

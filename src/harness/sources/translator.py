@@ -46,6 +46,9 @@ class Translator:
     announces_end: ClassVar[bool] = True
     """Whether the agent says how it ended. If so, an end without a word is an interruption."""
 
+    keeps_layout: ClassVar[bool] = False
+    """Whether `text` gets lines as they are written, blank ones among them: for agents that write no records."""
+
     def __init__(self) -> None:
         self.rule = ""
         self.working_directory = ""

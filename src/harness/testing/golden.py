@@ -89,10 +89,10 @@ def entries_of(case: Case) -> Iterator[Entry]:
     )
     times = iter(meta.line_times_ms)
     at_ms = 0
-    for line in case.stdout.split(b"\n"):
-        if line:
-            at_ms = next(times, at_ms)
-            yield Output(at_ms=at_ms, stream="stdout", data=line + b"\n")
+    lines = case.stdout.split(b"\n")
+    for line in lines if lines[-1] else lines[:-1]:
+        at_ms = next(times, at_ms)
+        yield Output(at_ms=at_ms, stream="stdout", data=line + b"\n")
     if case.stderr:
         yield Output(at_ms=at_ms, stream="stderr", data=case.stderr)
     code = meta.exit_code

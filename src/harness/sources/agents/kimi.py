@@ -30,6 +30,7 @@ from harness.events import (
 )
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.json_text import decoded
 from harness.sources.dialects.kimi_tools import (
     SHELLS,
     SPAWNER,
@@ -46,7 +47,6 @@ from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.dialects.tool_calls import output_of
 from harness.sources.dialects.toolset import Call
-from harness.sources.lines import DECODE_ERRORS, decode
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
@@ -127,9 +127,10 @@ class KimiTranslator(PlainAnswer):
         return [SessionStart(agent="kimi", version=text_of(record.get("version")))]
 
     def _resume_hint(self, record: Record) -> Sequence[Event]:
-        """The last record, which only a run writes that came to its end."""
+        """The last record, which only a run writes that came to its end, with all that went on in the background."""
         session_id = text_of(record.get("session_id"))
         return [
+            *self._children.end_all_known(),
             SessionStart(agent="kimi", session_id=session_id),
             Result(success=True, session_id=session_id),
         ]
@@ -176,7 +177,9 @@ class KimiTranslator(PlainAnswer):
         function, call_id = record_of(item.get("function")), text_of(item.get("id"))
         if not call_id:
             return [Unknown(raw=raw)]
-        name, asked = text_of(function.get("name")), _decoded(function.get("arguments"))
+        name, told = text_of(function.get("name")), function.get("arguments")
+        asked = decoded(told) if isinstance(told, str) else None
+        asked = told if asked is None else asked
         operations = TOOLS.meaning_of(name, asked, self.working_directory)
         call = Call(call_id, name, record_of(asked), "", self.working_directory, operations or [])
         self._calls[call_id] = call
@@ -219,8 +222,11 @@ class KimiTranslator(PlainAnswer):
     def _spawned(self, call: Call, output: str) -> list[Event]:
         if call.name == SWARM:
             return [event for agent in members_of_swarm(output) for event in self._member(call, agent)]
-        agent = agent_of(output)
-        if call.name != SPAWNER or agent.status == "running":
+        agent, child = agent_of(output), self._children.find(call.id)
+        if call.name != SPAWNER or child is None:
+            return []
+        if agent.status == "running":
+            child.status = "completed"  # told when the run has come to its end, not before
             return []
         return self._children.end(call.id, agent.status or "failed", agent.text or output)
 
@@ -228,19 +234,14 @@ class KimiTranslator(PlainAnswer):
         name = f"{call.id}:{agent.id or agent.item}"
         prompt = text_of(call.input.get("prompt_template")).replace("{{item}}", agent.item)
         begun = self._children.begin(
-            name, name=agent.id, prompt=prompt, parent_id=call.id, task_id=agent.id, cwd=call.cwd
+            name,
+            name=text_of(call.input.get("subagent_type")) or agent.id,
+            prompt=prompt,
+            parent_id=call.id,
+            task_id=agent.id,
+            cwd=call.cwd,
         )
         return [*begun, *self._children.end(name, agent.status, agent.text)]
-
-
-def _decoded(arguments: Any) -> Any:
-    """Arguments come as JSON text; what is none stays as it is."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return decode(arguments.encode("utf-8", "surrogatepass"))
-    except (*DECODE_ERRORS, ValueError):
-        return arguments
 
 
 AGENT = Agent(

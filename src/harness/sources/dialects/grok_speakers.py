@@ -19,6 +19,11 @@ class Speakers:
         self._spawners: dict[str, str] = {}
         """Call that spawned a sub-agent → the run that made it."""
 
+    @property
+    def working(self) -> list[str]:
+        """Calls whose sub-agents were not told to have ended."""
+        return list(self._spawners)
+
     def spawned(self, call: Call) -> None:
         self._spawners[call.id] = call.run_id
 

@@ -1,0 +1,96 @@
+"""Continue: `cn --print --format json`, from 1.5 on. Best effort: it writes one object when it is done, and no events.
+
+{"response": "…", "status": "success"}     what it said last
+{"status": "error", "message": "…"}        on stderr, when it failed
+
+An answer that is JSON itself is written as it is.
+"""
+
+# ruff: noqa: N999 (the file's name is the agent's, though Python has another use for the word)
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.events import Error, Event, Message, Result
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.codex_items import plain
+from harness.sources.dialects.fields import record_of, text_of
+from harness.sources.dialects.json_text import decoded
+from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.request import Request
+from harness.sources.translator import Record
+
+_PERMISSIONS: dict[str, list[str]] = {
+    "full-access": ["--auto"],
+    "read-only": ["--readonly"],
+    "agent-default": [],
+}
+_STATUS = re.compile(r"(\d{3})\b")
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt is an argument: stdin is not read everywhere."""
+    del version
+    args = ["--print", "--format", "json", *_PERMISSIONS[request.permissions]]
+    if request.append_system_prompt:
+        args += ["--rule", request.append_system_prompt]
+    if request.continue_last:
+        args.append("--resume")
+    return CommandLine(args=(*args, *request.extra_args, "--", request.prompt))
+
+
+class ContinueTranslator(PlainAnswer):
+    announces_start = False
+
+    def record(self, record: Record) -> Sequence[Event]:
+        released = self._release()
+        self._has_records = True
+        self.rule = "answer"
+        answer = record.get("response")
+        if record.get("status") == "error":
+            return [*released, *self._failure(record)]
+        text = answer if isinstance(answer, str) else msgspec.json.encode(record).decode()
+        structured = None if isinstance(answer, str) else record
+        return [
+            *released,
+            Message(role="assistant", text=text),
+            Result(success=True, text=text, structured=structured),
+        ]
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        told = record_of(decoded(line)) if line.startswith("{") else {}
+        if told.get("status") != "error":
+            return super().stderr(line)
+        self.rule = "error"
+        return self._failure(told)
+
+    def _failure(self, told: Record) -> list[Event]:
+        message = plain(text_of(told.get("message"))) or "Continue reports an error without a word"
+        status = _STATUS.match(message)
+        code = f"http_{status[1]}" if status is not None else "error"
+        return [Error(message=message, code=code), Result(success=False, outcome="failed")]
+
+
+AGENT = Agent(
+    name="continue",
+    title="Continue",
+    aliases=("cn", "continue-cn"),
+    binaries=("cn",),
+    command=command,
+    translator=ContinueTranslator,
+    supports=frozenset({"agent-default", "append_system_prompt", "continue_last", "read-only"}),
+    key_variables=("CONTINUE_API_KEY", "ANTHROPIC_API_KEY"),
+    install="npm install -g @continuedev/cli",
+    reveals={
+        "deltas": "none: one answer at the end",
+        "reasoning": "never",
+        "tools": "never",
+        "sub_agents": "never",
+        "usage": "never",
+        "cost": "never",
+        "result": "the answer and whether it succeeded",
+    },
+)
