@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from harness import __version__
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.sources.agent import Agent
 from harness.sources.invocation import Invocation
@@ -15,7 +16,7 @@ from harness.sources.probe import parse_version, probe_version
 from harness.sources.registry import load
 from harness.sources.request import Request
 
-_OPTIONAL = ("model", "resume", "continue_last", "system_prompt", "append_system_prompt")
+_OPTIONAL = ("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt")
 _LIMITS = ("max_turns", "max_budget_usd")
 _ENFORCED_BY_US = frozenset(_LIMITS)
 """Limits that the harness itself watches where the agent cannot."""
@@ -30,7 +31,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     """As it will be carried out: what the agent cannot do is gone from it."""
     binary: str
-    """Empty when the agent is not installed."""
+    """Empty when the agent is not installed, or runs in this process."""
     version: str
     invocation: Invocation
     warnings: tuple[str, ...]
@@ -52,9 +53,16 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
         raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
     binary = find_binary(agent, request.binary, environ)
     version = probe_version(binary, agent.version_args) if binary and agent.needs_version else ""
+    if agent.work is not None:
+        version = __version__  # it is part of this program
     request, warnings = _drop_unsupported(agent, replace(request, agent=agent.name, cwd=cwd))
+    if request.sandbox:
+        from harness.sources.sandbox import find_sandbox
+
+        find_sandbox(environ)  # refused now, not in the middle of a run
     command = agent.command(request, parse_version(version))
-    env = {**environ, **command.env, **request.env}
+    # Some programs believe PWD rather than the system about where they are.
+    env = {**environ, "PWD": cwd, **command.env, **request.env}
     return Launch(
         agent=agent,
         speaks=load(request.native) if request.native else agent,
@@ -62,7 +70,10 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
         binary=binary,
         version=version,
         invocation=Invocation(
-            argv=(binary or agent.binaries[0], *command.args), env=env, cwd=cwd, stdin=command.stdin
+            argv=(binary or next(iter(agent.binaries), agent.name), *command.args),
+            env=env,
+            cwd=cwd,
+            stdin=command.stdin,
         ),
         warnings=warnings,
         watched_limits=_ENFORCED_BY_US - agent.supports,
@@ -121,6 +132,11 @@ def _drop_unsupported(agent: Agent, request: Request) -> tuple[Request, tuple[st
         if getattr(request, name) and name not in agent.supports:
             warnings.append(f"{agent.title} does not support {_flag(name)}: dropped")
             request = replace(request, **{name: type(getattr(request, name))()})
+    if request.sandbox and "sandbox" not in agent.supports:
+        raise UsageError(
+            f"{agent.title} cannot be confined with --sandbox",
+            hint="use `--agent native`, or the agent's own sandbox (arguments after --)",
+        )
     if request.permissions not in ("full-access", *agent.supports):
         if request.permissions == "read-only":
             # Dropping this one silently would give an agent more rights than it was granted.

@@ -1,0 +1,176 @@
+"""A scripted model on loopback that any agent can be run against: offline, at no cost, the same every time.
+
+A script is a TOML or JSON file of turns; docs/lab.md tells how to write one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Self
+
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import add_actions, completes, count_or_zero
+
+if TYPE_CHECKING:
+    from harness.lab import Entry, Place, Rig, Script, Server
+    from harness.sources.agent import Version
+
+SUMMARY = "a scripted model to run real agents against: serve, check"
+ACTIONS = {
+    "serve": "answer model requests from a script until it is interrupted, and tell how to reach it",
+    "check": "say what is wrong with a script, if anything is",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = add_actions(parser, ACTIONS)
+    for action in actions.values():
+        action.add_argument("script", metavar="SCRIPT", help="TOML or JSON (see docs/lab.md)")
+        help_text = "the agent whose tools the script's calls by meaning are to be"
+        completes(action.add_argument("--agent", default="", metavar="NAME", help=help_text), "agents")
+    add = actions["serve"].add_argument
+    add("--port", type=count_or_zero, default=0, metavar="N", help="of 127.0.0.1 (default: any free one)")
+    add(
+        "--record", default="", metavar="FILE", help="append every request to this file, a JSON object a line"
+    )
+    add("--cwd", default="", metavar="DIR", help="where the agent will work (default: here)")
+    add(
+        "--home", default="", metavar="DIR", help="the agent's home (default: one that is removed at the end)"
+    )
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.errors import UsageError
+    from harness.lab import read_script
+
+    if not arguments.action:
+        raise UsageError("`harness lab` needs an action", hint=f"expected one of: {', '.join(ACTIONS)}")
+    script = read_script(arguments.script)
+    if arguments.action == "check":
+        return _check(script, arguments.agent)
+    return _serve(script, arguments, console)
+
+
+def _check(script: Script, agent: str) -> int:
+    from harness.interfaces.cli.output import write_text
+    from harness.lab import Place, Play, load_bench
+
+    if agent:
+        place = Place(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
+        Play(script, load_bench(_canonical(agent)), place)
+    turns = sum(len(lane.turns) for lane in script.lanes.values())
+    write_text(f"{script.name}: {turns} turns in {len(script.lanes)} lanes\n")
+    return 0
+
+
+def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> int:
+    import shutil
+    import tempfile
+
+    from harness.interfaces.cli.output import write_text
+    from harness.lab import Play, Rehearsal, Server
+
+    def tell(entry: Entry) -> None:
+        where = f" ({entry.lane}, turn {entry.turn})" if entry.lane else ""
+        console.say(f"{entry.number} {entry.method} {entry.path}: {entry.outcome}{where}")
+
+    with _Ending() as ending:
+        if not arguments.agent:
+            play = Play(script)
+            with Server(play, port=arguments.port, record_path=arguments.record, on_entry=tell) as server:
+                write_text(_addresses(server))
+                ending.wait()
+            return 0
+        home = _checked_home(arguments.home) or tempfile.mkdtemp(prefix="harness-lab-")
+        try:
+            name, version = _canonical(arguments.agent), _installed_version(arguments.agent)
+            with Rehearsal(
+                script,
+                name,
+                home=home,
+                cwd=arguments.cwd or os.getcwd(),
+                version=version,
+                port=arguments.port,
+                record_path=arguments.record,
+                on_entry=tell,
+            ) as rehearsal:
+                write_text(_addresses(rehearsal.server) + _shell(name, rehearsal.place, rehearsal.rig))
+                ending.wait()
+        finally:
+            if not arguments.home:
+                shutil.rmtree(home, ignore_errors=True)
+    return 0
+
+
+class _Ending:
+    """Waits for whoever ends the server, which is how it is meant to end."""
+
+    def __enter__(self) -> Self:
+        import signal
+        import threading
+
+        self._asked = threading.Event()
+        self._before = {
+            number: signal.signal(number, lambda *_: self._asked.set())
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def wait(self) -> None:
+        self._asked.wait()
+
+    def __exit__(self, *_: object) -> None:
+        import signal
+
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _canonical(agent: str) -> str:
+    from harness.sources.registry import load
+
+    return load(agent).name
+
+
+def _installed_version(agent: str) -> Version:
+    """Of the program on PATH; empty when there is none."""
+    from harness.sources.launch import find_binary
+    from harness.sources.probe import parse_version, probe_version
+    from harness.sources.registry import load
+
+    known = load(agent)
+    binary = find_binary(known, "", os.environ)
+    return parse_version(probe_version(binary, known.version_args)) if binary else ()
+
+
+def _checked_home(home: str) -> str:
+    from harness.errors import UsageError
+
+    if home and os.path.realpath(home) == os.path.realpath(os.path.expanduser("~")):
+        raise UsageError("--home is your own", hint="give the agent one that may be thrown away")
+    return os.path.abspath(home) if home else ""
+
+
+def _addresses(server: Server) -> str:
+    from harness.lab.http_exchange import all_wires
+
+    lines = [
+        f"# The scripted model answers on {server.url} until it is interrupted (Ctrl-C).",
+        *(
+            f"#   {wire.title + ':':<25} {wire.variable}={server.url}{wire.base_path}"
+            for wire in all_wires().values()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _shell(agent: str, place: Place, rig: Rig) -> str:
+    """What to paste into another shell."""
+    import shlex
+
+    env = sorted((name, value) for name, value in rig.env.items() if name != "PWD")
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in env]
+    words = ["harness", "run", "--agent", agent, *(["--model", rig.model] if rig.model else [])]
+    words += ["--prompt", "hello", *(["--", *rig.args] if rig.args else [])]
+    return "\n".join([f"cd {shlex.quote(place.cwd)}", *exports, f"# {shlex.join(words)}"]) + "\n"

@@ -1,0 +1,174 @@
+"""Finds drift: runs the installed agents against the scripted model, and compares what comes out.
+
+Each agent is examined in a process of its own, with an environment made for it: no credentials, a home
+below a temporary folder, and no network but the loopback where the system allows that. Whatever ends
+the doctor, the watchdog of `sources.process` ends that process and everything that it has started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from harness.lab.bench import bench_names
+from harness.lab.examination import QUICK_S, Order
+from harness.lab.scenario import load_scenario, scenario_names
+from harness.lab.verdict import Diagnosis, Finding, Patient, Trial
+from harness.sources.agent import Agent
+from harness.sources.invocation import Invocation
+from harness.sources.launch import find_binary
+from harness.sources.process import Child
+from harness.sources.registry import all_names, load
+
+VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")
+
+Watch: TypeAlias = Callable[[Patient, Trial | None], object]
+"""Told of every agent before its first scenario, and of every trial."""
+
+_PATIENT, _TRIAL = msgspec.json.Decoder(Patient), msgspec.json.Decoder(Trial)
+_SPARE_S = 60.0
+"""How much longer than all its scenarios an examination may take before it is killed."""
+_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+"""Of the user's environment; nothing else reaches an agent."""
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    version: str
+    gaps: dict[str, tuple[str, ...]] = {}
+    """Scenario → what this version does not show."""
+
+
+def last_verified() -> dict[str, Verified]:
+    try:
+        with open(VERIFIED, "rb") as file:
+            return msgspec.convert(tomllib.load(file), dict[str, Verified])
+    except OSError:
+        return {}
+
+
+def find_patients(names: Sequence[str], environ: Mapping[str, str] | None = None) -> list[Patient]:
+    """The named agents, or all that are installed. Raises UnknownAgent."""
+    environ = os.environ if environ is None else environ
+    verified = last_verified()
+    wanted = [load(name) for name in names or all_names()]
+    found = [_patient(agent, environ, verified) for agent in wanted if agent.work is None]
+    programs = [one for one in found if not os.path.isabs(next(iter(load(one.agent).binaries), "/"))]
+    return programs if names else [one for one in programs if one.binary]
+
+
+def _patient(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Verified]) -> Patient:
+    binary = find_binary(agent, "", environ)
+    note = ""
+    if agent.name not in bench_names():
+        note = "it cannot be pointed at the scripted model, and so is not run: there is no bench for it"
+    elif not binary:
+        note = f"it is not installed ({agent.install})" if agent.install else "it is not installed"
+    return Patient(
+        agent=agent.name,
+        title=agent.title,
+        binary=binary,
+        last_verified=verified[agent.name].version if agent.name in verified else "",
+        credentials={name: bool(environ.get(name)) for name in agent.key_variables},
+        note=note,
+    )
+
+
+def choose(names: Sequence[str], *, is_quick: bool) -> tuple[str, ...]:
+    """The scenarios to play. Raises UsageError."""
+    if names:
+        return tuple(load_scenario(name).name for name in names)
+    everything = [load_scenario(name) for name in scenario_names()]
+    # The tour tells most, should there be time for one only.
+    quick = sorted((one for one in everything if one.quick), key=lambda one: -len(one.expect.operations))
+    return tuple(one.name for one in (quick if is_quick else everything))
+
+
+def examine(
+    patient: Patient,
+    scenarios: Sequence[str],
+    *,
+    is_quick: bool = False,
+    record: str = "",
+    watch: Watch = lambda _patient, _trial: None,
+    environ: Mapping[str, str] | None = None,
+) -> Diagnosis:
+    """Play the scenarios with one agent. Contract: leaves neither processes nor files, but for `record`."""
+    if patient.note:
+        watch(patient, None)
+        return Diagnosis(patient=patient, trials=())
+    gaps = last_verified().get(patient.agent)
+    folder = tempfile.mkdtemp(prefix="harness-doctor-")
+    order = Order(
+        patient=patient,
+        scenarios=tuple(scenarios),
+        folder=folder,
+        is_quick=is_quick,
+        record=os.path.abspath(record) if record else "",
+        known_gaps=gaps.gaps if gaps else {},
+    )
+    trials: list[Trial] = []
+    try:
+        for told in _follow(order, os.environ if environ is None else environ):
+            if isinstance(told, Patient):
+                patient = told
+                watch(patient, None)
+            else:
+                trials.append(told)
+                watch(patient, told)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Diagnosis(patient=patient, trials=tuple(trials))
+
+
+def _follow(order: Order, environ: Mapping[str, str]) -> Iterator[Patient | Trial]:
+    home = os.path.join(order.folder, "doctor")
+    os.makedirs(home)
+    kept = {name: environ[name] for name in _KEPT if name in environ}
+    folders = {
+        "HOME": home,
+        "XDG_CACHE_HOME": home,
+        "XDG_CONFIG_HOME": home,
+        "XDG_DATA_HOME": home,
+        "TMPDIR": home,
+    }
+    invocation = Invocation(
+        argv=(sys.executable, "-m", "harness.lab.examination"),
+        env={**kept, **folders},
+        cwd=order.folder,
+        stdin=msgspec.json.encode(order),
+    )
+    limit_s = QUICK_S if order.is_quick else sum(load_scenario(name).timeout_s for name in order.scenarios)
+    rest = errors = b""
+    began = False
+    with Child(invocation) as child:
+        for stream, data in _chunks(child, limit_s + _SPARE_S):
+            if stream == "stderr":
+                errors = (errors + data)[-2000:]
+                continue
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield _TRIAL.decode(line) if began else _PATIENT.decode(line)
+                began = True
+    if child.exit is None or child.exit.code != 0:
+        if not began:
+            yield order.patient
+        last = errors.strip().rpartition(b"\n")[2].decode(errors="replace")
+        finding = Finding(kind="broken", what="the examination itself broke off", example=last)
+        yield Trial(scenario="–", verdict="broken", findings=(finding,))
+
+
+def _chunks(child: Child, limit_s: float) -> Iterator[tuple[str, bytes]]:
+    import time
+
+    ends_s = time.monotonic() + limit_s
+    while child.exit is None:
+        if time.monotonic() > ends_s:
+            child.kill()
+        yield from child.read(1.0)

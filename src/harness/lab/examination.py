@@ -1,0 +1,101 @@
+"""Examines one agent, in a process of its own: `python -m harness.lab.examination`, an `Order` on standard input.
+
+It cuts itself off from the network where the system allows that, and has an environment without any
+credentials. Standard output is a JSON object a line: first the `Patient`, then a `Trial` per scenario.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+
+import msgspec
+
+from harness.lab.known_fields import load_known
+from harness.lab.own_network import enter_own_network
+from harness.lab.recording import save_recording
+from harness.lab.scenario import load_scenario
+from harness.lab.trial import Subject, play
+from harness.lab.verdict import Finding, Patient, Trial
+from harness.sources.probe import probe_version
+from harness.sources.registry import load
+
+QUICK_S = 15.0
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    patient: Patient
+    scenarios: tuple[str, ...]
+    folder: str
+    """Where everything happens."""
+    is_quick: bool = False
+    record: str = ""
+    """Where recordings go; empty for none."""
+    known_gaps: dict[str, tuple[str, ...]] = {}
+    is_network_shared: bool = False
+    """Whether to stay on the network of the machine, for tests of that case."""
+
+
+def main() -> int:
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    network = "as asked" if order.is_network_shared else enter_own_network()
+    agent = load(order.patient.agent)
+    began_s = time.monotonic()
+    if need := missing_interpreter(order.patient.binary):
+        _tell(msgspec.structs.replace(order.patient, network=network))
+        finding = Finding(kind="broken", what=f"it needs `{need}`, which is not on PATH")
+        _tell(Trial(scenario=order.scenarios[0], verdict="broken", findings=(finding,)))
+        return 0
+    version = probe_version(order.patient.binary, agent.version_args)
+    _tell(msgspec.structs.replace(order.patient, version=version, network=network))
+    subject = Subject(
+        agent=agent,
+        binary=order.patient.binary,
+        version=version,
+        known=load_known(agent.name),
+        known_gaps=order.known_gaps,
+    )
+    longest_s = 0.0
+    for name in order.scenarios:
+        left_s = QUICK_S - (time.monotonic() - began_s) if order.is_quick else float("inf")
+        if longest_s > left_s:
+            _tell(Trial(scenario=name, verdict="skipped", reason=f"{QUICK_S:g} s are over"))
+            continue
+        trial_s = time.monotonic()
+        _one(order, subject, name, max(1.0, left_s - 1))
+        longest_s = max(longest_s, time.monotonic() - trial_s)
+    return 0
+
+
+def _one(order: Order, subject: Subject, name: str, timeout_s: float) -> None:
+    folder = os.path.join(order.folder, name)
+    scenario = load_scenario(name)
+    trial, performance = play(subject, scenario, folder, timeout_s)
+    if order.record and performance is not None:
+        save_recording(order.record, subject, scenario, performance)
+    _tell(trial)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def missing_interpreter(binary: str) -> str:
+    """The program that a script's first line names with `env`, if it is not there; else empty."""
+    try:
+        with open(binary, "rb") as file:
+            words = file.readline(200).decode("utf-8", "replace").split()
+    except OSError:
+        return ""
+    if not words or not words[0].startswith("#!") or os.path.basename(words[0]) != "env":
+        return ""
+    program = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
+    return "" if not program or shutil.which(program) else program
+
+
+def _tell(value: Patient | Trial) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

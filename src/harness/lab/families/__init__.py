@@ -1,0 +1,3 @@
+"""What several benches share."""
+
+from __future__ import annotations

@@ -1,0 +1,20 @@
+"""Reading, searching and listing through a shell, as the models of many agents do where there is no tool for it."""
+
+from __future__ import annotations
+
+import shlex
+
+from harness.lab.meaning import List, Read, Search
+
+
+def read_command(read: Read) -> str:
+    path = shlex.quote(read.path)
+    return f"sed -n '{read.lines[0]},{read.lines[1]}p' {path}" if read.lines else f"cat {path}"
+
+
+def search_command(search: Search) -> str:
+    return f"grep -rn -- {shlex.quote(search.query)} {shlex.quote(search.path)}"
+
+
+def list_command(listing: List) -> str:
+    return f"ls {shlex.quote(listing.path)}"

@@ -1,0 +1,178 @@
+"""A script made ready for one agent: every call in that agent's own words, and which turn answers which request.
+
+A request is answered from what it holds itself: the lane by a marker in its opening, the turn by how
+many answers the conversation already has. So a retry gets the same turn, any number of conversations may
+go on at once, and a session that is resumed later goes on in the script. Only faults are counted.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TypeAlias
+
+import msgspec
+
+from harness.lab.bench import Bench, Place
+from harness.lab.exchange import Answer, AnswerPart, Asked, Called, Said, Thought, encode
+from harness.lab.rendering import filled, render
+from harness.lab.script import (
+    MAIN,
+    ArgumentsFault,
+    DropFault,
+    Fault,
+    HugeFault,
+    Reasoning,
+    Script,
+    SlowFault,
+    StatusFault,
+    Text,
+    Tokens,
+    ToolCall,
+    Turn,
+)
+from harness.lab.side import harmless
+
+SIDE = "side"
+"""The lane of requests beside the conversation."""
+OVER = "The script has no further turn."
+
+_NO_TOKENS = Tokens(input=0, output=0, cache_read=0, cache_write=0, reasoning=0)
+_ANSWER_ID = re.compile(r"([a-z][a-z0-9-]*)_(\d+)_\d+")
+_Key: TypeAlias = tuple[str, int, str, int]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one request."""
+
+    lane: str
+    turn: int
+    answer: Answer
+    failure: StatusFault | DropFault | None = None
+    """Happens instead of the answer, or in the middle of it."""
+    slow: SlowFault | None = None
+    is_over: bool = False
+    """The script had nothing for it."""
+
+
+class Play:
+    """Contract: `reply` may be called from any number of threads at once. Raises UsageError when made."""
+
+    def __init__(self, script: Script, bench: Bench | None = None, place: Place | None = None) -> None:
+        self._script = script
+        self._lanes = render(script, bench, place)
+        is_toolless = script.side.toolless
+        self._is_toolless_side = bench is not None if is_toolless is None else is_toolless
+        self._side_markers = script.side.markers + (bench.side_markers if bench else ())
+        self._lock = threading.Lock()
+        self._met: dict[_Key, int] = {}
+        """How often each fault was met since its turn was last answered without it."""
+        self._arrived: dict[str, int] = {}
+
+    def reply(self, asked: Asked, number: int) -> Reply:
+        """`number` tells this request from all others."""
+        if self._is_side(asked):
+            id = f"{SIDE}_0_{number}"
+            parts = harmless(asked, self._script.side.text, f"{id}_0")
+            answer = Answer(id=id, model=asked.model, parts=parts, tokens=_NO_TOKENS)
+            return Reply(lane=SIDE, turn=0, answer=answer)
+        with self._lock:
+            return self._turn(asked, number)
+
+    def _is_side(self, asked: Asked) -> bool:
+        if asked.forced_tool or (self._is_toolless_side and not asked.tools):
+            return True
+        return any(marker in asked.system or marker in asked.opening for marker in self._side_markers)
+
+    def _turn(self, asked: Asked, number: int) -> Reply:
+        name, index = self._place_of(asked)
+        lane = self._lanes.get(name)
+        is_over = lane is None or (index >= len(lane.turns) and not lane.repeat_last)
+        if lane is None or is_over:
+            turn, index = Turn(parts=(Text(text=OVER),), tokens=_NO_TOKENS), max(0, index)
+        else:
+            turn = lane.turns[min(index, len(lane.turns) - 1)]
+        key = (name, index, asked.opening)
+        failing = [fault for fault in turn.faults if isinstance(fault, StatusFault | DropFault)]
+        failure = self._next(key, failing)
+        held = [] if failure and isinstance(failure, StatusFault) else self._hold(key, turn)
+        if failure is None:
+            self._arrived[name] = index + 1
+        id = f"{name}_{index}_{number}"
+        return Reply(
+            lane=name,
+            turn=index,
+            answer=Answer(
+                id=id,
+                model=asked.model,
+                parts=tuple(_parts(turn, held, asked, id)),
+                tokens=turn.tokens,
+                stop=turn.stop,
+            ),
+            failure=failure,
+            slow=next((fault for fault in held if isinstance(fault, SlowFault)), None),
+            is_over=is_over,
+        )
+
+    def _place_of(self, asked: Asked) -> tuple[str, int]:
+        if found := _ANSWER_ID.fullmatch(asked.previous_id):
+            return found[1], int(found[2]) + 1
+        said = f"{asked.system}\n{asked.opening}"
+        marked = (name for name, lane in self._lanes.items() if lane.marker and lane.marker in said)
+        name = next(marked, MAIN)
+        lane = self._lanes.get(name)
+        if lane is not None and lane.order == "arrival":
+            return name, self._arrived.get(name, 0)
+        return name, asked.answers
+
+    def _next(
+        self, key: tuple[str, int, str], faults: list[StatusFault | DropFault]
+    ) -> StatusFault | DropFault | None:
+        """Those that fail come one after the other."""
+        met = self._met.get((*key, -1), 0)
+        due = 0
+        for fault in faults:
+            due += 0 if fault.times == "always" else fault.times
+            if fault.times == "always" or met < due:
+                self._met[*key, -1] = met + 1
+                return fault
+        self._met.pop((*key, -1), None)
+        return None
+
+    def _hold(self, key: tuple[str, int, str], turn: Turn) -> list[Fault]:
+        """Those that change an answer hold all together, each as often as it says."""
+        held: list[Fault] = []
+        for number, fault in enumerate(turn.faults):
+            if isinstance(fault, StatusFault | DropFault):
+                continue
+            met = self._met.get((*key, number), 0)
+            if fault.times == "always" or met < fault.times:
+                self._met[*key, number] = met + 1
+                held.append(fault)
+            else:
+                del self._met[*key, number]
+        return held
+
+
+def _parts(turn: Turn, held: list[Fault], asked: Asked, id: str) -> list[AnswerPart]:
+    is_malformed = any(isinstance(fault, ArgumentsFault) for fault in held)
+    parts: list[AnswerPart] = []
+    for part in turn.parts:
+        match part:
+            case Text():
+                parts.append(Said(part.text, part.pieces))
+            case Reasoning():
+                parts.append(Thought(part.reasoning))
+            case ToolCall():
+                given = filled(part.input, asked.results)
+                text = given if isinstance(given, str) else encode(given).decode()
+                cut = text[: max(1, len(text) * 2 // 3)] if is_malformed else text
+                name = f"{id}_{len(parts)}"
+                parts.append(Called(name, part.tool, given, cut, is_malformed, part.namespace))
+    parts += [Said(_filler(fault.bytes)) for fault in held if isinstance(fault, HugeFault)]
+    return parts
+
+
+def _filler(size_bytes: int) -> str:
+    line = "x" * 99 + "\n"
+    return (line * (size_bytes // 100 + 1))[:size_bytes]

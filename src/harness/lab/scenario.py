@@ -1,0 +1,160 @@
+"""Scenarios: a script, what the agent is asked, and what must come out. One TOML file of `scenarios/` each.
+
+    title = "reads some lines of a file"
+    prompt = "Read lines 10 to 20 of src/app.py."
+    turns = [{ call = "read", path = "src/app.py", lines = [10, 20] }, { text = "Read." }]
+
+    [expect]
+    texts = ["Read."]
+    operations = [{ kind = "read", path = "src/app.py", start_line = 10, end_line = 20 }]
+
+Which calls an agent must offer is in the script; what else it must, follows from the other fields.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.events import Outcome
+from harness.lab.bench import Bench
+from harness.lab.meaning import MEANINGS, name_of
+from harness.lab.positions import Positions
+from harness.lab.script import Script
+from harness.lab.script_file import parse_script
+from harness.sources.agent import Agent
+from harness.sources.request import Permissions
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
+
+_Kind: TypeAlias = Literal["command", "read", "write", "search", "list", "skill", "fetch", "spawn", "tasks"]
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ExpectedOperation(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+    """What is given must be so; what is not, may be anything. The last three are of the call."""
+
+    kind: _Kind
+    path: str | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    command: str | None = None
+    query: str | None = None
+    name: str | None = None
+    success: bool | None = None
+    exit_code: int | None = None
+    output: str | None = None
+    """A part of it."""
+
+
+class ExpectedTool(_Strict, frozen=True, kw_only=True):
+    """A call that has no meaning of its own."""
+
+    name: str
+    """A part of the tool's name."""
+    output: str = ""
+
+
+class Expectation(_Strict, frozen=True, kw_only=True):
+    outcome: Outcome = "completed"
+    texts: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    operations: tuple[ExpectedOperation, ...] = ()
+    tools: tuple[ExpectedTool, ...] = ()
+    usage: dict[Literal["input", "output", "cache_read", "cache_write", "reasoning"], int] = {}
+    """Of the whole run."""
+    sub_agents: int = 0
+    is_failure_explained: bool = False
+    files: dict[str, str] = {}
+    """Path → what it must contain afterwards."""
+    absent: tuple[str, ...] = ()
+    """Files that must not be there afterwards."""
+
+
+class _Fields(_Strict, frozen=True, kw_only=True):
+    title: str
+    prompt: str
+    expect: Expectation
+    quick: bool = False
+    """Whether `--quick` runs it."""
+    timeout_s: float = 60.0
+    permissions: Permissions = "full-access"
+    max_turns: int | None = None
+    resume_prompt: str = ""
+    """Asked in a second run that goes on with the first one's session; that one is looked at."""
+    stop: Literal["", "interrupt", "terminate"] = ""
+    stop_when: str = ""
+    """As soon as this file is there."""
+    skill: str = ""
+    """A skill that the project has."""
+    mcp_server: str = ""
+    """The name of a server that has one tool, `echo`."""
+
+
+class Scenario(_Fields, frozen=True, kw_only=True):
+    name: str
+    script: Script
+    source: dict[str, Any]
+    """The script as it was written."""
+
+    def not_offered(self, agent: Agent, bench: Bench) -> str:
+        """Why this agent cannot play it; empty when it can."""
+        parts = [part for lane in self.script.lanes.values() for turn in lane.turns for part in turn.parts]
+        for part in parts:
+            if type(part) in MEANINGS.values() and (name := name_of(part)) not in bench.calls:  # type: ignore[arg-type]
+                return bench.lacks.get(name, f"it has no tool to {name}")
+        if self.resume_prompt and "resume" not in agent.supports:
+            return "it cannot resume a session"
+        if self.permissions not in ("full-access", *agent.supports):
+            return f"it has no {self.permissions} mode"
+        return ""
+
+
+def scenario_names() -> list[str]:
+    return sorted(name.removesuffix(".toml") for name in os.listdir(FOLDER) if name.endswith(".toml"))
+
+
+def load_scenario(name: str) -> Scenario:
+    """Raises UsageError."""
+    if name not in scenario_names():
+        known = ", ".join(scenario_names())
+        raise UsageError(f"there is no scenario {name!r}", hint=f"expected one of: {known}")
+    return read_scenario(os.path.join(FOLDER, f"{name}.toml"))
+
+
+def read_scenario(path: str) -> Scenario:
+    """Raises UsageError: which file, which line, what is wrong."""
+    file_name = os.path.basename(path)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file_name}: not TOML: {error}", hint="see docs/lab.md") from None
+    own = {field.name for field in msgspec.structs.fields(_Fields)}
+    source = {name: value for name, value in data.items() if name not in own}
+    try:
+        fields = msgspec.convert({name: data[name] for name in own & data.keys()}, _Fields)
+    except msgspec.ValidationError as error:
+        line = Positions(text).line(_path_in(str(error)))
+        raise UsageError(f"{file_name}:{line}: {error}", hint="see docs/lab.md") from None
+    return Scenario(
+        **{name: getattr(fields, name) for name in own},
+        name=file_name.removesuffix(".toml"),
+        script=parse_script(source, file_name, text),
+        source=source,
+    )
+
+
+def _path_in(reason: str) -> tuple[str | int, ...]:
+    """`Expected … - at `$.expect.operations[0].kind`` → the steps to it."""
+    _, found, path = reason.rpartition(" - at `$")
+    steps = path.rstrip("`").replace("[", ".").replace("]", "").split(".") if found else []
+    return tuple(int(step) if step.isdigit() else step for step in steps if step)

@@ -1,0 +1,163 @@
+"""Scripts: what the scripted model says, turn by turn, in a TOML or JSON file that anybody can write.
+
+    turns = [
+      [{ text = "Let me look." }, { call = "read", path = "src/app.py", lines = [10, 20] }],
+      { text = "Done." },
+    ]
+
+    [lanes.counter]                      # a second conversation: the sub-agent whose prompt has the marker
+    marker = "COUNT-FILES"
+    turns = [{ call = "run", command = "ls | wc -l" }, { text = "Two." }]
+
+A turn is a part or a list of parts; several calls in one turn are made at once. The parts:
+
+    text, reasoning      what the model says
+    call                 a tool call by meaning (see `harness.lab.meaning`)
+    tool                 a tool call by the agent's own name: { tool = "Bash", input = { command = "ls" } }
+    usage                the tokens of this turn, where the file's own do not fit
+    stop                 why the model ends here, if it is neither its own will nor a tool call
+    fault                what goes wrong first, and how often
+
+A value of a `tool` call's input may be `"{{expression}}"`: the first match of that regular expression
+(of its group, if it has one) in the latest tool results; `"{{2 expression}}"` is the second, and
+`"{{all expression}}"` the list of all. Digits become a number.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from harness.lab.meaning import Meaning
+
+MAIN = "main"
+"""The lane of every conversation that has no other lane's marker."""
+
+_Count: TypeAlias = Annotated[int, Meta(ge=0)]
+_Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+_Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+Times: TypeAlias = _Positive | Literal["always"]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Text(_Part, frozen=True, kw_only=True):
+    text: str
+    pieces: _Positive | None = None
+    """In how many pieces it is streamed."""
+
+
+class Reasoning(_Part, frozen=True, kw_only=True):
+    reasoning: str
+
+
+class ToolCall(_Part, frozen=True, kw_only=True):
+    tool: str
+    input: dict[str, Any] | str = {}
+    """A string is for tools that take free text; where there are none, it is sent as it is."""
+    namespace: str = ""
+    """Of the Responses API."""
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model call uses. `input` is without what is cached, `output` without reasoning."""
+
+    input: _Count = 1000
+    output: _Count = 50
+    cache_read: _Count = 200
+    cache_write: _Count = 0
+    reasoning: _Count = 0
+
+
+class StatusFault(_Part, frozen=True, kw_only=True):
+    """The request is refused with this HTTP status."""
+
+    fault: Literal["400", "401", "403", "404", "429", "500", "503", "529"]
+    times: Times = 1
+    """How many requests for this turn meet it; then the turn is answered, and it counts anew."""
+    retry_after_s: _Seconds | None = None
+    message: str = ""
+
+
+class DropFault(_Part, frozen=True, kw_only=True):
+    """The connection is closed in the middle of the turn's first part."""
+
+    fault: Literal["drop"]
+    times: Times = 1
+    after: _Count | None = None
+    """After this many stream events instead; 0 closes before the answer begins."""
+
+
+class SlowFault(_Part, frozen=True, kw_only=True):
+    fault: Literal["slow"]
+    times: Times = "always"
+    pause_s: _Seconds = 0.25
+    """Before every stream event."""
+    wait_s: _Seconds = 0
+    """Before the answer begins."""
+
+
+class ArgumentsFault(_Part, frozen=True, kw_only=True):
+    """The arguments of the turn's calls are cut off, and so are no JSON."""
+
+    fault: Literal["malformed_arguments"]
+    times: Times = "always"
+
+
+class HugeFault(_Part, frozen=True, kw_only=True):
+    """A text of this size comes last."""
+
+    fault: Literal["huge"]
+    times: Times = "always"
+    bytes: _Positive = 1_000_000
+
+
+Fault: TypeAlias = StatusFault | DropFault | SlowFault | ArgumentsFault | HugeFault
+STATUSES = ("400", "401", "403", "404", "429", "500", "503", "529")
+FAULTS: dict[str, type[Fault]] = {
+    **dict.fromkeys(STATUSES, StatusFault),
+    "drop": DropFault,
+    "slow": SlowFault,
+    "malformed_arguments": ArgumentsFault,
+    "huge": HugeFault,
+}
+Stop: TypeAlias = Literal["length", "refusal"]
+Content: TypeAlias = Text | Reasoning | ToolCall | Meaning
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    parts: tuple[Content, ...]
+    faults: tuple[Fault, ...] = ()
+    tokens: Tokens = Tokens()
+    stop: Stop | None = None
+    place: str = ""
+    """Where it stands, for error messages: `file.toml:12`."""
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    turns: tuple[Turn, ...]
+    marker: str = ""
+    repeat_last: bool = False
+    """The last turn again and again, instead of an end."""
+    order: Literal["conversation", "arrival"] = "conversation"
+    """How the turn is found: by the answers that the request already holds, or one after the other."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests beside the conversation (titles, summaries, checks), and what they are told."""
+
+    text: str = "Lab session"
+    toolless: bool | None = None
+    """Whether a request without tools is one. Unless said: yes for an agent on a bench, else no."""
+    markers: tuple[str, ...] = ()
+    """Texts that only such a request holds."""
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    lanes: dict[str, Lane]
+    side: Side = Side()
+    name: str = "script"

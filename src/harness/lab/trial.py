@@ -1,0 +1,230 @@
+"""Plays one scenario with one agent, in a throw-away home and project, and says what is to be said of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import HarnessError
+from harness.events import Event, Result, SessionStart, ToolStart, Unknown
+from harness.lab.bench import Rig, load_bench
+from harness.lab.expectation import missing
+from harness.lab.journal import Entry
+from harness.lab.known_fields import Known, strangers
+from harness.lab.rehearsal import Rehearsal
+from harness.lab.scenario import Scenario
+from harness.lab.verdict import Finding, Trial, verdict_of
+from harness.lab.workplace import echo_command, set_out
+from harness.log.raw import Exit, Output, read_raw
+from harness.log.stores.files import FileStore
+from harness.sources.agent import Agent
+from harness.sources.audit import RAW
+from harness.sources.probe import parse_version
+from harness.sources.request import Limits, Request
+from harness.sources.run import Run, start
+
+_POLL_S = 0.05
+_STDERR_LINES = 3
+_CANCELS = {"interrupt": 1, "terminate": 2}
+"""How hard is pressed: the second time is a SIGTERM."""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Who plays."""
+
+    agent: Agent
+    binary: str
+    version: str
+    known: Known
+    known_gaps: Mapping[str, tuple[str, ...]]
+    """Scenario → what the last verified version did not show."""
+
+
+class Performance(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of one run afterwards."""
+
+    request: Request
+    events: list[Event]
+    stdout: bytes
+    stderr: bytes
+    line_times_ms: list[int]
+    argv: list[str]
+    exit_code: int | None
+    """Negative: ended by that signal."""
+    requests: list[Entry]
+    faults: list[str]
+
+
+def play(
+    subject: Subject, scenario: Scenario, folder: str, timeout_s: float
+) -> tuple[Trial, Performance | None]:
+    """Contract: writes only below `folder`; never raises for what an agent does."""
+    bench = load_bench(subject.agent.name)
+    if reason := scenario.not_offered(subject.agent, bench):
+        return Trial(scenario=scenario.name, verdict="skipped", reason=reason), None
+    began_s = time.monotonic()
+    cwd = os.path.join(folder, "project")
+    set_out(cwd, skills_folder=bench.skills_folder, skill=scenario.skill)
+    performance: Performance | None = None
+    try:
+        performance = _perform(subject, scenario, folder, cwd, timeout_s)
+        findings = list(_judge(subject, scenario, performance, cwd))
+    except HarnessError as error:
+        findings = [Finding(kind="broken", what=error.message, example=error.hint)]
+    gaps = subject.known_gaps.get(scenario.name, ())
+    accepted = tuple(one.what for one in findings if one.kind == "degraded" and one.what in gaps)
+    left = tuple(one for one in findings if one.what not in accepted)
+    return (
+        Trial(
+            scenario=scenario.name,
+            verdict=verdict_of(left),
+            findings=left,
+            known_gaps=accepted,
+            duration_ms=int((time.monotonic() - began_s) * 1000),
+        ),
+        performance,
+    )
+
+
+def _perform(subject: Subject, scenario: Scenario, folder: str, cwd: str, timeout_s: float) -> Performance:
+    servers = {scenario.mcp_server: echo_command()} if scenario.mcp_server else {}
+    store = FileStore(os.path.join(folder, "sessions"))
+    home = os.path.join(folder, "home")
+    version = parse_version(subject.version)
+    with Rehearsal(
+        scenario.script, subject.agent.name, home=home, cwd=cwd, version=version, mcp_servers=servers
+    ) as rehearsal:
+        _refuse_unless_pointed_here(rehearsal.rig, rehearsal.server.url)
+        limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s), max_turns=scenario.max_turns)
+        request = rehearsal.request(scenario.prompt, binary=subject.binary, limits=limits)
+        request = replace(request, permissions=scenario.permissions)
+        run = _follow(start(request, store=store, redact=False), scenario, cwd)
+        if scenario.resume_prompt:
+            session_id = _session_id(list(run))
+            if not session_id:
+                raise HarnessError("the session's id is not visible, so that nothing can be resumed")
+            request = replace(request, prompt=scenario.resume_prompt, resume=session_id)
+            run = _follow(start(request, store=store, redact=False), scenario, cwd)
+        events = list(run)
+        faults = [repr(error) for error in rehearsal.server.faults]
+        requests = rehearsal.server.requests
+    return _gathered(run, store, request, events, requests, faults)
+
+
+def _refuse_unless_pointed_here(rig: Rig, url: str) -> None:
+    """An agent that may talk to somebody else may cost money."""
+    if not any(url in text for text in (*rig.env.values(), *rig.files.values(), *rig.args)):
+        raise HarnessError("its bench does not point it at the scripted model: it was not started")
+
+
+def _follow(run: Run, scenario: Scenario, cwd: str) -> Run:
+    """Wait for the end; where the scenario says so, bring it about."""
+    if scenario.stop:
+        mark = os.path.join(cwd, scenario.stop_when)
+        over = threading.Event()
+        thread = threading.Thread(target=_stop, args=(run, mark, _CANCELS[scenario.stop], over), daemon=True)
+        thread.start()
+        run.wait()
+        over.set()
+        thread.join()
+    else:
+        run.wait()
+    return run
+
+
+def _stop(run: Run, mark: str, cancels: int, over: threading.Event) -> None:
+    while not os.path.exists(mark):
+        if over.wait(_POLL_S):
+            return
+    for _ in range(cancels):
+        run.cancel()
+
+
+def _session_id(events: list[Event]) -> str:
+    found = [
+        event.session_id for event in events if isinstance(event, SessionStart | Result) and event.session_id
+    ]
+    return found[-1] if found and found[-1] != events[0].run_id else ""
+
+
+def _gathered(
+    run: Run,
+    store: FileStore,
+    request: Request,
+    events: list[Event],
+    requests: list[Entry],
+    faults: list[str],
+) -> Performance:
+    written: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    times_ms: list[int] = []
+    exit_code: int | None = None
+    path = store.path(run.id, RAW)
+    began_ms = -1
+    for entry in read_raw(path) if os.path.exists(path) else ():
+        began_ms = entry.at_ms if began_ms < 0 else began_ms
+        if isinstance(entry, Output):
+            written[entry.stream].append(entry.data)
+            if entry.stream == "stdout":
+                times_ms += [entry.at_ms - began_ms] * entry.data.count(b"\n")
+        elif isinstance(entry, Exit):
+            exit_code = -entry.signal if entry.signal else entry.code
+    return Performance(
+        request=request,
+        events=events,
+        stdout=b"".join(written["stdout"]),
+        stderr=b"".join(written["stderr"]),
+        line_times_ms=times_ms,
+        argv=list(run.launch.invocation.argv),
+        exit_code=exit_code,
+        requests=requests,
+        faults=faults,
+    )
+
+
+def _judge(subject: Subject, scenario: Scenario, performance: Performance, cwd: str) -> Iterator[Finding]:
+    result = performance.events[-1]
+    last_words = b"\n".join(performance.stderr.strip().split(b"\n")[-_STDERR_LINES:]).decode(
+        errors="replace"
+    )[:400]
+    yield from (
+        Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in performance.faults
+    )
+    if not any(entry.wire for entry in performance.requests):
+        what = "no request arrived: it ignores the base URL, or ended before it asked its model"
+        yield Finding(kind="broken", what=what, example=last_words)
+        return
+    if isinstance(result, Result) and result.outcome == "timed_out":
+        limit_s = performance.request.limits.timeout_s or 0
+        yield Finding(kind="broken", what=f"it hangs: no end within {limit_s:g} s", example=last_words)
+        return
+    yield from missing(scenario.expect, performance.events, cwd)
+    yield from _drift(subject, performance)
+
+
+def _drift(subject: Subject, performance: Performance) -> Iterator[Finding]:
+    told: set[str] = set()
+    for event in performance.events:
+        if isinstance(event, Unknown):
+            raw = event.raw
+            kind = subject.agent.translator().kind(raw) if isinstance(raw, dict) else ""
+            what = f"unknown record type {kind!r}" if kind else "unknown line"
+        elif isinstance(event, ToolStart) and event.raw is not None and _is_stranger(event):
+            raw, what = event.raw, f"unknown tool {event.tool_name!r}"
+        else:
+            continue
+        if what not in told:
+            told.add(what)
+            yield Finding(kind="drift", what=what, example=msgspec.json.encode(raw).decode()[:300])
+    for stranger in strangers(subject.agent.name, performance.stdout, subject.known):
+        what = f"unknown field {stranger.path!r} of {stranger.kind!r}"
+        yield Finding(kind="drift", what=what, example=stranger.example)
+
+
+def _is_stranger(start: ToolStart) -> bool:
+    """A tool of the lab's own MCP server has no rule, and needs none."""
+    return "echo" not in start.tool_name

@@ -1,0 +1,69 @@
+"""What the doctor found: of one scenario, and of one agent."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Verdict: TypeAlias = Literal["verified", "degraded", "drift", "broken", "skipped"]
+
+EXIT_CODES: dict[Verdict, int] = {"verified": 0, "skipped": 0, "degraded": 1, "drift": 1, "broken": 2}
+_WORST_FIRST: tuple[Literal["broken", "drift", "degraded"], ...] = ("broken", "drift", "degraded")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    kind: Literal["broken", "drift", "degraded"]
+    """broken: it does not work · drift: it says what nobody knows · degraded: something is not visible."""
+    what: str
+    example: str = ""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One scenario, played by one agent."""
+
+    scenario: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    known_gaps: tuple[str, ...] = ()
+    """Not visible, and not in the last verified version either."""
+    reason: str = ""
+    """Why it was skipped."""
+    duration_ms: int = 0
+
+
+class Patient(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An agent before it is examined."""
+
+    agent: str
+    title: str
+    binary: str = ""
+    """Empty: not installed."""
+    version: str = ""
+    last_verified: str = ""
+    credentials: dict[str, bool] = {}
+    """Variable → whether it is set; never its value."""
+    network: str = ""
+    """Why it is not on a network of its own; empty when it is."""
+    note: str = ""
+    """Why it is not examined."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    patient: Patient
+    trials: tuple[Trial, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all; `skipped` when none was run."""
+        found = {trial.verdict for trial in self.trials}
+        return next((verdict for verdict in (*_WORST_FIRST, "verified") if verdict in found), "skipped")
+
+
+def verdict_of(findings: tuple[Finding, ...]) -> Verdict:
+    kinds = {finding.kind for finding in findings}
+    return next((kind for kind in _WORST_FIRST if kind in kinds), "verified")
+
+
+def exit_code(diagnoses: list[Diagnosis]) -> int:
+    return max((EXIT_CODES[diagnosis.verdict] for diagnosis in diagnoses), default=0)

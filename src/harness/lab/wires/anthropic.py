@@ -1,0 +1,200 @@
+"""Anthropic Messages: `POST /v1/messages`, `…/count_tokens`, `GET /v1/models`.
+
+Claude Code asks once more without streaming after two streams that broke, so both forms must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.lab.exchange import (
+    COUNTED_TOKENS,
+    MODELS,
+    Answer,
+    Arrived,
+    Asked,
+    Called,
+    Errand,
+    Frame,
+    Record,
+    Said,
+    Thought,
+    Wire,
+    divide,
+    pieces,
+    plain_text,
+    record_of,
+    records,
+    sse,
+    text_of,
+)
+
+_SERVER_TOOLS = ("web_search", "web_fetch", "code_execution")
+"""Kinds of tools that the model's side runs itself: a request with only these is no agent's."""
+_SIGNATURE = "bGFiLXNpZ25hdHVyZQ=="
+_STOPS = {"length": "max_tokens", "refusal": "refusal"}
+_ERROR_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def errand(arrived: Arrived) -> Errand | None:
+    if arrived.path.endswith("/messages"):
+        return "answer" if arrived.method == "POST" else None
+    if arrived.path.endswith("/messages/count_tokens"):
+        return "count"
+    is_ours = "anthropic-version" in arrived.headers
+    return "models" if is_ours and arrived.path.endswith("/models") else None
+
+
+def read(arrived: Arrived) -> Asked:
+    body = arrived.record
+    messages = records(body.get("messages"))
+    conversation = divide(messages, lambda message: message.get("role") == "assistant", _call_ids)
+    choice = record_of(body.get("tool_choice"))
+    form = record_of(body.get("output_format")) or record_of(
+        record_of(body.get("output_config")).get("format")
+    )
+    return Asked(
+        model=text_of(body.get("model")),
+        system=plain_text(body.get("system")),
+        opening="\n".join(plain_text(message.get("content")) for message in conversation.opening),
+        answers=conversation.answers,
+        results=tuple(result for message in conversation.latest for result in _results(message)),
+        tools={
+            text_of(tool.get("name")): record_of(tool.get("input_schema"))
+            for tool in records(body.get("tools"))
+            if not text_of(tool.get("type")).startswith(_SERVER_TOOLS)
+        },
+        forced_tool=text_of(choice.get("name")) if choice.get("type") == "tool" else "",
+        schema=record_of(form.get("schema")),
+        is_streamed=body.get("stream") is True,
+    )
+
+
+def _call_ids(message: Record) -> list[Any]:
+    return [block.get("id") for block in records(message.get("content"))]
+
+
+def _results(message: Record) -> list[str]:
+    return [
+        plain_text(block.get("content"))
+        for block in records(message.get("content"))
+        if block.get("type") == "tool_result"
+    ]
+
+
+def whole(answer: Answer) -> Record:
+    return _message(answer, [_block(part) for part in answer.parts], _stop(answer), _usage(answer))
+
+
+def _block(part: Said | Thought | Called) -> Record:
+    match part:
+        case Said():
+            return {"type": "text", "text": part.text}
+        case Thought():
+            return {"type": "thinking", "thinking": part.text, "signature": _SIGNATURE}
+        case Called():
+            # What is malformed cannot be an object here: whoever asked gets the text.
+            given = part.arguments if part.is_malformed else part.input
+            return {"type": "tool_use", "id": f"toolu_{part.id}", "name": part.name, "input": given}
+
+
+def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+    del asked
+    usage = _usage(answer)
+    started = _message(answer, [], None, usage | {"output_tokens": 1})
+    yield _event("message_start", message=started)
+    for index, part in enumerate(answer.parts):
+        match part:
+            case Said():
+                opened: Record = {"type": "text", "text": ""}
+                deltas = [_delta("text", piece) for piece in pieces(part.text, part.piece_count)]
+            case Thought():
+                opened = {"type": "thinking", "thinking": "", "signature": ""}
+                deltas = [_delta("thinking", piece) for piece in pieces(part.text)]
+                deltas.append({"type": "signature_delta", "signature": _SIGNATURE})
+            case Called():
+                opened = _block(part) | {"input": {}}
+                deltas = [
+                    {"type": "input_json_delta", "partial_json": piece} for piece in pieces(part.arguments)
+                ]
+        yield _event("content_block_start", index=index, content_block=opened)
+        for delta in deltas:
+            yield _event("content_block_delta", index, index=index, delta=delta)
+        yield _event("content_block_stop", index=index)
+    yield _event("message_delta", delta={"stop_reason": _stop(answer), "stop_sequence": None}, usage=usage)
+    yield _event("message_stop")
+
+
+def _delta(kind: str, piece: str) -> Record:
+    return {"type": f"{kind}_delta", kind: piece}
+
+
+def _event(kind: str, part: int = -1, /, **fields: Any) -> Frame:
+    return Frame(sse({"type": kind, **fields}, kind), part)
+
+
+def _message(answer: Answer, content: list[Record], stop: str | None, usage: Record) -> Record:
+    return {
+        "id": f"msg_{answer.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def _stop(answer: Answer) -> str:
+    if answer.stop:
+        return _STOPS[answer.stop]
+    return "tool_use" if answer.has_calls else "end_turn"
+
+
+def _usage(answer: Answer) -> Record:
+    """Thinking counts as output, and is not told apart."""
+    tokens = answer.tokens
+    return {
+        "input_tokens": tokens.input,
+        "cache_creation_input_tokens": tokens.cache_write,
+        "cache_read_input_tokens": tokens.cache_read,
+        "cache_creation": {"ephemeral_5m_input_tokens": tokens.cache_write, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": tokens.output + tokens.reasoning,
+        "service_tier": "standard",
+    }
+
+
+def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+    del retry_after_s
+    kind = _ERROR_KINDS.get(status, "api_error")
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_lab"}
+
+
+def models() -> Record:
+    listed = [
+        {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
+        for name in MODELS
+    ]
+    return {"data": listed, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
+
+
+WIRE = Wire(
+    title="Anthropic Messages",
+    variable="ANTHROPIC_BASE_URL",
+    base_path="",
+    errand=errand,
+    read=read,
+    whole=whole,
+    stream=stream,
+    refusal=refusal,
+    others={"count": lambda: {"input_tokens": COUNTED_TOKENS}, "models": models},
+)

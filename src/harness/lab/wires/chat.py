@@ -1,0 +1,188 @@
+"""OpenAI Chat Completions: `POST /v1/chat/completions`, `GET /v1/models`; what most other servers speak too.
+
+Reasoning is `reasoning_content`, as most of those servers have it: the API itself shows none. Usage is
+told at the end of a stream whether it was asked for or not, for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.lab.exchange import (
+    CREATED_S,
+    MODELS,
+    Answer,
+    Arrived,
+    Asked,
+    Called,
+    Errand,
+    Frame,
+    Record,
+    Said,
+    Thought,
+    Wire,
+    divide,
+    pieces,
+    plain_text,
+    record_of,
+    records,
+    sse,
+    text_of,
+)
+
+_STOPS = {"length": "length", "refusal": "content_filter"}
+_ERROR_KINDS = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    403: ("invalid_request_error", "unsupported_country_region_territory"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+}
+
+
+def errand(arrived: Arrived) -> Errand | None:
+    if arrived.path.endswith("/chat/completions"):
+        return "answer" if arrived.method == "POST" else None
+    is_list = arrived.path.endswith("/models") and "v1beta" not in arrived.path
+    return "models" if is_list and arrived.method == "GET" else None
+
+
+def read(arrived: Arrived) -> Asked:
+    body = arrived.record
+    messages = records(body.get("messages"))
+    conversation = divide(messages, lambda message: message.get("role") == "assistant", _call_ids)
+    functions = [record_of(tool.get("function")) for tool in records(body.get("tools"))]
+    choice = record_of(record_of(body.get("tool_choice")).get("function"))
+    form = record_of(record_of(body.get("response_format")).get("json_schema"))
+    return Asked(
+        model=text_of(body.get("model")),
+        system=_said_by(("system", "developer"), messages),
+        opening=_said_by(("user",), conversation.opening),
+        answers=conversation.answers,
+        results=tuple(
+            plain_text(message.get("content"))
+            for message in conversation.latest
+            if message.get("role") == "tool"
+        ),
+        tools={text_of(tool.get("name")): record_of(tool.get("parameters")) for tool in functions},
+        forced_tool=text_of(choice.get("name")),
+        schema=record_of(form.get("schema")),
+        is_streamed=body.get("stream") is True,
+    )
+
+
+def _call_ids(message: Record) -> list[Any]:
+    return [call.get("id") for call in records(message.get("tool_calls"))]
+
+
+def _said_by(roles: tuple[str, ...], messages: list[Record]) -> str:
+    return "\n".join(
+        plain_text(message.get("content")) for message in messages if message.get("role") in roles
+    )
+
+
+def whole(answer: Answer) -> Record:
+    message: Record = {"role": "assistant", "content": None}
+    calls = []
+    for part in answer.parts:
+        match part:
+            case Said():
+                message["content"] = (message["content"] or "") + part.text
+            case Thought():
+                message["reasoning_content"] = message.get("reasoning_content", "") + part.text
+            case Called():
+                calls.append(_call(part, part.arguments))
+    if calls:
+        message["tool_calls"] = calls
+    choice = {"index": 0, "message": message, "finish_reason": _stop(answer)}
+    return _completion(answer, "chat.completion", [choice]) | {"usage": _usage(answer)}
+
+
+def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+    del asked
+    yield _chunk(answer, {"role": "assistant", "content": ""})
+    calls = 0
+    for index, part in enumerate(answer.parts):
+        match part:
+            case Said():
+                deltas: list[Record] = [{"content": piece} for piece in pieces(part.text, part.piece_count)]
+            case Thought():
+                deltas = [{"reasoning_content": piece} for piece in pieces(part.text)]
+            case Called():
+                deltas = [{"tool_calls": [{"index": calls, **_call(part, "")}]}]
+                for piece in pieces(part.arguments):
+                    deltas.append({"tool_calls": [{"index": calls, "function": {"arguments": piece}}]})
+                calls += 1
+        for delta in deltas:
+            yield _chunk(answer, delta, index)
+    yield _chunk(answer, {}, finish=_stop(answer))
+    yield Frame(sse(_completion(answer, "chat.completion.chunk", []) | {"usage": _usage(answer)}))
+    yield Frame(b"data: [DONE]\n\n")
+
+
+def _chunk(answer: Answer, delta: Record, part: int = -1, finish: str | None = None) -> Frame:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return Frame(sse(_completion(answer, "chat.completion.chunk", [choice])), part)
+
+
+def _call(part: Called, arguments: str) -> Record:
+    return {
+        "id": f"call_{part.id}",
+        "type": "function",
+        "function": {"name": part.name, "arguments": arguments},
+    }
+
+
+def _completion(answer: Answer, kind: str, choices: list[Record]) -> Record:
+    return {
+        "id": f"chatcmpl-{answer.id}",
+        "object": kind,
+        "created": CREATED_S,
+        "model": answer.model,
+        "choices": choices,
+    }
+
+
+def _stop(answer: Answer) -> str:
+    if answer.stop:
+        return _STOPS[answer.stop]
+    return "tool_calls" if answer.has_calls else "stop"
+
+
+def _usage(answer: Answer) -> Record:
+    """Nothing is said of what was written to a cache: it counts as input."""
+    tokens = answer.tokens
+    prompt = tokens.input + tokens.cache_read + tokens.cache_write
+    completion = tokens.output + tokens.reasoning
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": tokens.cache_read},
+        "completion_tokens_details": {"reasoning_tokens": tokens.reasoning},
+    }
+
+
+def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+    del retry_after_s
+    kind, code = _ERROR_KINDS.get(status, ("server_error", None))
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def models() -> Record:
+    listed = [{"id": name, "object": "model", "created": CREATED_S, "owned_by": "lab"} for name in MODELS]
+    return {"object": "list", "data": listed}
+
+
+WIRE = Wire(
+    title="OpenAI Chat Completions",
+    variable="OPENAI_BASE_URL",
+    base_path="/v1",
+    errand=errand,
+    read=read,
+    whole=whole,
+    stream=stream,
+    refusal=refusal,
+    others={"models": models},
+)

@@ -1,0 +1,199 @@
+"""Gemini: `POST …/models/MODEL:generateContent`, `:streamGenerateContent`, `:countTokens`, `GET …/models`.
+
+The model and whether the answer is streamed stand in the path. Arguments are objects, so malformed ones
+cannot be sent: the API's own word for them is a finish reason. U+2028 and U+2029 are escaped, for
+Google's own client takes them for ends of lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.lab.exchange import (
+    COUNTED_TOKENS,
+    MODELS,
+    Answer,
+    Arrived,
+    Asked,
+    Called,
+    Errand,
+    Frame,
+    Record,
+    Said,
+    Thought,
+    Wire,
+    divide,
+    encode,
+    pieces,
+    plain_text,
+    record_of,
+    records,
+    sse,
+    text_of,
+)
+
+_STOPS = {"length": "MAX_TOKENS", "refusal": "SAFETY"}
+_STATUS_NAMES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+}
+_ERRANDS: dict[str, Errand] = {
+    "generateContent": "answer",
+    "streamGenerateContent": "answer",
+    "countTokens": "count",
+}
+_SEPARATORS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
+_SIGNATURE = "bGFiLXNpZ25hdHVyZQ=="
+
+
+def errand(arrived: Arrived) -> Errand | None:
+    if arrived.method == "POST":
+        return _ERRANDS.get(arrived.path.rpartition(":")[2])
+    return "models" if "v1beta" in arrived.path and arrived.path.endswith("/models") else None
+
+
+def read(arrived: Arrived) -> Asked:
+    body = arrived.record
+    contents = records(body.get("contents"))
+    conversation = divide(contents, lambda content: content.get("role") == "model", lambda _: [])
+    model, _, verb = arrived.path.rpartition("/models/")[2].rpartition(":")
+    is_events = arrived.query.get("alt") == "sse"
+    form = record_of(body.get("generationConfig"))
+    declared = [
+        declaration
+        for tool in records(body.get("tools"))
+        for declaration in records(tool.get("functionDeclarations"))
+    ]
+    return Asked(
+        model=model,
+        system=plain_text(record_of(body.get("systemInstruction")).get("parts")),
+        opening="\n".join(plain_text(content.get("parts")) for content in conversation.opening),
+        answers=conversation.answers,
+        results=tuple(
+            encode(record_of(part.get("functionResponse")).get("response")).decode()
+            for content in conversation.latest
+            for part in records(content.get("parts"))
+            if "functionResponse" in part
+        ),
+        tools={
+            text_of(tool.get("name")): record_of(tool.get("parametersJsonSchema") or tool.get("parameters"))
+            for tool in declared
+        },
+        schema=record_of(form.get("responseJsonSchema") or form.get("responseSchema")),
+        is_streamed=verb == "streamGenerateContent",
+        content_type="text/event-stream" if is_events else "application/json",
+    )
+
+
+def whole(answer: Answer) -> Record:
+    parts = [part for frame in _groups(answer) for part in frame[1]]
+    return _chunk(answer, parts or [{"text": ""}], is_last=True)
+
+
+def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+    frames = _events(answer)
+    return frames if asked.content_type == "text/event-stream" else _elements(frames)
+
+
+def _events(answer: Answer) -> Iterator[Frame]:
+    groups = list(_groups(answer)) or [(-1, [{"text": ""}])]
+    for number, (index, parts) in enumerate(groups):
+        data = sse(_chunk(answer, parts, is_last=number == len(groups) - 1))
+        for separator, escape in _SEPARATORS:
+            data = data.replace(separator, escape)
+        yield Frame(data, index)
+
+
+def _elements(frames: Iterator[Frame]) -> Iterator[Frame]:
+    """The same without `alt=sse`: one JSON array, an element at a time."""
+    before = b"["
+    for frame in frames:
+        yield Frame(before + frame.data.removeprefix(b"data: ").rstrip(), frame.part)
+        before = b",\r\n"
+    yield Frame(b"]")
+
+
+def _groups(answer: Answer) -> Iterator[tuple[int, list[Record]]]:
+    """The parts of each chunk; calls that follow one another come together, as the API sends them."""
+    calls: list[Record] = []
+    for index, part in enumerate(answer.parts):
+        match part:
+            case Said():
+                yield from ((index, [{"text": piece}]) for piece in pieces(part.text, part.piece_count))
+            case Thought():
+                yield from ((index, [{"text": piece, "thought": True}]) for piece in pieces(part.text))
+            case Called(is_malformed=False):
+                given = part.input if isinstance(part.input, dict) else {"input": part.input}
+                call: Record = {"functionCall": {"name": part.name, "args": given}}
+                calls.append(call if calls else call | {"thoughtSignature": _SIGNATURE})
+                if index + 1 == len(answer.parts) or not isinstance(answer.parts[index + 1], Called):
+                    yield index, calls
+            case Called():
+                continue
+
+
+def _chunk(answer: Answer, parts: list[Record], *, is_last: bool) -> Record:
+    candidate: Record = {"content": {"role": "model", "parts": parts}, "index": 0}
+    chunk: Record = {"candidates": [candidate], "modelVersion": answer.model, "responseId": answer.id}
+    if is_last:
+        candidate["finishReason"] = _stop(answer)
+        chunk["usageMetadata"] = _usage(answer)
+    return chunk
+
+
+def _stop(answer: Answer) -> str:
+    if answer.stop:
+        return _STOPS[answer.stop]
+    is_malformed = any(isinstance(part, Called) and part.is_malformed for part in answer.parts)
+    return "MALFORMED_FUNCTION_CALL" if is_malformed else "STOP"
+
+
+def _usage(answer: Answer) -> Record:
+    """Nothing is said of what was written to a cache: it counts as input."""
+    tokens = answer.tokens
+    prompt = tokens.input + tokens.cache_read + tokens.cache_write
+    usage = {
+        "promptTokenCount": prompt,
+        "candidatesTokenCount": tokens.output,
+        "totalTokenCount": prompt + tokens.output + tokens.reasoning,
+    }
+    if tokens.cache_read:
+        usage["cachedContentTokenCount"] = tokens.cache_read
+    if tokens.reasoning:
+        usage["thoughtsTokenCount"] = tokens.reasoning
+    return usage
+
+
+def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+    error: Record = {"code": status, "message": message, "status": _STATUS_NAMES.get(status, "UNAVAILABLE")}
+    if retry_after_s is not None:
+        kind = "type.googleapis.com/google.rpc.RetryInfo"
+        error["details"] = [{"@type": kind, "retryDelay": f"{retry_after_s:g}s"}]
+    return {"error": error}
+
+
+def models() -> Record:
+    methods = ["generateContent", "countTokens"]
+    return {
+        "models": [
+            {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
+            for name in MODELS
+        ]
+    }
+
+
+WIRE = Wire(
+    title="Gemini",
+    variable="GOOGLE_GEMINI_BASE_URL",
+    base_path="",
+    errand=errand,
+    read=read,
+    whole=whole,
+    stream=stream,
+    refusal=refusal,
+    others={"count": lambda: {"totalTokens": COUNTED_TOKENS}, "models": models},
+)

@@ -1,0 +1,257 @@
+"""OpenAI Responses: `POST /v1/responses`.
+
+A conversation comes whole in `input`, as items: one answer is a run of them (reasoning, messages,
+calls), which outputs of tools or a message end. With `previous_response_id` only the newest part
+comes, and the id tells what it goes on from.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from harness.lab.exchange import (
+    CREATED_S,
+    Answer,
+    Arrived,
+    Asked,
+    Called,
+    Errand,
+    Frame,
+    Record,
+    Said,
+    Thought,
+    Wire,
+    divide,
+    pieces,
+    plain_text,
+    record_of,
+    records,
+    sse,
+    text_of,
+)
+
+_ANSWER_KINDS = frozenset(
+    (
+        "custom_tool_call",
+        "function_call",
+        "local_shell_call",
+        "reasoning",
+        "tool_search_call",
+        "web_search_call",
+    )
+)
+_ERROR_KINDS = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("rate_limit_exceeded", "rate_limit_exceeded"),
+    503: ("server_error", "server_is_overloaded"),
+    529: ("server_error", "server_is_overloaded"),
+}
+
+
+def errand(arrived: Arrived) -> Errand | None:
+    return "answer" if arrived.path.endswith("/responses") and arrived.method == "POST" else None
+
+
+def read(arrived: Arrived) -> Asked:
+    body = arrived.record
+    given = body.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
+    conversation = divide(items, _is_answer, lambda item: [item.get("call_id")])
+    tools = records(body.get("tools"))
+    for item in items:
+        if item.get("type") == "additional_tools":
+            tools = tools + records(item.get("tools"))
+    choice = record_of(body.get("tool_choice"))
+    return Asked(
+        model=text_of(body.get("model")),
+        system="\n".join([text_of(body.get("instructions")), _said_by(("system", "developer"), items)]),
+        opening=_said_by(("user", None), conversation.opening),
+        answers=conversation.answers,
+        results=tuple(
+            _output(item) for item in conversation.latest if text_of(item.get("type")).endswith("_output")
+        ),
+        tools={
+            text_of(tool.get("name")) or text_of(tool.get("type")): record_of(tool.get("parameters"))
+            for tool in tools
+        },
+        forced_tool=text_of(choice.get("name")),
+        schema=record_of(record_of(record_of(body.get("text")).get("format")).get("schema")),
+        previous_id=text_of(body.get("previous_response_id")).removeprefix("resp_"),
+        is_streamed=body.get("stream") is True,
+    )
+
+
+def _is_answer(item: Record) -> bool:
+    return item.get("role") == "assistant" or text_of(item.get("type")) in _ANSWER_KINDS
+
+
+def _said_by(roles: tuple[str | None, ...], items: list[Record]) -> str:
+    return "\n".join(plain_text(item.get("content")) for item in items if item.get("role") in roles)
+
+
+def _output(item: Record) -> str:
+    output = item.get("output")
+    return output if isinstance(output, str) else plain_text(output)
+
+
+def whole(answer: Answer) -> Record:
+    items = [_item(answer, index, part, is_done=True) for index, part in enumerate(answer.parts)]
+    return _response(answer, items, is_done=True)
+
+
+def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+    del asked
+    numbers = itertools.count()
+
+    def event(kind: str, part: int = -1, /, **fields: Any) -> Frame:
+        return Frame(sse({"type": kind, "sequence_number": next(numbers), **fields}, kind), part)
+
+    begun = _response(answer, [], is_done=False)
+    yield event("response.created", response=begun)
+    yield event("response.in_progress", response=begun)
+    items = []
+    for index, part in enumerate(answer.parts):
+        item = _item(answer, index, part, is_done=False)
+        yield event("response.output_item.added", output_index=index, item=item)
+        for kind, fields in _steps(part):
+            place = {"item_id": item["id"], "output_index": index}
+            yield event(f"response.{kind}", index, **place, **fields)
+        item = _item(answer, index, part, is_done=True)
+        yield event("response.output_item.done", output_index=index, item=item)
+        items.append(item)
+    done = _response(answer, items, is_done=True)
+    yield event(f"response.{done['status']}", response=done)
+
+
+def _steps(part: Said | Thought | Called) -> Iterator[tuple[str, Record]]:
+    """Between the beginning of an item and its end: its pieces, and once more its whole."""
+    match part:
+        case Said():
+            place: Record = {"content_index": 0}
+            yield "content_part.added", place | {"part": _text("")}
+            for piece in pieces(part.text, part.piece_count):
+                yield "output_text.delta", place | {"delta": piece}
+            yield "output_text.done", place | {"text": part.text}
+            yield "content_part.done", place | {"part": _text(part.text)}
+        case Thought():
+            place = {"summary_index": 0}
+            yield "reasoning_summary_part.added", place | {"part": _summary("")}
+            for piece in pieces(part.text):
+                yield "reasoning_summary_text.delta", place | {"delta": piece}
+            yield "reasoning_summary_text.done", place | {"text": part.text}
+            yield "reasoning_summary_part.done", place | {"part": _summary(part.text)}
+        case Called():
+            kind, field = (
+                ("custom_tool_call_input", "input")
+                if _is_custom(part)
+                else (
+                    "function_call_arguments",
+                    "arguments",
+                )
+            )
+            for piece in pieces(part.arguments):
+                yield f"{kind}.delta", {"delta": piece}
+            yield f"{kind}.done", {field: part.arguments}
+
+
+def _item(answer: Answer, index: int, part: Said | Thought | Called, *, is_done: bool) -> Record:
+    status = "completed" if is_done else "in_progress"
+    number = f"{answer.id}_{index}"
+    match part:
+        case Said():
+            content = [_text(part.text)] if is_done else []
+            head = {"type": "message", "id": f"msg_{number}", "role": "assistant"}
+            return {**head, "status": status, "content": content}
+        case Thought():
+            summary = [_summary(part.text)] if is_done else []
+            opaque = "bGFi" if is_done else None
+            return {
+                "type": "reasoning",
+                "id": f"rs_{number}",
+                "summary": summary,
+                "encrypted_content": opaque,
+            }
+        case Called():
+            text = part.arguments if is_done else ""
+            item: Record = {"call_id": f"call_{part.id}", "name": part.name, "status": status}
+            if _is_custom(part):
+                return {"type": "custom_tool_call", "id": f"ctc_{number}", **item, "input": text}
+            if part.namespace:
+                item["namespace"] = part.namespace
+            return {"type": "function_call", "id": f"fc_{number}", **item, "arguments": text}
+
+
+def _is_custom(part: Called) -> bool:
+    """Tools of free text have calls of a kind of their own."""
+    return isinstance(part.input, str)
+
+
+def _text(text: str) -> Record:
+    return {"type": "output_text", "text": text, "annotations": []}
+
+
+def _summary(text: str) -> Record:
+    return {"type": "summary_text", "text": text}
+
+
+def _response(answer: Answer, items: list[Record], *, is_done: bool) -> Record:
+    details = None
+    status = "completed" if is_done else "in_progress"
+    if is_done and answer.stop:
+        status = "incomplete"
+        details = {"reason": "max_output_tokens" if answer.stop == "length" else "content_filter"}
+    return {
+        "id": f"resp_{answer.id}",
+        "object": "response",
+        "created_at": CREATED_S,
+        "status": status,
+        "model": answer.model,
+        "output": items,
+        "error": None,
+        "incomplete_details": details,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": _usage(answer) if is_done else None,
+    }
+
+
+def _usage(answer: Answer) -> Record:
+    tokens = answer.tokens
+    given = tokens.input + tokens.cache_read + tokens.cache_write
+    made = tokens.output + tokens.reasoning
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {
+            "cached_tokens": tokens.cache_read,
+            "cache_write_tokens": tokens.cache_write,
+        },
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+        "total_tokens": given + made,
+    }
+
+
+def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+    del retry_after_s
+    kind, code = _ERROR_KINDS.get(status, ("server_error", None))
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+WIRE = Wire(
+    title="OpenAI Responses",
+    variable="OPENAI_BASE_URL",
+    base_path="/v1",
+    errand=errand,
+    read=read,
+    whole=whole,
+    stream=stream,
+    refusal=refusal,
+    others={},
+)

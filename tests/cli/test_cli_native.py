@@ -1,0 +1,29 @@
+"""The agent of our own on the command line: it is always there, needs no program, and is never chosen by chance."""
+
+from __future__ import annotations
+
+from world import World
+
+
+def test_it_is_listed_with_all_agents_as_a_part_of_harness(world: World) -> None:
+    assert "  - Harness agent (native) [part of Harness; " in world.call("list", "--all").out
+    rows = {row["agent"]: row for row in world.call("list", "--all", "--json").data}
+    assert rows["native"]["available"] is True
+    assert world.call("list", "--json").data == []
+
+
+def test_a_check_says_that_it_is_there(world: World) -> None:
+    answer = world.call("check", "native")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("Harness agent is available (")
+
+
+def test_a_dry_run_says_that_nothing_is_started(world: World) -> None:
+    answer = world.call("run", "--agent", "native", "--prompt", "x", "--dry-run")
+    assert answer.code == 0
+    assert answer.out.startswith("Binary: none: it runs in this process\n")
+
+
+def test_recordings_are_still_played_by_the_player(world: World) -> None:
+    answer = world.call("run", "--recording", "/nowhere.jsonl")
+    assert "there is no recording at /nowhere.jsonl" in answer.err

@@ -1,0 +1,27 @@
+"""Servers for the lab's tests, each closed again and found without faults of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from lab_client import Serve
+
+from harness.lab import Play, Server, parse_script
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """`serve(script, …)` gives a server that answers from it."""
+    servers: list[Server] = []
+
+    def start(script: dict[str, Any] | Play, **options: Any) -> Server:
+        play = script if isinstance(script, Play) else Play(parse_script(script))
+        servers.append(Server(play, **options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+        assert server.faults == []

@@ -1,0 +1,48 @@
+"""docs/lab.md names everything there is, and its examples are good."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from harness.interfaces.cli.parser import parser_of
+from harness.lab import parse_script, read_script
+from harness.lab.exchange import Asked
+from harness.lab.http_exchange import all_wires
+from harness.lab.meaning import MEANINGS
+from harness.lab.script import FAULTS, Content, Lane, Side, Stop, Tokens
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_every_example_is_a_script(number: int, tmp_path: Path) -> None:
+    path = tmp_path / "example.toml"
+    path.write_text(EXAMPLES[number], encoding="utf-8")
+    assert read_script(str(path)).lanes
+
+
+def test_everything_that_can_be_written_is_told() -> None:
+    named = {*MEANINGS, *FAULTS, *get_args(Stop)}
+    for kind in (*MEANINGS.values(), *set(FAULTS.values()), Tokens, Side):
+        named |= {field.name for field in msgspec.structs.fields(kind)}
+    named |= {field.name for kind in get_args(Content) for field in msgspec.structs.fields(kind)}
+    named |= {field.name for field in msgspec.structs.fields(Lane)}
+    assert sorted(name for name in named if not re.search(rf"\b{re.escape(name)}\b", PAGE)) == []
+
+
+def test_every_api_and_every_option_is_told() -> None:
+    assert all(wire.title in PAGE for wire in all_wires().values())
+    options = re.findall(r"--[a-z]+", parser_of("lab").format_help())
+    assert {"--port", "--record", "--agent", "--cwd", "--home"} <= set(re.findall(r"--[a-z]+", PAGE)), options
+
+
+def test_the_defaults_of_tokens_are_those_in_the_page() -> None:
+    tokens = parse_script({"turns": [[]]}).lanes["main"].turns[0].tokens
+    assert ", ".join(str(count) for count in msgspec.structs.astuple(tokens)) in PAGE
+    assert Asked(model="", system="", opening="", answers=0).content_type == "text/event-stream"
