@@ -13,16 +13,16 @@ SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api reposi
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs bench lock clean
+.PHONY: help setup demo test check golden docs bench verify-agents lock clean
 
 help: ## list these verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## install Harness and its tools into .venv (does nothing when current)
 	@:
 
-demo: $(READY) ## show a whole recorded run, live
-	@$(BIN)/python examples/demo.py
+demo: $(READY) ## let the agent fix a small project, live (MODEL=local: a real small model answers)
+	@$(BIN)/python examples/demo.py $(MODEL)
 
 test: $(READY) ## run all tests; narrow with ARGS="tests/log -k replay"
 	@$(BIN)/python -m pytest $(ARGS)
@@ -43,6 +43,9 @@ docs: $(READY) ## rewrite the generated parts of the documents
 
 bench: $(READY) ## measure speed against the promised ratios
 	@$(BIN)/python benchmarks/run.py
+
+verify-agents: $(READY) ## install pinned real agents, let the doctor examine them, write docs/verified.md
+	@$(BIN)/python docs/verify_agents.py $(ARGS)
 
 lock: $(UV) ## pin what pyproject.toml asks for; newest of everything with ARGS=--upgrade
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \

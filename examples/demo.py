@@ -1,50 +1,52 @@
-"""A whole run without an agent, a key or a network: Claude Code fixes a test, as it was once recorded.
+"""The whole of Harness on a fresh machine: its own agent finds and fixes a mistake in a small project.
 
-The recording is played by a small program as a live process, so that everything after it is real: the
-supervised process, the translation, the log on disk, the view on your screen.
+Files, tools and commands are real, in a folder of their own that is thrown away afterwards. Only the model
+is scripted (`demo_model.toml`), so that no key and no network are needed. `make demo MODEL=local` lets a real
+small model answer instead, in this process; it is good for a sentence, not for work.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
-RECORDING = Path(__file__).parent / "recording" / "stdout.jsonl"
+HERE = Path(__file__).parent
 HARNESS = Path(sys.executable).parent / "harness"
 
 NEXT = """
 Now try:
+  {harness} sessions path last                       where its log is
   {harness} sessions show last --format activity     what it did to the machine
   {harness} sessions show last --format ndjson       the same as a program reads it
-  {harness} sessions path last                       where its log is
-  {harness} sessions check last                      the proof that nothing was lost
+  {harness} sessions show last --format mermaid      the conversation as a graph
   {harness} sessions replay last                     once more, with its timing
   {harness} agents                                   which agents are installed here
   {harness} run --agent claude --prompt "…"          a run of your own
 """
 
 
-def main() -> int:
-    words = [
-        "run",
-        "--agent",
-        "replay",
-        "--recording",
-        str(RECORDING),
-        "--format",
-        "pretty",
-        "--name",
-        "demo",
-    ]
-    command = [str(HARNESS), *words, "--", "--speed", "0.4"]
+def main(model: str) -> int:
     shown = os.path.relpath(HARNESS)
-    print(f"$ {shown} run --agent replay --recording {os.path.relpath(RECORDING)}\n", flush=True)
-    status = os.spawnv(os.P_WAIT, command[0], command)
+    if model == "scripted":
+        model, prompt = (
+            f"scripted/{HERE / 'demo_model.toml'}",
+            "The check of this project fails. Find out why and fix it.",
+        )
+    else:
+        prompt = "Say in one sentence what a shopping cart is."
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = shutil.copytree(HERE / "shop", Path(folder) / "shop")
+        words = ["run", "--agent", "native", "--model", model, "--prompt", prompt]
+        print(f'$ {shown} run --agent native --prompt "{prompt}"\n', flush=True)
+        options = ["--cwd", str(workspace), "--format", "pretty", "--name", "demo"]
+        status = os.spawnv(os.P_WAIT, HARNESS, [str(HARNESS), *words, *options])
     if status == 0:
         print(NEXT.format(harness=shown))
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "scripted"))

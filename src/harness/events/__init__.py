@@ -7,7 +7,10 @@ from typing import TypeAlias
 from harness.events.envelope import Event
 from harness.events.notice import Error, Info, Unknown, Warning
 from harness.events.operation import Operation
+from harness.events.relay import Relay, RelayReply
+from harness.events.repl import ReplInput, ReplOutput, ReplProgress
 from harness.events.run import Compacted, Outcome, Result, SessionStart
+from harness.events.step import StepEnd, StepStart
 from harness.events.task import Task, TasksChanged
 from harness.events.text import Message, ReasoningDelta, TextDelta, TextRetracted
 from harness.events.tool import ToolEnd, ToolInputDelta, ToolProgress, ToolStart
@@ -18,6 +21,8 @@ AnyEvent: TypeAlias = (
     SessionStart
     | Result
     | Compacted
+    | StepStart
+    | StepEnd
     | TextDelta
     | ReasoningDelta
     | TextRetracted
@@ -28,6 +33,11 @@ AnyEvent: TypeAlias = (
     | ToolEnd
     | UsageDelta
     | TasksChanged
+    | Relay
+    | RelayReply
+    | ReplInput
+    | ReplProgress
+    | ReplOutput
     | Error
     | Warning
     | Info
@@ -45,8 +55,15 @@ __all__ = [
     "Operation",
     "Outcome",
     "ReasoningDelta",
+    "Relay",
+    "RelayReply",
+    "ReplInput",
+    "ReplOutput",
+    "ReplProgress",
     "Result",
     "SessionStart",
+    "StepEnd",
+    "StepStart",
     "Task",
     "TasksChanged",
     "TextDelta",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from harness.errors import HarnessError, LogLocked
+from harness.errors import HarnessError, LogLocked, UnknownAgent
 from harness.events import Event, Result, SessionStart, Unknown
 from harness.log import codec
 from harness.log.files import open_private
@@ -36,6 +36,8 @@ class Audit(msgspec.Struct):
     events: int = 0
     unknown: int = 0
     rules: dict[str, int] = msgspec.field(default_factory=dict)
+    is_original: bool = False
+    """The run was made in this process: its log is no translation, and there is nothing to compare it with."""
     problems: list[str] = msgspec.field(default_factory=list)
 
 
@@ -64,7 +66,10 @@ def check(store: FileStore, log_id: str) -> Audit:
     _check_order(logged, audit)
     path = store.path(log_id, RAW)
     if not os.path.exists(path):
-        audit.problems.append("there is no raw record beside this log, so it cannot be proved")
+        if _runs_in_process(store.metadata(log_id).agent_name):
+            audit.is_original = True
+        else:
+            audit.problems.append("there is no raw record beside this log, so it cannot be proved")
         return audit
     entries = list(read_raw(path))
     for entry in entries:
@@ -160,6 +165,13 @@ def _matching(expected: list[Event], logged: list[Event]) -> dict[str, str] | No
         if run_ids.setdefault(ours.run_id, theirs.run_id) != theirs.run_id or _bare(ours) != _bare(theirs):
             return None
     return run_ids
+
+
+def _runs_in_process(agent_name: str) -> bool:
+    try:
+        return load(agent_name).work is not None
+    except UnknownAgent:
+        return False
 
 
 def _check_order(logged: list[Event], audit: Audit) -> None:

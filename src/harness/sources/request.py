@@ -31,6 +31,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     model: str = ""
     permissions: Permissions = "full-access"
+    sandbox: bool = False
+    """Confine the commands that the agent runs; refused where that cannot be done."""
+    mcp: tuple[str, ...] = ()
+    """`mcp.json` files, whose servers the agent may use."""
     resume: str = ""
     """The agent's own session id to go on with."""
     continue_last: bool = False

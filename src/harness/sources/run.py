@@ -186,7 +186,7 @@ def _finish(store: Store, metadata: Metadata, result: Result, session: SessionSt
     metadata.duration_ms = result.duration_ms
     metadata.total_cost_usd = result.total_cost_usd
     if session is not None:
-        metadata.agent_session_id = session.session_id
+        metadata.agent_session_id = result.session_id or session.session_id
         metadata.model = session.model or metadata.model
         metadata.version = session.version or metadata.version
     store.save_metadata(metadata)

@@ -27,8 +27,15 @@ from harness.events import (
     Message,
     Operation,
     ReasoningDelta,
+    Relay,
+    RelayReply,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
     Result,
     SessionStart,
+    StepEnd,
+    StepStart,
     TasksChanged,
     TextDelta,
     TextRetracted,
@@ -121,7 +128,11 @@ class Activities:
                 self._session_id = session_id
             case Info() | Message() | TextDelta() | TextRetracted() | ToolInputDelta() | ToolProgress():
                 pass
-            case UsageDelta() | TasksChanged() | Compacted():
+            case (
+                UsageDelta() | TasksChanged() | Compacted() | StepStart() | StepEnd() | Relay() | RelayReply()
+            ):
+                pass
+            case ReplInput() | ReplProgress() | ReplOutput():
                 pass
             case _:
                 assert_never(event)

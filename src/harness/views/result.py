@@ -74,7 +74,7 @@ class ResultView:
             type="result",
             success=result.success,
             result=result.text or self._last_text,
-            session_id=self._session_id or result.session_id,
+            session_id=result.session_id or self._session_id,
             outcome=result.outcome,
             error=None if result.success else self._error,
             stop_reason=result.stop_reason,

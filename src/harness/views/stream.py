@@ -19,8 +19,15 @@ from harness.events import (
     Info,
     Message,
     ReasoningDelta,
+    Relay,
+    RelayReply,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
     Result,
     SessionStart,
+    StepEnd,
+    StepStart,
     TasksChanged,
     TextDelta,
     TextRetracted,
@@ -141,6 +148,13 @@ class Stream:
                 | TextRetracted()
                 | TasksChanged()
                 | Compacted()
+                | StepStart()
+                | StepEnd()
+                | Relay()
+                | RelayReply()
+                | ReplInput()
+                | ReplProgress()
+                | ReplOutput()
                 | Warning()
                 | Info()
                 | Unknown()
@@ -164,7 +178,7 @@ class Stream:
             at_ms,
             event.success,
             event.text,
-            self._session_id or event.session_id,
+            event.session_id or self._session_id,
             event.duration_ms,
             event.total_cost_usd,
             usage_data(event.usage) if event.usage else None,

@@ -13,8 +13,15 @@ from harness.events import (
     Info,
     Message,
     ReasoningDelta,
+    Relay,
+    RelayReply,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
     Result,
     SessionStart,
+    StepEnd,
+    StepStart,
     TasksChanged,
     TextDelta,
     TextRetracted,
@@ -73,6 +80,13 @@ class Text:
                 | UsageDelta()
                 | TasksChanged()
                 | Compacted()
+                | StepStart()
+                | StepEnd()
+                | Relay()
+                | RelayReply()
+                | ReplInput()
+                | ReplProgress()
+                | ReplOutput()
                 | Error()
                 | Warning()
                 | Info()

@@ -18,8 +18,15 @@ from harness.events import (
     Info,
     Message,
     ReasoningDelta,
+    Relay,
+    RelayReply,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
     Result,
     SessionStart,
+    StepEnd,
+    StepStart,
     TasksChanged,
     TextDelta,
     TextRetracted,
@@ -97,6 +104,13 @@ class Transcript:
             ToolEnd: self._on_tool_end,
             UsageDelta: self._on_usage,
             TasksChanged: self._on_tasks,
+            StepStart: self._on_nothing_to_show,
+            StepEnd: self._on_nothing_to_show,
+            Relay: self._on_relay,
+            RelayReply: self._on_relay_reply,
+            ReplInput: self._on_repl_input,
+            ReplProgress: self._on_nothing_to_show,
+            ReplOutput: self._on_repl_output,
             Error: self._on_error,
             Warning: self._on_warning,
             Info: self._on_info,
@@ -213,6 +227,26 @@ class Transcript:
         sizes = [tokens(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
         detail = f" ({' → '.join(sizes)} tokens)" if sizes else ""
         self._line(event, ("dim", f"↯ context compacted{detail}"))
+
+    def _on_relay(self, event: Relay) -> None:
+        asked = event.question or f"may it call {event.tool_name}: {gist(event.input)}"
+        self._notice(event, "? ", "cyan", asked)
+
+    def _on_relay_reply(self, event: RelayReply) -> None:
+        answer = "yes, always" if event.always else "yes" if event.approved else "no"
+        by = "" if event.by == "person" else f" (by {event.by})"
+        self._notice(
+            event, "› ", "cyan", f"{event.answer if event.answer is not None else answer}{by} {event.reason}"
+        )
+
+    def _on_repl_input(self, event: ReplInput) -> None:
+        self._notice(event, "» ", "cyan", event.code)
+
+    def _on_repl_output(self, event: ReplOutput) -> None:
+        if event.error:
+            self._notice(event, "✗ ", "red", event.error)
+        elif event.stdout:
+            self._notice(event, "  ", "dim", event.stdout)
 
     def _on_error(self, event: Error) -> None:
         self._has_spoken = True

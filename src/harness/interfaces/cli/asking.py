@@ -30,6 +30,8 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         cwd=arguments.cwd,
         model=_model(arguments.model or settings.model_for(spellings), agent, settings, console),
         permissions=permissions,
+        sandbox=arguments.sandbox,
+        mcp=tuple(map(os.path.abspath, arguments.mcp)),
         resume=arguments.resume,
         continue_last=arguments.continue_last,
         system_prompt=arguments.system_prompt,

@@ -16,7 +16,7 @@ def show(launch: Launch, cwd: str) -> None:
     """`cwd`: as the user gave it."""
     command = launch.agent.command(launch.request, parse_version(launch.version))
     lines = [
-        f"Binary: {launch.binary}",
+        f"Binary: {launch.binary or 'none: it runs in this process'}",
         f"Args:   {' '.join(map(quoted, launch.invocation.argv[1:]))}",
     ]
     if launch.invocation.stdin:

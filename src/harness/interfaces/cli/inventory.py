@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+from harness import __version__
 from harness.sources.agent import Agent
 from harness.sources.launch import find_binary
 from harness.sources.probe import probe_version
@@ -29,10 +30,26 @@ class Found(NamedTuple):
 
     agent: Agent
     path: str
-    """Empty when it is not installed."""
+    """Empty when it is not installed, or needs no program."""
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it runs in this process."""
+        return self.agent.work is not None
+
+    @property
+    def is_available(self) -> bool:
+        return bool(self.path) or self.is_built_in
+
+    @property
+    def program(self) -> str:
+        """What is started; the agent's own name where nothing is."""
+        return next(iter(self.agent.binaries), self.agent.name)
 
     @property
     def version(self) -> str:
+        if self.is_built_in:
+            return __version__
         return probe_version(self.path, self.agent.version_args) if self.path else ""
 
 
@@ -41,7 +58,7 @@ def look_for(agent: Agent) -> Found:
 
 
 def installed() -> list[Found]:
-    """The agents that are there; players that are part of Harness do not count."""
+    """The agents whose programs are there; what is part of Harness does not count."""
     return [found for found in everything() if found.path]
 
 
@@ -51,7 +68,7 @@ def everything() -> list[Found]:
 
 def is_part_of_harness(agent: Agent) -> bool:
     """Whether its program came with Harness, so that nobody has to install it."""
-    return all(map(os.path.isabs, agent.binaries))
+    return agent.work is None and all(map(os.path.isabs, agent.binaries))
 
 
 def player() -> Agent | None:

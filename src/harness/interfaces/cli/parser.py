@@ -39,6 +39,12 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         value = self._format_args(action, self._get_default_metavar_for_optional(action))
         return f"{', '.join(action.option_strings)} {value}"
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Names stay whole: what is broken at its hyphen cannot be copied."""
+        import textwrap
+
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
 
 class Parser(argparse.ArgumentParser):
     """Contract: raises UsageError for what cannot be parsed; only `--help` ends the program by itself."""

@@ -26,9 +26,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     agent = found.agent
     if arguments.json:
         data = {
-            "agent": agent.binaries[0],
+            "agent": found.program,
             "display_name": agent.title,
-            "available": bool(found.path),
+            "available": found.is_available,
             "version": found.version or None,
         }
         if arguments.capabilities:
@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             data["diagnostics"] = diagnostics(found)
         write_json(data)
     else:
-        if found.path:
+        if found.is_available:
             write_text(f"{agent.title} is available ({found.version or 'unknown version'})\n")
         else:
             programs = " or ".join(agent.binaries)
@@ -48,7 +48,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             write_text(capabilities_text(capabilities(agent), agent.reveals))
         if arguments.diagnose:
             write_text(diagnostics_text(diagnostics(found)))
-    return 0 if found.path else 1
+    return 0 if found.is_available else 1
 
 
 def capabilities_text(able: dict[str, bool], reveals: dict[str, str]) -> str:

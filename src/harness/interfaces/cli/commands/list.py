@@ -30,22 +30,24 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         title = "Agents:" if arguments.all else "Available agents:"
         write_text("\n".join([title, *map(_line, found)]) + "\n")
     else:
-        programs = ", ".join(one.agent.binaries[0] for one in everything())
+        programs = ", ".join(one.program for one in everything() if not one.is_built_in)
         write_text(f"No agents found. Install one of: {programs}\n")
     return 0
 
 
 def _line(found: Found) -> str:
     agent = found.agent
+    if found.is_built_in:
+        return f"  - {agent.title} ({found.program}) [{agent.install}]"
     missing = f"not installed: {agent.install}" if agent.install else "not installed"
     state = (found.version or "unknown") if found.path else missing
-    return f"  - {agent.title} ({agent.binaries[0]}) [{state}]"
+    return f"  - {agent.title} ({found.program}) [{state}]"
 
 
 def _as_data(found: Found, *, is_marked: bool) -> dict[str, Any]:
     data = {
-        "agent": found.agent.binaries[0],
+        "agent": found.program,
         "display_name": found.agent.title,
         "version": found.version or None,
     }
-    return {**data, "available": bool(found.path)} if is_marked else data
+    return {**data, "available": found.is_available} if is_marked else data

@@ -1,4 +1,7 @@
-"""The model registry: short names for models, and what each agent calls them. Nothing is ever fetched."""
+"""The model registry: short names for models, what each agent calls them, and which providers can be asked.
+
+Nothing is ever fetched but by `fetch`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ from harness.interfaces.cli.parser import add_actions, completes
 if TYPE_CHECKING:
     from harness.model_names import Models
 
-SUMMARY = "the model registry: list, resolve, path, update"
+SUMMARY = "the model registry: list, resolve, path, update, fetch"
 DEFAULT_ACTION = "list"
 ACTIONS = {
-    "list": "list the short names",
+    "list": "list the short names, and the providers that can be asked here",
     "resolve": "print what an agent is given for a name",
     "path": "print where `update` keeps its file",
     "update": "take over a registry file from disk",
+    "fetch": "download the local model",
 }
 
 
@@ -26,16 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     add = actions["list"].add_argument
     completes(add("--agent", default="", metavar="NAME", help="only what this agent knows"), "agents")
+    add("--providers", action="store_true", help="only the providers of our own agents")
     add("--json", action="store_true", help="for programs")
     add = actions["resolve"].add_argument
     add("name", metavar="MODEL")
     completes(add("--agent", required=True, metavar="NAME"), "agents")
     actions["update"].add_argument("file", metavar="FILE", help="TOML with [models.NAME] tables")
+    actions["fetch"].add_argument("model", choices=["local"], help="a small model that runs in this process")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    action = {"list": _list, "resolve": _resolve, "path": _path, "update": _update}[arguments.action]
-    return action(arguments, console)
+    actions = {"list": _list, "resolve": _resolve, "path": _path, "update": _update, "fetch": _fetch}
+    return actions[arguments.action](arguments, console)
 
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:
@@ -43,6 +49,8 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.output import write_json, write_text
     from harness.sources.registry import load
 
+    if arguments.providers:
+        return _list_providers(arguments)
     agent_names = names_of(load(arguments.agent)) if arguments.agent else ()
     models = [model for model in _load(console).all if not arguments.agent or model.id_for(agent_names)]
     if arguments.json:
@@ -64,7 +72,39 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
         for model in models:
             ids = ", ".join(f"{agent}={model_id}" for agent, model_id in model.ids.items())
             lines += [f"  {model.name} — {model.description}", f"    [{model.provider}] {ids}"]
+        if not arguments.agent:
+            lines += ["", *_provider_lines()]
         write_text("\n".join(lines) + "\n")
+    return 0
+
+
+def _list_providers(arguments: argparse.Namespace) -> int:
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.sources.model_registry import usable
+
+    if arguments.json:
+        write_json([row._asdict() for row in usable()])
+    else:
+        write_text("\n".join(_provider_lines()) + "\n")
+    return 0
+
+
+def _provider_lines() -> list[str]:
+    from harness.sources.model_registry import usable
+
+    rows = usable()
+    width = max(len(row.provider) for row in rows)
+    ready = [f"  {row.provider:{width}}  {row.title} ({row.reason})" for row in rows if row.is_usable]
+    missing = [f"  {row.provider:{width}}  {row.title}: {row.reason}" for row in rows if not row.is_usable]
+    return ["Providers that can be asked here, as provider/model:", *ready, "", "Not usable yet:", *missing]
+
+
+def _fetch(arguments: argparse.Namespace, console: Console) -> int:
+    del arguments
+    from harness.interfaces.cli.output import write_text
+    from harness.sources.model_weights import fetch
+
+    write_text(fetch(console.say) + "\n")
     return 0
 
 

@@ -42,6 +42,8 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
         metavar="MODE",
         help="full-access (default), read-only, or agent-default (as the agent itself is set)",
     )
+    add("--sandbox", action="store_true", help="confine its commands to the workspace, without a network")
+    add("--mcp", action="append", default=[], metavar="FILE", help="use the servers of this mcp.json")
     add("--resume", default="", metavar="ID", help="go on with this session of the agent")
     add("--continue", dest="continue_last", action="store_true", help="go on with its latest session here")
     add("--system-prompt", default="", metavar="TEXT", help="instead of the agent's own")
@@ -137,7 +139,7 @@ def _dry_run(request: Request, cwd: str, console: Console) -> int:
     launch = prepare(request)
     for warning in launch.warnings:
         console.warning(warning)
-    if not launch.binary:
+    if not launch.binary and launch.agent.work is None:
         console.error(not_found(launch.agent))
         return 1
     dry_run.show(launch, cwd)

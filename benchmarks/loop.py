@@ -1,0 +1,194 @@
+"""What the agent loop itself costs: CPU per text delta and per tool step, with a model that costs nothing.
+
+usage: python benchmarks/loop.py [deltas] [steps] [growth] [start-up]      (default: all)
+
+Each number is the least of several rounds. "bare" is the same model read by nobody but a counter: the floor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+
+from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
+from harness.log.store import Store
+from harness.log.stores.files import FileStore
+from harness.log.stores.memory import MemoryStore
+from harness.sources.function_tool import tool
+from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.orchestrator import Orchestrator
+from harness.sources.loops.permissions import Permissions
+from harness.sources.model import Ask
+
+ROUNDS = 5
+DELTAS = 20_000
+STEPS = 1_000
+USED = Usage(input=100, output=20)
+
+
+class Talker:
+    """Says one long answer, piece by piece; `per_tick` pieces come together, as from one packet."""
+
+    name = "bench/talker"
+
+    def __init__(self, deltas: int, per_tick: int) -> None:
+        self._pieces = [TextDelta(id="m", text=f"word{number % 97} ") for number in range(deltas)]
+        self._per_tick = per_tick
+
+    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
+        del ask
+        for number, piece in enumerate(self._pieces, 1):
+            yield piece
+            if not number % self._per_tick:
+                await asyncio.sleep(0)
+        yield Message(role="assistant", text="done", id="m")
+        yield UsageDelta(usage=USED)
+        yield StepEnd(id="", stop_reason="end")
+
+
+class Caller:
+    """Asks for one call after the other, and notes when."""
+
+    name = "bench/caller"
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+        self.at_s: list[float] = []
+
+    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
+        del ask
+        self.at_s.append(time.process_time())
+        self._left -= 1
+        if self._left >= 0:
+            part = {"type": "tool_call", "id": f"c{self._left}", "name": "add", "input": {"a": 1, "b": 2}}
+            yield Message(role="assistant", text="", parts=[part])
+        else:
+            yield Message(role="assistant", text="done")
+        yield UsageDelta(usage=USED)
+        yield StepEnd(id="", stop_reason="tool_calls")
+
+
+@tool(quick=True)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def run(options: AgentOptions, store: Store, *, redact: bool) -> int:
+    count = 0
+    async with Orchestrator(options, store=store, redact=redact) as agents:
+        agents.spawn("go")
+        async for _event in agents.events():
+            count += 1
+    return count
+
+
+async def bare(model: Talker) -> int:
+    return len([event async for event in model.answer(Ask(turns=()))])
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def least(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    return min(cpu_s(work) for _ in range(rounds))
+
+
+def stores(folder: str) -> dict[str, Callable[[], Store]]:
+    return {"memory": MemoryStore, "files": lambda: FileStore(folder)}
+
+
+def measure_deltas(folder: str) -> None:
+    print("\nCPU per text delta, loop + store + one reader          µs")
+    for per_tick in (256, 16, 1):
+        model = Talker(DELTAS, per_tick)
+        floor_us = least(lambda: asyncio.run(bare(model))) / DELTAS * 1e6  # noqa: B023
+        print(f"  {per_tick:>3} in a tick   bare model{'':<25} {floor_us:6.2f}")
+        options = AgentOptions(model=model)
+        for name, make in stores(folder).items():
+            for redact in (False, True):
+                cost_us = least(lambda: asyncio.run(run(options, make(), redact=redact))) / DELTAS * 1e6  # noqa: B023
+                masked = "masked" if redact else "as it is"
+                print(f"  {per_tick:>3} in a tick   {name:<8} {masked:<26} {cost_us:6.2f}")
+
+
+def measure_steps(folder: str) -> None:
+    print(f"\nCPU per tool step (model call, permission, tool, everything logged), mean of {STEPS}        µs")
+    for name, make in stores(folder).items():
+        for redact in (False, True):
+            cost_s = least(lambda: asyncio.run(run(_calling(STEPS), make(), redact=redact)))  # noqa: B023
+            masked = "masked" if redact else "as it is"
+            print(f"  {name:<8} {masked:<26} {cost_s / STEPS * 1e6:6.1f}")
+
+
+def _calling(steps: int) -> AgentOptions:
+    return AgentOptions(
+        model=Caller(steps), tools=(add,), permissions=Permissions("allow"), max_iterations=steps + 1
+    )
+
+
+def measure_growth(folder: str) -> None:
+    del folder
+    steps = 10 * STEPS
+    print(f"\nCPU per tool step along one run of {steps} steps, memory store, masked        µs")
+    best: list[float] = []
+    for _ in range(3):
+        options = _calling(steps)
+        asyncio.run(run(options, MemoryStore(), redact=True))
+        at_s = options.model.at_s  # type: ignore[attr-defined]
+        slices = [(at_s[end] - at_s[end - 100]) / 100 * 1e6 for end in (110, 1000, 5000, steps)]
+        best = [min(pair) for pair in zip(best, slices, strict=True)] if best else slices
+    for end, cost_us in zip((110, 1000, 5000, steps), best, strict=True):
+        print(f"  steps {end - 100:>5} to {end:>5}  {cost_us:6.1f}   ({cost_us / best[0]:.2f}x)")
+
+
+def measure_start_up(folder: str) -> None:
+    del folder
+    print("\nCPU and memory of a new process")
+    programs = {
+        "python alone": "pass",
+        "import of the loop": "import harness.sources.loops.orchestrator",
+        "one answer": (
+            "import asyncio, sys; sys.path.insert(0, sys.argv[1]); import loop;"
+            "from harness.log.stores.memory import MemoryStore as M;"
+            "asyncio.run(loop.run(loop.AgentOptions(model=loop.Talker(3, 1)), M(), redact=True))"
+        ),
+    }
+    # Not ru_maxrss: that is inherited from whoever started the process.
+    tell = (
+        "\nimport time; peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'));"
+        "print(time.process_time() * 1000, int(peak.split()[1]) / 1024)"
+    )
+    for name, program in programs.items():
+        command = [sys.executable, "-c", program + tell, os.path.dirname(os.path.abspath(__file__))]
+        answers = [subprocess.run(command, check=True, capture_output=True).stdout.split() for _ in range(7)]
+        print(
+            f"  {name:<20} {min(float(a[0]) for a in answers):6.0f} ms {min(float(a[1]) for a in answers):6.1f} MB"
+        )
+
+
+MEASUREMENTS = {
+    "deltas": measure_deltas,
+    "steps": measure_steps,
+    "growth": measure_growth,
+    "start-up": measure_start_up,
+}
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(MEASUREMENTS)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen:
+            MEASUREMENTS[name](folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""The events that say who speaks: each with the id of its run, and of what its run hangs on.
+
+A run is one agent, or one call of a model made by an agent (`parent_id` is then the agent's run). What is
+not known is absent, never null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+
+def _tag(name: str) -> str:
+    """HarnessStart → harness_start."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+class WireEvent(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    gc=False,
+    rename="camel",
+    tag_field="type",
+    tag=_tag,
+):
+    run_id: str
+    parent_id: str = ""
+    """The call that spawned the run, or the run that it is a part of."""
+
+
+class HarnessStart(WireEvent, frozen=True, kw_only=True):
+    depth: int = 0
+    max_iterations: int | None = None
+
+
+class TotalUsage(msgspec.Struct, frozen=True, rename="camel"):
+    input_tokens: int
+    output_tokens: int
+
+
+class HarnessEnd(WireEvent, frozen=True, kw_only=True):
+    reason: str = ""
+    """`final`, `max_iterations` or `aborted`."""
+    iterations: int | None = None
+    total_usage: TotalUsage | None = None
+
+
+class Text(WireEvent, frozen=True, kw_only=True):
+    id: str
+    """The same for all chunks of one stream."""
+    content: str
+
+
+class Reasoning(WireEvent, frozen=True, kw_only=True):
+    id: str
+    content: str
+
+
+class ToolCall(WireEvent, frozen=True, kw_only=True):
+    """As the model asked for it (its own id, in the run of the model call), or as it is carried out."""
+
+    id: str
+    name: str
+    input: Any
+
+
+class ToolResult(WireEvent, frozen=True, kw_only=True):
+    id: str
+    """That of the call."""
+    name: str
+    output: Any
+    """`{context, result}`, `{status: "denied", reason}` or `{error}`."""
+
+
+class ToolProgress(WireEvent, frozen=True, kw_only=True):
+    id: str
+    tool_call_id: str
+    name: str
+    content: Any
+
+
+class Usage(WireEvent, frozen=True, kw_only=True):
+    input_tokens: int
+    """The whole prompt, whether it came from a cache or not."""
+    output_tokens: int
+    """Reasoning included."""
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+
+
+class Error(WireEvent, frozen=True, kw_only=True):
+    message: str
+
+
+class Relay(WireEvent, frozen=True, kw_only=True):
+    kind: str
+    id: str
+    tool_call_id: str
+    tool: str
+    params: Any
+
+
+class ReplInput(WireEvent, frozen=True, kw_only=True):
+    id: str
+    code: str
+    iteration: int | None = None
+
+
+class ReplProgress(WireEvent, frozen=True, kw_only=True):
+    id: str
+    """Of this piece alone."""
+    chunk: str
+    stream: Literal["stdout", "stderr"]
+
+
+class ReplOutput(WireEvent, frozen=True, kw_only=True):
+    id: str
+    """That of the input."""
+    stdout: str
+    error: str = ""
+    done: bool
+    iteration: int | None = None
+    duration_ms: int | None = None
+    truncated: bool = False
+
+
+class User(WireEvent, frozen=True, kw_only=True):
+    """What a person says: known to whoever asked, so a stream of events does not repeat it."""
+
+    content: Any
+    """A text, or parts."""
+
+
+class Retracted(WireEvent, frozen=True, kw_only=True):
+    """The text of that id does not stand. A stream of events cannot say it; a graph can."""
+
+    id: str
+
+
+class Connected(msgspec.Struct, frozen=True, rename="camel", tag_field="type", tag="connected"):
+    """What a server says first."""
+
+    session_id: str
+
+
+RunEvent: TypeAlias = (
+    HarnessStart
+    | HarnessEnd
+    | Text
+    | Reasoning
+    | ToolCall
+    | ToolResult
+    | ToolProgress
+    | Usage
+    | Error
+    | Relay
+    | ReplInput
+    | ReplProgress
+    | ReplOutput
+    | User
+    | Retracted
+)
+AnyWireEvent: TypeAlias = RunEvent | Connected
+
+UNTOLD = (User, Retracted)
+"""Not part of a stream of events."""

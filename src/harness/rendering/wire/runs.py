@@ -1,0 +1,122 @@
+"""Under which ids each run of a log is told, and what of it is still open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.events import Usage
+from harness.rendering.streamed import Shown
+from harness.rendering.wire import events as wire
+
+
+class Stream(Shown):
+    """A stream of text or reasoning, and how far it has come."""
+
+    wire_id: str = ""
+
+
+class OpenCall(msgspec.Struct):
+    name: str
+    pieces: int = 0
+
+
+class Run(msgspec.Struct):
+    run_id: str
+    parent_id: str = ""
+    depth: int = 0
+    speaker_id: str = ""
+    speaker_parent_id: str = ""
+    """Under which ids the model is told: those of the step, or of the run itself."""
+    has_spoken: bool = False
+    texts: dict[str, Stream] = {}
+    reasonings: dict[str, Stream] = {}
+    refused: dict[str, dict[str, Any]] = {}
+    """Calls that may not be carried out, with what is told as their result."""
+    calls: dict[str, OpenCall] = {}
+    snippets: int = 0
+    """Programs that were run, in a run that works by writing programs."""
+    pieces: int = 0
+    """Of the output of the present one."""
+    is_final: bool = False
+
+    @property
+    def is_in_step(self) -> bool:
+        return self.speaker_id != self.run_id
+
+    def begin(self, parent_id: str, depth: int) -> wire.HarnessStart:
+        self.parent_id, self.depth = parent_id, depth
+        self.speak_as("")
+        return wire.HarnessStart(run_id=self.run_id, parent_id=parent_id, depth=depth)
+
+    def speak_as(self, step_id: str) -> None:
+        self.speaker_id = step_id or self.run_id
+        self.speaker_parent_id = self.run_id if step_id else self.parent_id
+
+    def forget_answer(self) -> None:
+        """What the model said last is done with."""
+        self.texts, self.reasonings, self.refused = {}, {}, {}
+
+    def text(self, stream_id: str, content: str) -> wire.Text:
+        return wire.Text(
+            run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=stream_id, content=content
+        )
+
+    def reasoning(self, stream_id: str, content: str) -> wire.Reasoning:
+        return wire.Reasoning(
+            run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=stream_id, content=content
+        )
+
+    def retracted(self, stream_id: str) -> wire.Retracted:
+        return wire.Retracted(run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=stream_id)
+
+    def request(self, call_id: str, name: str, arguments: Any) -> wire.ToolCall:
+        """A call as the model asks for it."""
+        return wire.ToolCall(
+            run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=call_id, name=name, input=arguments
+        )
+
+    def usage(self, used: Usage) -> wire.Usage:
+        prompt, answer = prompt_and_answer(used)
+        return wire.Usage(
+            run_id=self.speaker_id,
+            parent_id=self.speaker_parent_id,
+            input_tokens=prompt,
+            output_tokens=answer,
+            cache_read_tokens=used.cache_read,
+            cache_creation_tokens=used.cache_write,
+        )
+
+    def error(self, message: str) -> wire.Error:
+        return wire.Error(run_id=self.speaker_id, parent_id=self.speaker_parent_id, message=message)
+
+    def call(self, call_id: str, name: str, arguments: Any) -> wire.ToolCall:
+        """A call as it is carried out."""
+        self.calls[call_id] = OpenCall(name)
+        return wire.ToolCall(
+            run_id=self.run_id, parent_id=self.parent_id, id=call_id, name=name, input=arguments
+        )
+
+    def progress(self, call_id: str, text: str) -> wire.ToolProgress:
+        call = self.calls.setdefault(call_id, OpenCall(""))
+        call.pieces += 1
+        return wire.ToolProgress(
+            run_id=self.run_id,
+            parent_id=self.parent_id,
+            id=f"{call_id}:progress:{call.pieces}",
+            tool_call_id=call_id,
+            name=call.name,
+            content=text,
+        )
+
+    def result(self, call_id: str, name: str, output: Any) -> wire.ToolResult:
+        return wire.ToolResult(
+            run_id=self.run_id, parent_id=self.parent_id, id=call_id, name=name, output=output
+        )
+
+
+def prompt_and_answer(used: Usage) -> tuple[int, int]:
+    """Tokens of the whole prompt, cached or not, and of all that came back."""
+    prompt = (used.input or 0) + (used.cache_read or 0) + (used.cache_write or 0)
+    return prompt, (used.output or 0) + (used.reasoning or 0)

@@ -1,0 +1,289 @@
+"""A log told as events that say who speaks.
+
+Rules
+1. What a model says during a step is told under the step's id, below the run that asked; without steps a
+   run speaks for itself.
+2. A call that a model asks for in a step is told twice: as asked, under the step and the model's own id,
+   and as carried out, under the run and the id of the log. One that was refused in between has only its
+   result there.
+3. No two streams share an id: one that comes again, or that another run also uses, is numbered.
+4. Warnings, tasks and the like have no word here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Info,
+    Message,
+    ReasoningDelta,
+    Relay,
+    RelayReply,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
+    Result,
+    SessionStart,
+    StepEnd,
+    StepStart,
+    TasksChanged,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    Unknown,
+    Unrecognized,
+    UsageDelta,
+    Warning,
+)
+from harness.rendering.wire import events as wire
+from harness.rendering.wire.content import denial, outcome_of, question_of, requested_calls, user_content
+from harness.rendering.wire.events import WireEvent
+from harness.rendering.wire.runs import Run, Stream, prompt_and_answer
+
+
+class _State(msgspec.Struct):
+    runs: dict[str, Run] = {}
+    callers: dict[str, str] = {}
+    """Of calls made by runs inside of runs: a call that is not here was made by a top run."""
+    relays: dict[str, tuple[str, str]] = {}
+    """Open questions: the run and the call."""
+    streams: dict[str, int] = {}
+    """How often each id of a stream was given."""
+
+
+class WireTranslation:
+    """Stage: event of a log → wire events. Its snapshot is plain data."""
+
+    def __init__(self) -> None:
+        self._state = _State()
+        self._handlers: Mapping[type[Event], Callable[[Run, Any], Sequence[WireEvent]]] = {
+            SessionStart: self._on_start,
+            Result: self._on_result,
+            StepStart: self._on_step_start,
+            StepEnd: self._on_step_end,
+            TextDelta: self._on_text,
+            ReasoningDelta: self._on_reasoning,
+            TextRetracted: self._on_retraction,
+            Message: self._on_message,
+            ToolStart: self._on_tool_start,
+            ToolProgress: self._on_tool_progress,
+            ToolEnd: self._on_tool_end,
+            Relay: self._on_relay,
+            RelayReply: self._on_relay_reply,
+            UsageDelta: self._on_usage,
+            Error: self._on_error,
+            ReplInput: self._on_repl_input,
+            ReplProgress: self._on_repl_progress,
+            ReplOutput: self._on_repl_output,
+            ToolInputDelta: _nothing,
+            TasksChanged: _nothing,
+            Compacted: _nothing,
+            Warning: _nothing,
+            Info: _nothing,
+            Unknown: _nothing,
+            Unrecognized: _nothing,
+        }
+
+    def feed(self, event: Event, /) -> Sequence[WireEvent]:
+        run_id = event.run_id
+        run = self._state.runs.get(run_id)
+        if run is None:
+            run = self._state.runs[run_id] = Run(run_id, speaker_id=run_id)
+        return self._handlers[type(event)](run, event)
+
+    def finish(self) -> Sequence[WireEvent]:
+        return ()
+
+    def snapshot(self) -> dict[str, Any]:
+        plain: dict[str, Any] = msgspec.to_builtins(self._state)
+        return plain
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        self._state = msgspec.convert(snapshot, _State)
+
+    def _on_start(self, run: Run, event: SessionStart) -> Sequence[WireEvent]:
+        depth = 0
+        if event.parent_id:
+            caller = self._state.runs.get(self._state.callers.get(event.parent_id, ""))
+            depth = 1 if caller is None or caller is run else caller.depth + 1
+        return (run.begin(event.parent_id, depth),)
+
+    def _on_result(self, run: Run, event: Result) -> Sequence[WireEvent]:
+        is_unheard = event.success and event.text and not run.has_spoken
+        told = [self._whole_text(run, "", event.text)] if is_unheard else []
+        run.forget_answer()
+        run.calls = {}
+        run.speak_as("")
+        reason = "aborted" if event.outcome == "interrupted" else ""
+        if not run.snippets:
+            return (*told, wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason=reason))
+        if run.is_final:
+            reason = "final"
+        elif event.outcome == "limit_exceeded":
+            reason = "max_iterations"
+        end = wire.HarnessEnd(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            reason=reason,
+            iterations=run.snippets if event.turns is None else event.turns,
+            total_usage=None if event.usage is None else wire.TotalUsage(*prompt_and_answer(event.usage)),
+        )
+        return (*told, end)
+
+    def _on_step_start(self, run: Run, event: StepStart) -> Sequence[WireEvent]:
+        run.speak_as(event.id)
+        run.forget_answer()
+        return ()
+
+    def _on_step_end(self, run: Run, event: StepEnd) -> Sequence[WireEvent]:
+        del event
+        run.speak_as("")
+        return ()
+
+    def _on_text(self, run: Run, event: TextDelta) -> Sequence[WireEvent]:
+        text = event.text
+        if not text:
+            return ()
+        stream = run.texts.get(event.id)
+        if stream is None:
+            stream = run.texts[event.id] = self._new_stream(run, event.id, "text")
+            run.has_spoken = True
+        stream.add(text)
+        return (run.text(stream.wire_id, text),)
+
+    def _on_reasoning(self, run: Run, event: ReasoningDelta) -> Sequence[WireEvent]:
+        if not event.text:
+            return ()
+        stream = run.reasonings.get(event.id)
+        if stream is None:
+            stream = run.reasonings[event.id] = self._new_stream(run, event.id, "reasoning")
+        return (run.reasoning(stream.wire_id, event.text),)
+
+    def _on_retraction(self, run: Run, event: TextRetracted) -> Sequence[WireEvent]:
+        stream = run.texts.pop(event.id, None)
+        return () if stream is None else (run.retracted(stream.wire_id),)
+
+    def _on_message(self, run: Run, event: Message) -> Sequence[WireEvent]:
+        if event.role == "user":
+            return (wire.User(run_id=run.run_id, parent_id=run.parent_id, content=user_content(event)),)
+        return self._answer(run, event) if event.role == "assistant" else ()
+
+    def _answer(self, run: Run, event: Message) -> Sequence[WireEvent]:
+        told: list[WireEvent] = []
+        run.reasonings.pop("", None)
+        stream = run.texts.pop(event.id, None)
+        rest = None if stream is None else stream.rest(event.id, event.text)
+        if rest is None and event.text:
+            told.append(self._whole_text(run, event.id, event.text))
+        elif stream is not None and rest:
+            told.append(run.text(stream.wire_id, rest))
+        if event.parts and run.is_in_step:
+            told += [run.request(call.id, call.name, call.input) for call in requested_calls(event.parts)]
+        return told
+
+    def _on_tool_start(self, run: Run, event: ToolStart) -> Sequence[WireEvent]:
+        if event.call_id in run.refused:
+            return ()
+        run.reasonings.pop("", None)
+        if run.depth:
+            self._state.callers[event.call_id] = run.run_id
+        return (run.call(event.call_id, event.tool_name, event.input),)
+
+    def _on_tool_progress(self, run: Run, event: ToolProgress) -> Sequence[WireEvent]:
+        return (run.progress(event.call_id, event.text),) if event.text else ()
+
+    def _on_tool_end(self, run: Run, event: ToolEnd) -> Sequence[WireEvent]:
+        run.calls.pop(event.call_id, None)
+        denied = run.refused.pop(event.call_id, None)
+        return (run.result(event.call_id, event.tool_name, denied or outcome_of(event)),)
+
+    def _on_relay(self, run: Run, event: Relay) -> Sequence[WireEvent]:
+        self._state.relays[event.id] = (run.run_id, event.call_id)
+        relay = wire.Relay(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            kind=event.kind,
+            id=event.id,
+            tool_call_id=event.call_id,
+            tool=event.tool_name,
+            params=question_of(event),
+        )
+        return (relay,)
+
+    def _on_relay_reply(self, run: Run, event: RelayReply) -> Sequence[WireEvent]:
+        # A refusal that nobody was asked about has the id of the call itself.
+        run_id, call_id = self._state.relays.pop(event.id, (run.run_id, event.id))
+        if call_id and not event.approved:
+            self._state.runs[run_id].refused[call_id] = denial(event.reason)
+        return ()
+
+    def _on_usage(self, run: Run, event: UsageDelta) -> Sequence[WireEvent]:
+        return (run.usage(event.usage),)
+
+    def _on_error(self, run: Run, event: Error) -> Sequence[WireEvent]:
+        return (run.error(event.message),)
+
+    def _on_repl_input(self, run: Run, event: ReplInput) -> Sequence[WireEvent]:
+        run.snippets += 1
+        run.pieces = 0
+        if run.depth:
+            self._state.callers[event.id] = run.run_id
+        code = wire.ReplInput(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            id=event.id,
+            code=event.code,
+            iteration=event.iteration,
+        )
+        return (code,)
+
+    def _on_repl_progress(self, run: Run, event: ReplProgress) -> Sequence[WireEvent]:
+        run.pieces += 1
+        printed = wire.ReplProgress(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            id=f"{event.id}:{run.pieces}",
+            chunk=event.text,
+            stream=event.stream,
+        )
+        return (printed,)
+
+    def _on_repl_output(self, run: Run, event: ReplOutput) -> Sequence[WireEvent]:
+        run.is_final = event.done
+        output = wire.ReplOutput(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            id=event.id,
+            stdout=event.stdout,
+            error=event.error,
+            done=event.done,
+            iteration=event.iteration,
+            duration_ms=event.duration_ms,
+            truncated=event.truncated,
+        )
+        return (output,)
+
+    def _whole_text(self, run: Run, stream_id: str, text: str) -> WireEvent:
+        run.has_spoken = True
+        return run.text(self._new_stream(run, stream_id, "text").wire_id, text)
+
+    def _new_stream(self, run: Run, stream_id: str, kind: str) -> Stream:
+        name = stream_id or f"{run.speaker_id}:{kind}"
+        given = self._state.streams
+        times = given[name] = given.get(name, 0) + 1
+        return Stream(wire_id=name if times == 1 else f"{name}:{times}")
+
+
+def _nothing(run: Run, event: Event) -> Sequence[WireEvent]:
+    del run, event
+    return ()

@@ -1,0 +1,56 @@
+"""The agent of our own: a loop in this process around any model API. `--agent native --model provider/model`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.request import Request
+from harness.sources.translator import Translator
+from harness.sources.worker import Worker
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """There is no program to be started."""
+    del request, version
+    return CommandLine(args=())
+
+
+def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
+    from harness.sources.loops.native import start
+
+    return start(launch, hub, on_end, redact)
+
+
+AGENT = Agent(
+    name="native",
+    title="Harness agent",
+    binaries=(),
+    command=command,
+    translator=Translator,
+    work=work,
+    supports=frozenset(
+        {
+            "model",
+            "mcp",
+            "sandbox",
+            "max_turns",
+            "max_budget_usd",
+            "system_prompt",
+            "append_system_prompt",
+            "read-only",
+            "agent-default",
+        }
+    ),
+    key_variables=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+    install="part of Harness; it needs a key of a model API, or a local model",
+    reveals={
+        "deltas": "yes",
+        "reasoning": "yes, where the model shows it",
+        "tools": "yes, with permission, progress and operations",
+        "sub_agents": "yes, as runs of their own",
+        "usage": "per model call",
+        "cost": "where the model API states it; computed when a budget is set",
+        "result": "yes",
+    },
+)

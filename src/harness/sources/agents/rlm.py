@@ -1,0 +1,58 @@
+"""A model that works on a text of any length by writing programs: `--agent rlm --context FILE --prompt …`.
+
+After `--`: --max-depth N, --sub-model NAME, --exec-timeout S, --time-limit S, --memory-limit-mb N,
+--max-output N; and --unconfined-repl, which lets the model's code do whatever you may.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.request import Request
+from harness.sources.translator import Translator
+from harness.sources.worker import Worker
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """There is no program to be started."""
+    del request, version
+    return CommandLine(args=())
+
+
+def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
+    from harness.sources.loops.rlm_start import start
+
+    return start(launch, hub, on_end, redact)
+
+
+AGENT = Agent(
+    name="rlm",
+    title="Recursive language model",
+    binaries=(),
+    command=command,
+    translator=Translator,
+    work=work,
+    supports=frozenset(
+        {
+            "model",
+            "max_turns",
+            "max_budget_usd",
+            "append_system_prompt",
+            "read-only",
+            "agent-default",
+            "sandbox",
+        }
+    ),
+    key_variables=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+    install="part of Harness; it needs a key of a model API, or a local model",
+    reveals={
+        "deltas": "yes",
+        "reasoning": "yes, where the model shows it",
+        "tools": "commands, with permission and operations; code and what it prints",
+        "sub_agents": "yes, each query is a run of its own",
+        "usage": "per model call",
+        "cost": "where the model API states it; computed when a budget is set",
+        "result": "yes",
+    },
+)

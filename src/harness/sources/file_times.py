@@ -1,0 +1,58 @@
+"""What an agent has read, and when: nobody changes a file that it has not seen as it is now."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeAlias
+
+_Stamp: TypeAlias = tuple[int, int, int]
+
+
+class StaleFile(Exception):
+    """The file was never read, or has changed since. Its text is meant for the model."""
+
+
+class FileTimes:
+    """Shared by all runs of one conversation. Paths are compared as real paths."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Stamp] = {}
+        self._locks: dict[str, Any] = {}
+
+    def read(self, path: str) -> None:
+        """Remember the file as it is now: it was read, or just written."""
+        stamp = _stamp(path)
+        if stamp is None:
+            self._seen.pop(os.path.realpath(path), None)
+        else:
+            self._seen[os.path.realpath(path)] = stamp
+
+    def assert_current(self, path: str) -> None:
+        """Raises StaleFile unless the file was read and is still the same; a new file is always current."""
+        stamp = _stamp(path)
+        if stamp is None:
+            return
+        seen = self._seen.get(os.path.realpath(path))
+        if seen is None:
+            raise StaleFile(f"{path} exists but was not read yet: read it first, then change it")
+        if seen != stamp:
+            raise StaleFile(f"{path} has changed since it was read: read it again, then change it")
+
+    def lock(self, path: str) -> AbstractAsyncContextManager[Any]:
+        """`async with files.lock(path):` one change of a file at a time."""
+        key = os.path.realpath(path)
+        if key not in self._locks:
+            from asyncio import Lock
+
+            self._locks[key] = Lock()
+        held: AbstractAsyncContextManager[Any] = self._locks[key]
+        return held
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,49 @@
+"""A run with the tools of MCP servers, which are there as long as it lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from harness.events import Result, Warning
+from harness.sources.launch import Launch
+from harness.sources.loops.host import Host
+from harness.sources.loops.worker import Job
+from harness.sources.tool import Tool
+
+
+class ConnectedRun:
+    """Contract: that of `Job`."""
+
+    def __init__(
+        self, launch: Launch, host: Host, open_run: Callable[[Sequence[Tool]], Job], *, redact: bool
+    ) -> None:
+        """`open_run`: the run itself, with these tools besides its own."""
+        self._launch = launch
+        self._host = host
+        self._open_run = open_run
+        self._redact = redact
+
+    async def run(self, prompt: str) -> Result:
+        async with AsyncExitStack() as stack:
+            try:
+                tools: Sequence[Tool] = await stack.enter_async_context(self._servers())
+            except asyncio.CancelledError:
+                tools = ()  # the run itself sees that it was stopped, and says so in the log
+            return await self._open_run(tools).run(prompt)
+
+    def _servers(self) -> Any:
+        from harness.sources.tools.registry import mcp_tools
+
+        channel = self._host.channel(self._host.hub.log_id)
+        request = self._launch.request
+        return mcp_tools(
+            request.mcp,
+            cwd=request.cwd,
+            env=self._host.env,
+            environ=self._launch.invocation.env,
+            redact=self._redact,
+            on_warning=lambda text: channel.put(Warning(message=text, code="mcp")),
+        )

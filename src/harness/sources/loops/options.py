@@ -1,0 +1,40 @@
+"""How an agent of our own works: its model, its tools, what it may do, and where it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from harness.sources.loops.permissions import Permissions
+from harness.sources.model import Model
+from harness.sources.tool import Tool, ToolOutput
+
+
+class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Sub-agents work by the same options; `permissions` is one object for all of them."""
+
+    model: Model
+    tools: tuple[Tool, ...] = ()
+    permissions: Permissions = msgspec.field(default_factory=Permissions)
+    system_prompt: str = ""
+    max_iterations: int = 10
+    """Model calls; when they are used up, one more asks for a summary, without tools."""
+    max_depth: int = 3
+    """How deep sub-agents may nest."""
+    max_budget_usd: float | None = None
+    """For the whole tree of runs."""
+    relay_deadline_s: float | None = 300.0
+    """Who is asked and does not answer in time has said no. None: wait for ever."""
+    tool_deadline_s: float | None = None
+    """A call that takes longer is stopped, and has failed."""
+    most_output_characters: int = 200_000
+    """What is longer is shortened in its middle, for the model and the log."""
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    effort: str = ""
+    agent: str = "native"
+    """The name that the log gives it."""
+    version: str = ""
+    on_output: Callable[[str, ToolOutput], None] | None = None
+    """Told of every output with the call's id, for programs that want `ToolOutput.result`."""

@@ -1,0 +1,363 @@
+"""A recursive language model: it does not read the context, it writes programs that do, and asks itself.
+
+Each round the model writes one block of Python, which runs in a REPL (`repl`) that holds the context; it is
+shown what was printed, until the code calls FINAL.
+
+Rules
+1. Everything that a run says has the run's own id: it tells no steps. Queries are runs of their own, below
+   the `ReplInput` whose code asked: recursive models down to `max_depth`, single calls of a model below that.
+2. The usage of a single call is told and counted by the run that made it, that of a recursive model by
+   itself: nothing is counted twice.
+3. An answer that cannot be run costs an iteration, and so does code that fails; both go on. A failure of the
+   model ends the run. When the iterations are used up there is no answer.
+4. Cancelling the task that runs `run` stops it at once: the model's stream, the REPL, commands and queries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import HarnessError
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    Outcome,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
+    Result,
+    SessionStart,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.sources.endings import LIMITS
+from harness.sources.loops.calls import ToolCalls, shortened
+from harness.sources.loops.host import Host
+from harness.sources.loops.model_call import call_model
+from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.repl import Repl, ReplTurn, Stream
+from harness.sources.loops.repl_command import Exec
+from harness.sources.loops.rlm_options import RlmOptions
+from harness.sources.loops.rlm_text import error_feedback, extract, output_feedback, system_prompt
+from harness.sources.loops.steering import Inbox
+from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
+from harness.sources.tool import ToolFailure, ToolOutput
+
+_MOST_LOGGED_CHARACTERS = 100_000
+"""Of what a single call is asked: the log need not hold the context again and again."""
+_SHOWN_PROMPT_CHARACTERS = 80
+
+
+class RlmRun:
+    def __init__(
+        self,
+        host: Host,
+        options: RlmOptions,
+        context: str = "",
+        *,
+        run_id: str = "",
+        parent_id: str = "",
+        depth: int = 0,
+        inbox: Inbox | None = None,
+    ) -> None:
+        """`context`: empty means the prompt itself."""
+        self.host = host
+        self.options = options
+        self.run_id = run_id or host.new_id()
+        self.depth = depth
+        self.inbox = inbox or Inbox()
+        self.failure = ""
+        """The last error of the model."""
+        self._context = context
+        self._parent_id = parent_id
+        self._channel = host.channel(self.run_id)
+        self._put: Callable[[Event], bool] = self._channel.put
+        self._results: dict[str, Any] = {}
+        self._calls = ToolCalls(host, self._tool_options(), self._channel, _no_spawn)
+        self._commands = 0
+        self._queries = asyncio.Semaphore(options.most_queries_at_once)
+        self._repl: Repl | None = None
+        self._input: ReplInput | None = None
+        self._turns: list[Turn] = []
+        self._used = Usage()
+        self._asked = 0
+        self._answer = ""
+        self._started_ms = host.hub.clock()
+
+    async def run(self, prompt: str) -> Result:
+        """Answer the prompt. Cancelled, it still closes everything before it lets the cancellation pass."""
+        self._put(
+            SessionStart(
+                agent=self.options.agent.agent,
+                model=self.options.agent.model.name,
+                cwd=self.host.cwd,
+                version=self.options.agent.version,
+                parent_id=self._parent_id,
+            )
+        )
+        outcome: Outcome = "failed"
+        try:
+            outcome = await self._rounds(prompt)
+        except asyncio.CancelledError:
+            outcome = self.host.stopped or "interrupted"
+            raise
+        except HarnessError as error:
+            message = f"{error.message}; {error.hint}" if error.hint else error.message
+            self.failure = message
+            self._put(Error(message=message, code="spawn_failed"))
+        except Exception as error:
+            self._put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
+            raise
+        finally:
+            await self._close()
+            result = self._finish(outcome)
+        return result
+
+    async def _rounds(self, prompt: str) -> Outcome:
+        options = self.options
+        context = self._context or prompt
+        self._turns.append(SystemTurn(self._system_prompt(context)))
+        self._say(prompt)
+        functions = {"llm_query": self._query, "exec": self._execute}
+        self._repl = Repl(context, options.limits, functions, self._show)
+        await self._repl.start()  # before the model is asked: without it every answer would be in vain
+        for iteration in range(options.agent.max_iterations):
+            for text in self.inbox.take():
+                self._say(text)
+            if self._is_budget_spent:
+                limit = LIMITS["budget"]
+                message = limit.message.format(f"${options.agent.max_budget_usd:g}")
+                self._put(Error(message=message, code=limit.code))
+                return "limit_exceeded"
+            answer = await self._ask()
+            if answer is None:
+                return "failed"
+            if await self._round(answer, iteration):
+                return "completed"
+        limit = LIMITS["turns"]
+        self._put(Warning(message=limit.message.format(options.agent.max_iterations), code=limit.code))
+        return "limit_exceeded"
+
+    async def _round(self, answer: str, iteration: int) -> bool:
+        """Run what the model wrote; whether that was the end."""
+        code, problem = extract(answer)
+        if problem:
+            self._put(Error(message=problem, code="no_code"))
+            self._turns.append(UserTurn(error_feedback(problem)))
+            return False
+        turn = await self._run(code, iteration)
+        self._turns.append(UserTurn(output_feedback(turn.stdout, turn.error)))
+        if turn.final is None:
+            return False
+        self._answer = turn.final
+        self._put(Message(role="assistant", text=turn.final, id=self.host.new_id()))
+        texts = self.inbox.take_last()
+        for text in texts:
+            self._say(text)
+        return not texts
+
+    async def _ask(self) -> str | None:
+        self._asked += 1
+        answered = await call_model(self.host, self.options.agent, self._turns, self._put, self._count)
+        if answered.message is None:
+            self.failure = answered.failure
+            return None
+        self._turns.append(AssistantTurn(answered.message.text, opaque=answered.message.opaque))
+        return answered.message.text
+
+    async def _run(self, code: str, iteration: int) -> ReplTurn:
+        assert self._repl is not None
+        began = self._input = ReplInput(id=self.host.new_id(), code=code, iteration=iteration)
+        self._put(began)
+        turn = await self._repl.run(code)
+        self._input = None
+        self._put(
+            ReplOutput(
+                id=began.id,
+                stdout=turn.stdout,
+                error=turn.error,
+                done=turn.final is not None,
+                iteration=iteration,
+                duration_ms=turn.duration_ms,
+                truncated=turn.is_truncated,
+            )
+        )
+        return turn
+
+    # What the code may call
+
+    async def _query(self, arguments: dict[str, Any]) -> str:
+        """`llm_query`."""
+        prompt, context = str(arguments["prompt"]), arguments.get("context")
+        context = "" if context is None else str(context)
+        options, asked = self.options, self._input
+        if asked is None:
+            raise ToolFailure("the turn is over")
+        if len(prompt) > options.prompt_budget:
+            raise ToolFailure(
+                f"the prompt has {len(prompt)} characters, and may have {options.prompt_budget}: "
+                "give what is to be read as ctx"
+            )
+        async with self._queries:
+            if self._is_budget_spent:
+                raise ToolFailure("the budget is used up")
+            depth = self.depth + 1
+            shown = repr(shortened(prompt, _SHOWN_PROMPT_CHARACTERS))
+            self._show("stderr", f"[llm_query] prompt={shown} context={len(context)} chars depth={depth}\n")
+            ask = self._ask_recursively if options.max_depth > 0 else self._ask_once
+            answer = await ask(prompt, context, asked.id)
+            self._show("stderr", f"[llm_query] done result={len(answer)} chars\n")
+        return answer
+
+    async def _ask_recursively(self, prompt: str, context: str, parent_id: str) -> str:
+        child = RlmRun(self.host, self.options.inner(), context, parent_id=parent_id, depth=self.depth + 1)
+        running = asyncio.create_task(child.run(prompt))
+        self.host.runs[child.run_id] = running
+        try:
+            result = await running
+        except asyncio.CancelledError:
+            waiting = asyncio.current_task()
+            if waiting is None or waiting.cancelling():
+                raise
+            raise ToolFailure("the query was stopped") from None
+        finally:
+            self.host.runs.pop(child.run_id, None)
+        if not result.success:
+            raise ToolFailure(f"there is no answer: {child.failure or result.outcome}")
+        return result.text
+
+    async def _ask_once(self, prompt: str, context: str, parent_id: str) -> str:
+        """A run of one call, the usage of which is ours."""
+        agent = self.options.inner().agent
+        text = f"{prompt}\n\n{context}" if context else prompt
+        channel = self.host.channel(self.host.new_id())
+        start = SessionStart(
+            agent=agent.agent,
+            model=agent.model.name,
+            cwd=self.host.cwd,
+            version=agent.version,
+            name="llm_query",
+            parent_id=parent_id,
+        )
+        channel.put(start)
+        channel.put(Message(role="user", text=shortened(text, _MOST_LOGGED_CHARACTERS)))
+        outcome: Outcome = "failed"
+        answer = ""
+        try:
+            answered = await call_model(self.host, agent, [UserTurn(text)], channel.put, self._count)
+            if answered.message is None:
+                raise ToolFailure(f"there is no answer: {answered.failure}")
+            outcome, answer = "completed", answered.message.text
+        except asyncio.CancelledError:
+            outcome = self.host.stopped or "interrupted"
+            raise
+        finally:
+            channel.put(Result(success=outcome == "completed", outcome=outcome, text=answer))
+            channel.close()
+        return answer
+
+    async def _execute(self, arguments: dict[str, Any]) -> Any:
+        """`exec`."""
+        self._commands += 1
+        call = Call(f"exec-{self._commands}", Exec.spec.name, arguments)
+        [turn] = await self._calls.carry_out([call])
+        result = self._results.pop(f"{self.run_id}/{call.id}", None)
+        if result is None:
+            raise ToolFailure(f"exec {_in_words(turn.text)}")
+        return result
+
+    def _tool_options(self) -> AgentOptions:
+        """Those under which commands are permitted and run."""
+        options = self.options
+        tool = Exec(self.host.cwd, self._show, options.exec_timeout_s, options.sandbox)
+        return replace(options.agent, tools=(tool,), on_output=self._keep_result)
+
+    def _keep_result(self, call_id: str, output: ToolOutput) -> None:
+        self._results[call_id] = output.result
+
+    def _show(self, stream: Stream, text: str) -> None:
+        if self._input is not None:
+            self._put(ReplProgress(id=self._input.id, text=text, stream=stream))
+
+    # Bookkeeping
+
+    def _system_prompt(self, context: str) -> str:
+        options = self.options
+        own = system_prompt(
+            context,
+            prefix_characters=options.prefix_characters,
+            most_characters=options.limits.most_characters,
+            prompt_budget=options.prompt_budget,
+            exec_timeout_s=options.exec_timeout_s,
+            is_recursive=options.max_depth > 0,
+        )
+        return f"{own}\n\n{options.agent.system_prompt}" if options.agent.system_prompt else own
+
+    def _say(self, text: str) -> None:
+        """Words of the user."""
+        self._put(Message(role="user", text=text))
+        self._turns.append(UserTurn(text))
+
+    def _count(self, event: UsageDelta) -> None:
+        self._used = self._used.plus(event.usage)
+        self._put(event)
+
+    @property
+    def _is_budget_spent(self) -> bool:
+        budget_usd = self.options.agent.max_budget_usd
+        return budget_usd is not None and self.host.spent_usd >= budget_usd
+
+    async def _close(self) -> None:
+        """End the REPL and everything that was asked from there; however often somebody presses."""
+        if self._repl is None:
+            return
+        closing = asyncio.ensure_future(self._repl.close())
+        while not closing.done():
+            try:
+                await asyncio.wait([closing])
+            except asyncio.CancelledError:
+                continue  # it is being cancelled already, and every process was told to end
+
+    def _finish(self, outcome: Outcome) -> Result:
+        self._calls.close()
+        if self._input is not None:
+            self._put(
+                ReplOutput(id=self._input.id, error="the run was stopped", iteration=self._input.iteration)
+            )
+        if left := self.inbox.close():
+            noun = "message was" if left == 1 else "messages were"
+            self._put(Warning(message=f"{left} {noun} not taken any more", code="not_taken"))
+        result = Result(
+            success=outcome == "completed",
+            outcome=outcome,
+            text=self._answer if outcome == "completed" else "",
+            duration_ms=max(0, self.host.hub.clock() - self._started_ms),
+            total_cost_usd=self._used.cost_usd,
+            usage=self._used if self._used else None,
+            turns=self._asked,
+        )
+        self._put(result)
+        self._channel.close()
+        return result
+
+
+def _in_words(failure: str) -> str:
+    """A refusal is told to models that call tools as data; code reads an exception."""
+    try:
+        told = msgspec.json.decode(failure)
+    except msgspec.DecodeError:
+        return failure
+    is_refusal = isinstance(told, dict) and told.get("status") == "denied"
+    return f"denied: {told.get('reason', '')}" if is_refusal else failure
+
+
+async def _no_spawn(call_id: str, task: str, name: str) -> str:
+    del call_id, task, name
+    raise ToolFailure("sub-agents cannot be started here")

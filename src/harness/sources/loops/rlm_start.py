@@ -1,0 +1,78 @@
+"""From a request to a recursive language model: its models, its context, what it may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.errors import UsageError
+from harness.log.hub import Hub
+from harness.sources.launch import Launch
+from harness.sources.loops.host import Host
+from harness.sources.loops.native import RELAY_DEADLINE_S
+from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.permissions import permissions_for
+from harness.sources.loops.rlm import RlmRun
+from harness.sources.loops.rlm_options import MAX_ITERATIONS, RlmOptions, parse
+from harness.sources.loops.steering import Inbox
+from harness.sources.loops.worker import LoopWorker
+from harness.sources.worker import OnEnd
+
+
+def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
+    """The worker of a run."""
+
+    def open_run(host: Host, inbox: Inbox) -> RlmRun:
+        context = read_context(launch.request.context)
+        return RlmRun(host, _options(launch), context, run_id=hub.log_id, inbox=inbox)
+
+    return LoopWorker(launch, hub, on_end, open_run, redact=redact)
+
+
+def read_context(path: str) -> str:
+    """Empty when none was named. Raises UsageError when it cannot be read."""
+    if not path:
+        return ""
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode("utf-8-sig", "replace")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"cannot read the context {path}: {reason}", hint="give a text file with --context"
+        ) from error
+
+
+def _options(launch: Launch) -> RlmOptions:
+    from harness.sources.model_registry import open_model
+    from harness.sources.sandbox import find_sandbox
+
+    request = launch.request
+    words = parse(request.extra_args)
+    environ = launch.invocation.env
+    options = RlmOptions(
+        agent=AgentOptions(
+            model=open_model(_model_name(request.model, environ), environ),
+            permissions=permissions_for(request.permissions),
+            system_prompt=request.append_system_prompt,
+            max_iterations=request.limits.max_turns or MAX_ITERATIONS,
+            max_budget_usd=request.limits.max_budget_usd,
+            relay_deadline_s=RELAY_DEADLINE_S,
+            agent=launch.agent.name,
+            version=launch.version,
+        ),
+        sandbox=find_sandbox(environ) if request.sandbox else None,
+    )
+    sub_model = open_model(words.sub_model, environ) if words.sub_model else None
+    return words.applied(options, sub_model)
+
+
+def _model_name(name: str, environ: Mapping[str, str]) -> str:
+    from harness.sources.model_registry import usual_model
+
+    name = name or usual_model(environ)
+    if not name:
+        raise UsageError(
+            "no model was named, and none can be used here without a choice",
+            hint="set the key of a provider, or give --model provider/model (see `harness models list`)",
+        )
+    return name

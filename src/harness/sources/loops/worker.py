@@ -1,0 +1,187 @@
+"""Runs a loop as a run of its own: in one thread with one event loop, from its start to its `Result`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol, TypeAlias
+
+from harness.errors import HarnessError
+from harness.events import Error, Message, RelayReply, Result, SessionStart, Usage, Warning
+from harness.log.hub import Hub
+from harness.log.redact import secrets_in
+from harness.sources.endings import LIMITS
+from harness.sources.launch import Launch
+from harness.sources.loops.host import Host, environment_for_tools
+from harness.sources.loops.steering import Inbox
+from harness.sources.worker import OnEnd
+
+_FAREWELL_S = 1.0
+"""How long tasks that nobody waits for may take to end, when the run is over."""
+
+
+class Job(Protocol):
+    """Contract: `run` puts everything from `SessionStart` to `Result` into the log, also when it is cancelled."""
+
+    async def run(self, prompt: str) -> Result: ...
+
+
+OpenJob: TypeAlias = Callable[[Host, Inbox], Job]
+"""Called in the event loop; may raise HarnessError, which is then how the run ended."""
+
+
+class LoopWorker:
+    """Contract: that of `Worker`, `Steerable` and `Answerable`."""
+
+    def __init__(self, launch: Launch, hub: Hub, on_end: OnEnd, open_job: OpenJob, *, redact: bool) -> None:
+        self.result: Result | None = None
+        self._launch = launch
+        self._hub = hub
+        self._on_end = on_end
+        self._open_job = open_job
+        self._redact = redact
+        self._inbox = Inbox()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._host: Host | None = None
+        self._is_stopped = False
+
+    def steer(self, text: str) -> None:
+        self._inbox.steer(text)
+
+    def follow_up(self, text: str) -> None:
+        """Give the run another task, for when it is done with this one. From any thread."""
+        self._inbox.follow_up(text)
+
+    def reply(self, reply: RelayReply) -> bool:
+        return self._host is not None and self._host.reply(reply)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has just been closed: the run has ended
+                self._loop.call_soon_threadsafe(self._press)
+
+    def work(self) -> None:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(_ignore)
+        try:
+            loop.run_until_complete(self._main())
+        finally:
+            self._inbox.close()
+            _wind_up(loop)
+            if self._host is not None:
+                self._conclude(self._host)
+
+    async def _main(self) -> None:
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        request = self._launch.request
+        environ = self._launch.invocation.env
+        host = self._host = Host(
+            self._hub,
+            cwd=request.cwd,
+            env=environment_for_tools(environ, request.env),
+            secrets=secrets_in(environ) if self._redact else None,
+            cost_of=_prices(request.cwd) if request.limits.max_budget_usd is not None else None,
+        )
+        channel = host.channel(self._hub.log_id)
+        for warning in self._launch.warnings:
+            channel.put(Warning(message=warning, code="unsupported_option"))
+        if self._is_stopped:
+            host.stopped = "interrupted"
+        try:
+            job = self._open_job(host, self._inbox)
+        except HarnessError as error:
+            self._give_up(host, error)
+            return
+        self._watch(host)
+        with suppress(asyncio.CancelledError):  # it was stopped, and has said so in the log
+            await job.run(request.prompt)
+
+    def _conclude(self, host: Host) -> None:
+        last = host.outbox.last
+        if type(last) is Result and last.run_id == self._hub.log_id:
+            self.result = last
+            self._on_end(last, host.outbox.session)
+
+    def _press(self) -> None:
+        if self._host is not None and self._host.stopped is None:
+            self._host.stopped = "interrupted"
+        if self._task is not None:
+            self._task.cancel()
+
+    def _give_up(self, host: Host, error: HarnessError) -> None:
+        """The run could not even begin: that is an outcome, not an exception."""
+        request = self._launch.request
+        channel = host.channel(self._hub.log_id)
+        channel.put(
+            SessionStart(
+                agent=self._launch.agent.name,
+                model=request.model,
+                cwd=request.cwd,
+                version=self._launch.version,
+            )
+        )
+        channel.put(Message(role="user", text=request.prompt))
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        channel.put(Error(message=message, code="spawn_failed"))
+        channel.put(Result(success=False, outcome="spawn_failed"))
+        channel.close()
+
+    def _watch(self, host: Host) -> None:
+        """Begin to watch the limits of time."""
+        limits, loop = self._launch.request.limits, asyncio.get_running_loop()
+        if limits.timeout_s is not None:
+            loop.call_later(limits.timeout_s, self._end_by, host, "timeout", limits.timeout_s)
+        if limits.first_output_s is not None:
+            loop.call_later(limits.first_output_s, self._check_first_output, host, limits.first_output_s)
+        if limits.inactivity_s is not None:
+            self._check_activity(host, limits.inactivity_s)
+
+    def _check_first_output(self, host: Host, seconds: float) -> None:
+        if not host.has_output:
+            self._end_by(host, "first_output", seconds)
+
+    def _check_activity(self, host: Host, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        left_s = host.outbox.heard_s + seconds - loop.time()
+        if left_s <= 0:
+            self._end_by(host, "inactivity", seconds)
+        else:
+            loop.call_later(left_s, self._check_activity, host, seconds)
+
+    def _end_by(self, host: Host, action: str, seconds: float) -> None:
+        if host.stopped is not None:
+            return
+        limit = LIMITS[action]
+        host.stopped = limit.outcome
+        host.channel(self._hub.log_id).put(
+            Error(message=limit.message.format(f"{seconds:g} s"), code=limit.code)
+        )
+        self._press()
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """Close an event loop, whatever still hangs in it."""
+    try:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_FAREWELL_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What is left of a tool that would not end concerns nobody: the call it belonged to has ended."""
+    del loop, context
+
+
+def _prices(directory: str) -> Callable[[str, Usage], float | None]:
+    from harness import config, prices
+
+    return prices.load(config.load(directory)).cost_usd

@@ -1,0 +1,96 @@
+"""What a loop knows of a model: one call in, events out.
+
+Rules
+1. `answer` makes one model call and yields its events in order: `TextDelta`, `ReasoningDelta`,
+   `ToolInputDelta` as they come; `Warning` (code `retry`) for each new try; then one `Message` (role
+   assistant: the text, the calls among its `parts`, what must be sent back in `opaque`), one
+   `UsageDelta` where the provider tells, and one `StepEnd`, last.
+2. A failure of the far side is an `Error` with the provider's own message and code, followed by
+   `StepEnd(stop_reason="error")`; there is then no `Message`. It is never an exception.
+3. Closing the iterator closes the connection.
+4. A call whose arguments are not a JSON object has the input
+   `{"__toolParseError": true, "parseError": …, "rawArguments": …}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from harness.events import Event
+
+
+class Call(msgspec.Struct, frozen=True, tag_field="type", tag="tool_call"):
+    """A tool call that the model asks for."""
+
+    id: str
+    name: str
+    input: Any
+
+
+class Attachment(msgspec.Struct, frozen=True, tag_field="type", tag="file"):
+    """An image or a document."""
+
+    media_type: str
+    data: str
+    """Base64."""
+    name: str = ""
+
+
+class SystemTurn(msgspec.Struct, frozen=True, tag_field="role", tag="system"):
+    text: str
+
+
+class UserTurn(msgspec.Struct, frozen=True, tag_field="role", tag="user"):
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class AssistantTurn(msgspec.Struct, frozen=True, tag_field="role", tag="assistant"):
+    text: str
+    calls: tuple[Call, ...] = ()
+    opaque: Any = None
+    """Reasoning signatures and the like: sent back as they came, to the provider that made them."""
+
+
+class ToolTurn(msgspec.Struct, frozen=True, tag_field="role", tag="tool"):
+    call_id: str
+    text: str
+    is_error: bool = False
+    attachments: tuple[Attachment, ...] = ()
+
+
+Turn: TypeAlias = SystemTurn | UserTurn | AssistantTurn | ToolTurn
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """What a model is told of a tool."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    """JSON Schema of its arguments, an object."""
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call."""
+
+    turns: Sequence[Turn]
+    tools: Sequence[ToolSpec] = ()
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    effort: str = ""
+    """How much to reason: low, medium, high; empty is the provider's default."""
+    schema: dict[str, Any] | None = None
+    """Answer with JSON of this schema."""
+
+
+class Model(Protocol):
+    """Contract: see the rules above; a model may be asked by several runs at once."""
+
+    name: str
+    """`provider/model`."""
+
+    def answer(self, ask: Ask) -> AsyncIterator[Event]: ...

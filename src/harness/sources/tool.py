@@ -1,0 +1,156 @@
+"""What a loop may call: the contract of a tool, and what it is given and gives back.
+
+A class that inherits `Tool` gets the defaults of `operations` and `permission`; any typed function
+becomes one with `harness.sources.function_tool.tool`.
+
+Rules
+1. `run` may be called several times at once, and is cancelled like any coroutine: it then ends what it
+   started (processes, connections) and lets the cancellation pass.
+2. What goes wrong is raised. `ToolFailure` says it in words for the model; of any other exception the
+   model is told its type and text. The run goes on either way.
+3. `operations` does no I/O, and says what the call will do before it does it: permission is decided by
+   it. A tool that starts a program says `Command`, whatever the program is. No operations means that
+   nobody knows, and counts as dangerous.
+4. The text of the output goes to the model; `result` is for the program around the loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from harness.events import Operation
+from harness.sources.file_times import FileTimes, StaleFile
+from harness.sources.model import Attachment, ToolSpec
+
+__all__ = [
+    "Attachment",
+    "FileTimes",
+    "StaleFile",
+    "Tool",
+    "ToolContext",
+    "ToolFailure",
+    "ToolOutput",
+    "ToolPermission",
+    "ToolSpec",
+    "derived_permission",
+    "spelled",
+]
+
+
+class ToolFailure(Exception):
+    """A call that did not work; the text is what the model reads."""
+
+
+class ToolPermission(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Calls of a tool, all of them or those whose arguments match."""
+
+    tool: str
+    params: dict[str, str] | None = None
+    """Argument → glob: `*` is any text (also `/`, blanks and line ends), `?` one character, `[ab]` one of these,
+    `{a,b}` either, a backslash takes the next character as it is. Arguments that are not listed are free."""
+
+
+class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    """What the model reads."""
+    result: Any = None
+    """The same as data, for the program around the loop (`on_output`); it is not kept in the log."""
+    success: bool = True
+    exit_code: int | None = None
+    operations: list[Operation] | None = None
+    """What was really done, when that is known better than before."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and documents for the model."""
+
+
+class Tool(Protocol):
+    spec: ToolSpec
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        """What a call with these arguments will do; they are as the model wrote them, unchecked."""
+        del arguments
+        return ()
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        """What "always" allows when a person says it to a call with these arguments."""
+        return derived_permission(self.spec.name, arguments)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput: ...
+
+
+def _no_progress(text: str) -> None:
+    del text
+
+
+async def _no_spawn(task: str, name: str) -> str:
+    del task, name
+    raise ToolFailure("sub-agents cannot be started here")
+
+
+class ToolContext:
+    """What one call is given: where it works, and how it speaks to the run around it.
+
+    The defaults are for calling a tool alone, without a run.
+    """
+
+    def __init__(
+        self,
+        *,
+        cwd: str,
+        env: Mapping[str, str] | None = None,
+        run_id: str = "",
+        call_id: str = "",
+        files: FileTimes | None = None,
+        on_progress: Callable[[str], None] = _no_progress,
+        on_spawn: Callable[[str, str], Awaitable[str]] = _no_spawn,
+    ) -> None:
+        self.run_id = run_id
+        self.call_id = call_id
+        """`<run id>/<the model's id of the call>`."""
+        self.cwd = cwd
+        self.env: Mapping[str, str] = {} if env is None else env
+        """For programs that the tool starts: without the secrets of ours, unless they were asked for."""
+        self.files = FileTimes() if files is None else files
+        self.cancelled = False
+        """For code in a thread of its own, which cannot be interrupted: leave soon when this is true."""
+        self.progress = on_progress
+        """`progress(text)`: show something of a call that is still going on. From any thread."""
+        self._on_spawn = on_spawn
+
+    async def spawn(self, task: str, name: str = "") -> str:
+        """Give a task to a sub-agent, a run of its own, and wait for its answer. Raises ToolFailure."""
+        return await self._on_spawn(task, name)
+
+
+def derived_permission(tool: str, arguments: Mapping[str, Any]) -> ToolPermission:
+    """The default of `Tool.permission`: what begins with the same word, or the very same value."""
+    if not arguments:
+        return ToolPermission(tool)
+    return ToolPermission(tool, {name: _pattern(spelled(value)) for name, value in arguments.items()})
+
+
+def spelled(value: Any) -> str:
+    """An argument as text, as permissions compare it."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict | list):
+        return msgspec.json.encode(value).decode()
+    return str(value)
+
+
+def _pattern(text: str) -> str:
+    """What is special in a glob is escaped: a grant never covers more than was seen when it was given."""
+    first, space, _rest = text.partition(" ")
+    if first and space:
+        return f"{_SPECIAL.sub(_ESCAPED, first)} **"
+    return _SPECIAL.sub(_ESCAPED, text)
+
+
+_SPECIAL = re.compile(r"[\\*?\[\]{}]")
+_ESCAPED = r"\\\g<0>"

@@ -1,0 +1,39 @@
+"""Events that say who speaks, one JSON object a line: `type`, `runId`, and `parentId` where there is one.
+
+    {"type":"text","runId":"0198…","parentId":"0197…","id":"m1","content":"Hel"}
+
+Rules
+1. Types: harness_start, harness_end, text, reasoning, tool_call, tool_result, tool_progress, usage, error,
+   relay, repl_input, repl_progress, repl_output. What has no value is absent.
+2. An agent of our own tells each call of its model as a run of its own (`parentId` is the agent's run):
+   text, reasoning, usage, and the calls that the model asks for, under the model's own ids. A call that
+   is carried out follows as another `tool_call` of the agent's run. Other agents speak for themselves.
+3. `parentId` of a sub-agent is the id of the call that began it, on each of its events.
+4. `inputTokens` is the whole prompt, cached or not; `outputTokens` includes reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.events import Event
+from harness.rendering.json_text import encode
+from harness.rendering.wire.events import UNTOLD
+from harness.rendering.wire.translation import WireTranslation
+from harness.stage import View, ViewOptions
+
+
+class Events:
+    def __init__(self) -> None:
+        self._translation = WireTranslation()
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        return [encode(told) + b"\n" for told in self._translation.feed(event) if type(told) not in UNTOLD]
+
+    def finish(self) -> Sequence[bytes]:
+        return ()
+
+
+def open(options: ViewOptions) -> View:
+    del options
+    return Events()

@@ -1,0 +1,42 @@
+"""Every recording, told in events that say who speaks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from showing import shown
+
+from harness.events import Message
+from harness.log import codec
+from harness.rendering.wire.events import UNTOLD, AnyWireEvent
+from harness.testing.golden import Case, find_cases
+
+CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.expected.exists()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_recording_is_told_in_events_of_the_known_shapes(case: Case) -> None:
+    events = [codec.decode(line) for line in case.expected.read_bytes().split(b"\n") if line]
+    open_calls: set[str] = set()
+    texts: dict[str, str] = {}
+    for line in shown("events", *events).split("\n")[:-1]:
+        event = msgspec.json.decode(line, type=AnyWireEvent)
+        plain = json.loads(line)
+        assert not isinstance(event, UNTOLD)
+        assert None not in [plain[name] for name in plain if name != "input"]
+        if plain["type"] == "tool_call":
+            open_calls.add(plain["id"])
+        elif plain["type"] == "tool_result":
+            open_calls.remove(plain["id"])
+        elif plain["type"] == "text":
+            texts[plain["id"]] = texts.get(plain["id"], "") + plain["content"]
+    assert not open_calls
+    said = [
+        event.text
+        for event in events
+        if isinstance(event, Message) and event.role == "assistant" and event.text
+    ]
+    assert [text for text in said if text not in texts.values()] == []
