@@ -1,0 +1,249 @@
+"""One answer as it comes in: pieces become events at once, and the whole becomes a `Message` at the end.
+
+What a provider wants to see again (signatures, encrypted reasoning) is kept in the order in which it
+came, between the texts and the calls, which are only referred to: nothing is in the log twice.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    ReasoningDelta,
+    StepEnd,
+    TextDelta,
+    ToolInputDelta,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.log.ids import new_run_id
+from harness.sources.model import AssistantTurn, Call
+
+
+class OpenCall:
+    """A call whose arguments are still coming."""
+
+    __slots__ = ("extras", "id", "name", "pieces")
+
+    def __init__(self, id: str, name: str) -> None:
+        self.id = id
+        self.name = name
+        self.pieces: list[str] = []
+        self.extras: dict[str, Any] | None = None
+        """What the provider wants to see again beside the call."""
+
+
+class Place(msgspec.Struct, omit_defaults=True):
+    """What stood at one place of an answer: a stretch of the text, a call, or a part of the provider's own."""
+
+    text: int | None = None
+    """Of so many characters."""
+    call: str | None = None
+    native: Any = None
+    extras: dict[str, Any] | None = None
+
+
+class Opaque(msgspec.Struct):
+    model: str
+    """Whose it is: no other model is shown it."""
+    places: list[Place]
+
+
+class Answer:
+    """Contract: `events` is what is to be shown next; whoever shows it takes it away."""
+
+    def __init__(self, model: str, taken_ids: Callable[[], set[str]] = set) -> None:
+        """`taken_ids`: of the calls that the conversation already has; asked only when there is a new one."""
+        now_ms = time.time_ns() // 1_000_000
+        self.events: list[Event] = []
+        self.has_content = False
+        self.response_id = ""
+        self.usage = Usage()
+        self.unreadable = 0
+        """How many pieces of the stream nobody could read."""
+        self._model = model
+        self._text_id = new_run_id(now_ms)
+        self._reasoning_id = new_run_id(now_ms)
+        self._find_taken_ids = taken_ids
+        self._taken_ids: set[str] | None = None
+        self._texts: list[str] = []
+        self._stretch = 0
+        """Where in the texts the current stretch begins."""
+        self._calls: list[OpenCall] = []
+        self._places: list[Place | OpenCall] = []
+
+    def say(self, text: str) -> None:
+        if text:
+            self.has_content = True
+            self._texts.append(text)
+            self.events.append(TextDelta(id=self._text_id, text=text))
+
+    def think(self, text: str) -> None:
+        if text:
+            self.has_content = True
+            self.events.append(ReasoningDelta(id=self._reasoning_id, text=text))
+
+    def end_text(self, extras: dict[str, Any] | None = None) -> None:
+        """What is said from here on is another stretch of text."""
+        length = sum(map(len, self._texts[self._stretch :]))
+        self._stretch = len(self._texts)
+        if length or extras:
+            self._places.append(Place(text=length, extras=extras))
+
+    def keep(self, native: Any) -> None:
+        """A part that is to be sent back as it is."""
+        self.end_text()
+        self._places.append(Place(native=native))
+
+    def call(self, id: str | None, name: str) -> OpenCall:
+        """Begin a call. Its id is new in the conversation, whatever the provider says."""
+        self.has_content = True
+        self.end_text()
+        if self._taken_ids is None:
+            self._taken_ids = self._find_taken_ids()
+        call = OpenCall(_unique(id or f"call_{os.urandom(8).hex()}", self._taken_ids), name)
+        self._taken_ids.add(call.id)
+        self._calls.append(call)
+        self._places.append(call)
+        return call
+
+    def argue(self, call: OpenCall, piece: str) -> None:
+        """More of a call's arguments, as JSON text."""
+        if piece:
+            call.pieces.append(piece)
+            self.events.append(ToolInputDelta(call_id=call.id, tool_name=call.name, text=piece))
+
+    def skip(self) -> None:
+        """A piece of the stream was not what the API promises."""
+        self.unreadable += 1
+
+    def end(self, stop_reason: str) -> None:
+        """The answer is whole: its last events."""
+        self.end_text()
+        if self.unreadable:
+            self.events.append(_skipped(self.unreadable))
+        calls = [
+            {"type": "tool_call", "id": call.id, "name": call.name, "input": parse_arguments(call.pieces)}
+            for call in self._calls
+        ]
+        if calls and stop_reason == "end":
+            stop_reason = "tool_calls"  # some servers call every end a stop
+        self.events.append(
+            Message(
+                role="assistant",
+                text="".join(self._texts),
+                id=self._text_id,
+                parts=calls or None,
+                opaque=self._opaque(),
+            )
+        )
+        if self.usage:
+            self.events.append(UsageDelta(usage=self.usage, model=self._model, id=self.response_id))
+        self.events.append(StepEnd(id="", stop_reason=stop_reason))
+
+    def fail(self, message: str, code: str) -> None:
+        """There is no answer: its last events."""
+        if self.unreadable:
+            self.events.append(_skipped(self.unreadable))
+        self.events += [Error(message=message, code=code), StepEnd(id="", stop_reason="error")]
+
+    def _opaque(self) -> Any:
+        places = [
+            Place(call=place.id, extras=place.extras) if isinstance(place, OpenCall) else place
+            for place in self._places
+        ]
+        if not any(place.native is not None or place.extras for place in places):
+            return None
+        return msgspec.to_builtins(Opaque(self._model, places))
+
+
+def _skipped(count: int) -> Warning:
+    what = "1 piece of the answer was" if count == 1 else f"{count} pieces of the answer were"
+    return Warning(message=f"{what} not readable, and left out", code="unreadable_stream")
+
+
+def _unique(id: str, taken: set[str]) -> str:
+    if id not in taken:
+        return id
+    number = 2
+    while f"{id}-{number}" in taken:
+        number += 1
+    return f"{id}-{number}"
+
+
+def parse_arguments(pieces: list[str]) -> Any:
+    """A call's arguments; those that are not an object are marked as malformed. None at all are `{}`."""
+    text = "".join(pieces)
+    if not text.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return malformed(text, str(error))
+    if not isinstance(value, dict):
+        return malformed(text, f"expected an object, got {_JSON_NAMES.get(type(value), 'something else')}")
+    return value
+
+
+_JSON_NAMES = {str: "a string", list: "an array", int: "a number", float: "a number", bool: "a boolean"}
+
+
+def malformed(raw: str, error: str) -> dict[str, Any]:
+    return {"__toolParseError": True, "parseError": error, "rawArguments": raw}
+
+
+class SaidText(NamedTuple):
+    text: str
+    extras: dict[str, Any]
+
+
+class MadeCall(NamedTuple):
+    call: Call
+    extras: dict[str, Any]
+
+
+class Native(NamedTuple):
+    value: Any
+
+
+def in_order(turn: AssistantTurn, model: str) -> Iterator[SaidText | MadeCall | Native]:
+    """An answer's parts as they came, for the model that made it; for others the text, then the calls."""
+    places = _places(turn, model)
+    calls = {call.id: call for call in turn.calls}
+    lengths = [place.text for place in places if place.text is not None]
+    fits = sum(lengths) == len(turn.text)  # a text that was masked since has another length
+    start = 0
+    if not lengths and turn.text:
+        yield SaidText(turn.text, {})
+    for place in places:
+        extras = place.extras or {}
+        if place.text is not None:
+            end = start + place.text if fits else len(turn.text)
+            if start < end or extras:
+                yield SaidText(turn.text[start:end], extras)
+            start = end
+        elif place.call is not None:
+            if (call := calls.pop(place.call, None)) is not None:
+                yield MadeCall(call, extras)
+        elif place.native is not None:
+            yield Native(place.native)
+    yield from (MadeCall(call, {}) for call in calls.values())
+
+
+def _places(turn: AssistantTurn, model: str) -> list[Place]:
+    if turn.opaque is None:
+        return []
+    try:
+        opaque = msgspec.convert(turn.opaque, Opaque)
+    except msgspec.ValidationError:
+        return []  # whoever made it, it was not this program
+    return opaque.places if opaque.model == model else []

@@ -1,0 +1,152 @@
+"""Why a model did not answer, in the provider's own words, and whether asking again can help."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+_PASSING_STATUSES = frozenset((408, 409, 425, 429))
+_PASSING_CODES = frozenset(
+    (
+        "api_error",
+        "overloaded",
+        "overloaded_error",
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "server_error",
+        "server_is_overloaded",
+        "timeout_error",
+        "DEADLINE_EXCEEDED",
+        "INTERNAL",
+        "RESOURCE_EXHAUSTED",
+        "UNAVAILABLE",
+    )
+)
+_LASTING_CODES = frozenset(("insufficient_quota", "billing_hard_limit_reached", "billing_error"))
+"""Refused as if for a moment, but no waiting helps."""
+_LONGEST_EXCERPT = 300
+_DELAY = re.compile(r"([0-9.]+)s")
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    message: str
+    code: str
+    is_passing: bool = False
+    """The same request may be answered later."""
+    wait_s: float | None = None
+    """How long the provider asks to wait."""
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how soon a model is asked again, before the first word of its answer."""
+
+    limit: int = 4
+    first_wait_s: float = 0.5
+    longest_backoff_s: float = 8.0
+    longest_wait_s: float = 60.0
+    """A provider that wants more patience than this gets none."""
+
+    def wait_s(self, failure: Failure, tried: int) -> float | None:
+        """How long to wait after so many tries; None when it is enough."""
+        if not failure.is_passing or tried > self.limit:
+            return None
+        if failure.wait_s is not None:
+            # A little more, so that all who were told the same do not come back at once.
+            return failure.wait_s + random.uniform(0, 0.1) if failure.wait_s <= self.longest_wait_s else None
+        backoff_s = min(self.first_wait_s * 2.0 ** (tried - 1), self.longest_backoff_s)
+        return backoff_s * random.uniform(0.75, 1.0)
+
+
+def refused(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """An answer that is not one: its status and what it says."""
+    found = read_error(_decoded(body), status)
+    message = found.message or f"HTTP {status}" + (f": {excerpt}" if (excerpt := _excerpt(body)) else "")
+    is_passing = (status in _PASSING_STATUSES or status >= 500) and found.code not in _LASTING_CODES
+    told = headers.get("x-should-retry", "")
+    if told in ("true", "false"):
+        is_passing = told == "true"
+    wait_s = _header_wait_s(headers)
+    return Failure(
+        message=message,
+        code=found.code or f"http_{status}",
+        is_passing=is_passing,
+        wait_s=wait_s if wait_s is not None else found.wait_s,
+    )
+
+
+def read_error(value: Any, status: int = 0) -> Failure:
+    """An error object of any provider; what it does not say is empty."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    error = value.get("error", value) if isinstance(value, dict) else value
+    if not isinstance(error, dict):
+        return Failure(message=error if isinstance(error, str) else "", code="")
+    number = error.get("code")
+    words = (error.get(key) for key in ("status", "code", "type"))
+    code = next((word for word in words if isinstance(word, str) and word not in ("", "error")), "")
+    if not code and isinstance(number, int) and number != status:
+        code = f"http_{number}"
+    message = next((text for key in ("message", "detail") if isinstance(text := error.get(key), str)), "")
+    inner = error.get("metadata")
+    if isinstance(inner, dict) and isinstance(inner.get("raw"), str) and inner["raw"] not in message:
+        message = f"{message}: {inner['raw'][:_LONGEST_EXCERPT]}"  # a reseller quotes whom it asked
+    is_passing = code in _PASSING_CODES or (
+        isinstance(number, int) and (number in _PASSING_STATUSES or number >= 500)
+    )
+    return Failure(message=message, code=code, is_passing=is_passing, wait_s=_detail_wait_s(error))
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _excerpt(body: bytes) -> str:
+    """The beginning of a page, without its marks."""
+    text = re.sub(
+        r"<(style|script|head)\b.*?</\1>|<[^>]*>", " ", body[:20_000].decode("utf-8", "replace"), flags=re.S
+    )
+    return " ".join(text.split())[:_LONGEST_EXCERPT]
+
+
+def _header_wait_s(headers: Mapping[str, str]) -> float | None:
+    in_ms = _number(headers.get("retry-after-ms", ""))
+    if in_ms is not None:
+        return in_ms / 1000
+    text = headers.get("retry-after", "")
+    seconds = _number(text)
+    return seconds if seconds is not None or not text else _until_s(text)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e9 else None
+
+
+def _until_s(text: str) -> float | None:
+    import time
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _detail_wait_s(error: dict[str, Any]) -> float | None:
+    """Gemini says it in the body."""
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (found := _DELAY.fullmatch(delay)):
+            return _number(found[1])
+    return None

@@ -1,0 +1,163 @@
+"""Turns in a provider's own form: each is encoded once, so that a long conversation costs a join per call."""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from harness.sources.model import AssistantTurn, Attachment, SystemTurn, ToolSpec, Turn
+
+_encode = msgspec.json.Encoder().encode
+_Item = TypeVar("_Item", Turn, ToolSpec)
+_Encoded = TypeVar("_Encoded")
+
+
+def encode(value: Any) -> bytes:
+    """JSON of any value; what is not Unicode (half a surrogate pair, from a tool's output) becomes `?`."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_clean(msgspec.to_builtins(value)))
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_clean(name): _clean(inner) for name, inner in value.items()}
+    return [_clean(inner) for inner in value] if isinstance(value, list) else value
+
+
+class EncodedOnce(Generic[_Item, _Encoded]):
+    """Remembers what each object was encoded to, for as long as it is used.
+
+    Contract: may be used from several threads; two may then encode the same thing, which does no harm.
+    Objects are told apart by identity, and kept alive, because an id may else come again.
+    """
+
+    def __init__(self, encode_one: Callable[[_Item], _Encoded]) -> None:
+        self._encode_one: Callable[[_Item], _Encoded] = encode_one
+        self._young: dict[int, tuple[_Item, _Encoded]] = {}
+        self._old: dict[int, tuple[_Item, _Encoded]] = {}
+
+    def all(self, items: Sequence[_Item]) -> list[_Encoded]:
+        young = self._young
+        if len(young) > 2 * len(items) + _SPARE:
+            # Most of it belongs to conversations that are over: what is not used from now on is forgotten.
+            self._old, self._young = young, {}
+            young = self._young
+        known = len(items)
+        while known and id(items[known - 1]) not in young:
+            known -= 1  # what is new stands at the end
+        try:
+            encoded = [young[id(item)][1] for item in items[:known]]
+        except KeyError:
+            return [self._one(item) for item in items]
+        return encoded + [self._one(item) for item in items[known:]]
+
+    def _one(self, item: _Item) -> _Encoded:
+        key = id(item)
+        entry = self._young.get(key) or self._old.get(key)
+        if entry is None:
+            entry = (item, self._encode_one(item))
+        self._young[key] = entry
+        return entry[1]
+
+
+_SPARE = 256
+
+
+def ids_in(turns: Sequence[Turn]) -> set[str]:
+    """The ids of all calls of a conversation."""
+    return {call.id for turn in turns if isinstance(turn, AssistantTurn) for call in turn.calls}
+
+
+def split_system(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
+    """What stands before the conversation, and the conversation."""
+    count = 0
+    for turn in turns:
+        if not isinstance(turn, SystemTurn):
+            break
+        count += 1
+    head = [turn.text for turn in turns[:count] if isinstance(turn, SystemTurn)]
+    return "\n\n".join(head), turns[count:]
+
+
+def later_instruction(turn: SystemTurn) -> str:
+    """An instruction in the middle of a conversation, for APIs that have none but at its beginning."""
+    return f"<system>\n{turn.text}\n</system>"
+
+
+def text_of(attachment: Attachment) -> str | None:
+    """What a text file says; None for everything else."""
+    kind = attachment.media_type.partition(";")[0].strip().lower()
+    if not (kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(("+json", "+xml"))):
+        return None
+    try:
+        return a2b_base64(attachment.data).decode("utf-8", "replace")
+    except (Base64Error, ValueError):
+        return None
+
+
+_TEXTUAL = frozenset(
+    ("application/json", "application/xml", "application/yaml", "application/toml", "application/javascript")
+)
+
+
+def titled_text(attachment: Attachment, text: str) -> str:
+    """A text file inside a message."""
+    name = attachment.name.replace('"', "'")
+    return f'<file name="{name}">\n{text}\n</file>' if name else text
+
+
+def cannot_show(attachment: Attachment) -> str:
+    """In the place of an attachment that an API does not take."""
+    return f"[{attachment.name or 'a file'} of type {attachment.media_type} cannot be shown to this model]"
+
+
+def data_url(attachment: Attachment) -> str:
+    return f"data:{attachment.media_type};base64,{attachment.data}"
+
+
+_NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
+_VALUES = frozenset(("enum", "const", "default", "examples"))
+
+
+def closed(schema: Any) -> Any:
+    """The same schema where an object that lists its properties allows no others, as providers demand."""
+    if isinstance(schema, list):
+        return [closed(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copy: dict[str, Any] = {}
+    for name, inner in schema.items():
+        if name in _NAMED_SCHEMAS and isinstance(inner, dict):
+            copy[name] = {key: closed(value) for key, value in inner.items()}
+        else:
+            copy[name] = inner if name in _VALUES else closed(inner)
+    if isinstance(schema.get("properties"), dict):
+        copy.setdefault("additionalProperties", False)
+    return copy
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether every object of a closed schema requires all its properties: what strict modes accept."""
+    if isinstance(schema, list):
+        return all(map(is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        required = schema.get("required", [])
+        if schema.get("additionalProperties") is not False or set(required) != set(properties):
+            return False
+    return all(
+        all(map(is_strict, inner.values()))
+        if name in _NAMED_SCHEMAS and isinstance(inner, dict)
+        else name in _VALUES or is_strict(inner)
+        for name, inner in schema.items()
+    )

@@ -1,0 +1,120 @@
+"""A small model inside of this process, for a machine that has neither a key nor a network.
+
+llama.cpp serves it on loopback with its own Chat Completions server, so that it is asked like any other.
+Each file of weights is loaded once per process, when it is first asked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from harness.errors import HarnessError, MissingExtra, UsageError
+from harness.events import Error, Event, StepEnd
+from harness.sources.model import Ask
+from harness.sources.model_http import Endpoint, HttpModel, require_httpx
+from harness.sources.model_weights import SIZE_MB, has_weights, weights_path
+from harness.sources.models.chat import Chat, Habits
+
+USUAL = "smollm2"
+_CONTEXT_TOKENS = 8192
+_OUTPUT_TOKENS = 512
+"""Unless asked for more: a small model often does not find an end."""
+_MOST_THREADS = 4
+
+
+def trouble() -> str:
+    """Why there is no local model here; empty when there is one."""
+    from importlib.util import find_spec
+
+    if find_spec("xllamacpp") is None:
+        return "pip install 'harness[local]'"
+    return "" if has_weights() else f"harness models fetch local ({SIZE_MB} MB)"
+
+
+def open_local(model: str) -> Local:
+    """`smollm2`, or the path of a GGUF file. Raises UsageError when it cannot be used."""
+    from importlib.util import find_spec
+
+    require_httpx()
+    if find_spec("xllamacpp") is None:
+        raise MissingExtra(
+            "a local model needs xllamacpp, which is not installed", hint="pip install 'harness[local]'"
+        )
+    path = weights_path() if model == USUAL else os.path.abspath(os.path.expanduser(model))
+    if not os.path.isfile(path):
+        hint = "harness models fetch local" if model == USUAL else f"name a GGUF file, or local/{USUAL}"
+        raise UsageError(f"there are no weights at {path}", hint=hint)
+    return Local(model, path)
+
+
+class Local:
+    """Contract: that of `Model`."""
+
+    def __init__(self, model: str, path: str) -> None:
+        self.name = f"local/{model}"
+        self._model = model
+        self._path = path
+        self._asked: HttpModel | None = None
+
+    async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
+        import asyncio
+
+        if self._asked is None:
+            try:
+                url, key = await asyncio.to_thread(_served, self._path)
+            except HarnessError as error:
+                yield Error(message=error.message, code="local_model")
+                yield StepEnd(id="", stop_reason="error")
+                return
+            endpoint = Endpoint(provider="local", model=self._model, url=url, key=key)
+            self._asked = HttpModel(endpoint, Chat(endpoint, Habits(effort="")))
+        if ask.max_output_tokens is None:
+            ask = msgspec.structs.replace(ask, max_output_tokens=_OUTPUT_TOKENS)
+        async with aclosing(self._asked.answer(ask)) as events:
+            async for event in events:
+                yield event
+
+
+_lock = threading.Lock()
+_servers: dict[str, tuple[Any, str]] = {}
+"""By path of the weights: the server, which ends when it is forgotten, and its key."""
+
+
+def _served(path: str) -> tuple[str, str]:
+    """Where the model is served, and the key that this process alone knows. Takes a while the first time."""
+    with _lock:
+        if path not in _servers:
+            if not _servers:
+                atexit.register(_servers.clear)
+            key = os.urandom(16).hex()
+            _servers[path] = (_start(path, key), key)
+        server, key = _servers[path]
+    return f"{server.listening_address}/v1", key
+
+
+def _start(path: str, key: str) -> Any:
+    import xllamacpp
+
+    # One thread less than there are: those that wait for each other on a busy core wait very long.
+    threads = max(1, min(_MOST_THREADS, (os.cpu_count() or 2) - 1))
+    params = xllamacpp.CommonParams()
+    params.model.path = path
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [key]
+    params.n_ctx = _CONTEXT_TOKENS
+    params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.verbosity = -1
+    params.warmup = params.ui = False
+    try:
+        return xllamacpp.Server(params)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise HarnessError(f"the weights at {path} cannot be loaded: {error}") from error

@@ -1,0 +1,122 @@
+"""The scripted model: deterministic, from Python or from a file, and honest about its end."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model_asking import HELLO, all_of, ask, collect, kinds, only, text_of
+
+from harness.errors import UsageError
+from harness.events import (
+    Error,
+    Message,
+    ReasoningDelta,
+    StepEnd,
+    TextDelta,
+    ToolInputDelta,
+    Usage,
+    UsageDelta,
+)
+from harness.sources.model import Ask, UserTurn
+from harness.sources.model_registry import open_model
+from harness.sources.models.scripted import Response, Scripted, Text
+
+LOOK = {
+    "events": [
+        {"type": "reasoning", "content": "Hm."},
+        {"type": "text", "content": "Let me look.", "pieces": 3},
+        {"type": "tool_call", "id": "tc-1", "name": "read", "input": {"path": "a.txt"}},
+        {"type": "usage", "inputTokens": 9, "outputTokens": 4, "cacheReadTokens": 2},
+    ]
+}
+TOML = """
+pause_ms = 1
+
+[[responses]]
+events = [{ type = "text", content = "One.", pieces = 2 }]
+
+[[lanes]]
+marker = "COUNT"
+responses = [{ events = [{ type = "text", content = "Two." }], stop_reason = "length" }]
+"""
+
+
+def test_a_response_becomes_the_events_of_an_answer() -> None:
+    events = ask(Scripted([LOOK]))
+    assert text_of(events, ReasoningDelta) == "Hm."
+    assert [event.text for event in all_of(events, TextDelta)] == ["Let ", "me l", "ook."]
+    assert only(events, ToolInputDelta).call_id == "tc-1"
+    assert only(events, Message).parts == [
+        {"type": "tool_call", "id": "tc-1", "name": "read", "input": {"path": "a.txt"}}
+    ]
+    assert only(events, UsageDelta).usage == Usage(input=9, output=4, cache_read=2)
+    assert kinds(events)[-3:] == ["Message", "UsageDelta", "StepEnd"]
+    assert only(events, StepEnd).stop_reason == "tool_calls"
+
+
+def test_each_call_takes_the_next_response_until_there_is_none() -> None:
+    model = Scripted(["one", Response(events=[Text(content="two")]), lambda asked: asked.turns[-1].text * 2])
+    texts = [only(ask(model), Message).text for _ in range(3)]
+    assert texts == ["one", "two", "hellohello"]
+    events = ask(model)
+    assert kinds(events) == ["Error", "StepEnd"]
+    assert only(events, Error).message == "no scripted response at index 3"
+    assert only(events, StepEnd).stop_reason == "error"
+
+
+def test_an_error_ends_its_response() -> None:
+    response = {
+        "events": [*LOOK["events"][:2], {"type": "error", "message": "boom", "code": "x"}, LOOK["events"][3]]
+    }
+    events = ask(Scripted([response]))
+    assert (only(events, Error).message, only(events, Error).code) == ("boom", "x")
+    assert kinds(events)[-2:] == ["Error", "StepEnd"]
+    assert all_of(events, Message) == []
+
+
+def test_arguments_can_be_what_no_object_is() -> None:
+    response = {"events": [{"type": "tool_call", "name": "read", "input": '{"path":'}]}
+    (part,) = only(ask(Scripted([response])), Message).parts or []
+    assert part["input"]["__toolParseError"] is True
+    assert part["id"].startswith("call_")
+
+
+def test_a_file_may_be_toml_or_json_and_have_lanes(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(TOML)
+    model = open_model(f"scripted/{tmp_path}/a.toml", {})
+    counted = ask(model, Ask(turns=[UserTurn("please COUNT")]))
+    assert (only(counted, Message).text, only(counted, StepEnd).stop_reason) == ("Two.", "length")
+    assert len(all_of(ask(model), TextDelta)) == 2
+    (tmp_path / "a.json").write_text('{"responses": [{"events": [{"type": "text", "content": "Hi."}]}]}')
+    assert only(ask(open_model(f"scripted/{tmp_path}/a.json", {})), Message).text == "Hi."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "cannot be read"),
+        ('{"responses": [{"events": [{"type": "song"}]}]}', "song"),
+        ('{"responses": [{"events": [{"type": "text"}]}]}', "content"),
+        ('{"answers": []}', "answers"),
+    ],
+)
+def test_a_file_that_is_no_script_is_a_mistake_of_the_caller(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        open_model(f"scripted/{path}", {})
+    with pytest.raises(UsageError, match="cannot read the script"):
+        open_model("scripted/missing.json", {})
+    with pytest.raises(UsageError, match="cannot be read"):
+        Scripted([{"events": 7}])
+
+
+def test_many_may_ask_at_once_and_each_gets_another_response() -> None:
+    async def many(model: Scripted) -> Any:
+        return await asyncio.gather(*(collect(model, HELLO) for _ in range(50)))
+
+    answers = asyncio.run(many(Scripted([str(number) for number in range(50)], pause_ms=1)))
+    assert sorted(int(only(events, Message).text) for events in answers) == list(range(50))
