@@ -366,3 +366,35 @@ def test_a_run_costs_little_more_than_an_empty_python():
         os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", "pass"], os.environ), 0)
 
     assert cpu_s(lambda: to_the_end(start(invocation("true")))) < 3 * cpu_s(empty_python)
+
+
+# A stdin that stays open
+
+
+def test_a_stdin_that_stays_open_takes_more_until_it_is_closed() -> None:
+    child = start(Invocation(("cat",), {"PATH": os.environ["PATH"]}, "/", b"first ", stdin_stays_open=True))
+    assert read_until(child, b"first ") == b"first "
+    child.write(b"second ")
+    assert read_until(child, b"second ") == b"second "
+    child.write(b"x" * 3_000_000)
+    child.write(b"y")
+    child.close_stdin()
+    out, _ = to_the_end(child)
+    assert out == b"x" * 3_000_000 + b"y"
+    assert child.exit == Exit(code=0, signal=None)
+
+
+def test_what_is_written_to_a_child_that_does_not_read_any_more_is_dropped() -> None:
+    child = start(
+        Invocation(
+            ("sh", "-c", "exec 0<&-; echo deaf; sleep 0.2"),
+            {"PATH": os.environ["PATH"]},
+            "/",
+            stdin_stays_open=True,
+        )
+    )
+    read_until(child, b"deaf")
+    child.write(b"x" * 3_000_000)
+    to_the_end(child)
+    child.write(b"after its end")
+    assert child.exit == Exit(code=0, signal=None)

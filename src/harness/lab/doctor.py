@@ -18,7 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from harness.lab.bench import bench_names
-from harness.lab.examination import QUICK_S, Order
+from harness.lab.examination import Order
 from harness.lab.scenario import load_scenario, scenario_names
 from harness.lab.verdict import Diagnosis, Finding, Patient, Trial
 from harness.sources.agent import Agent
@@ -33,6 +33,8 @@ Watch: TypeAlias = Callable[[Patient, Trial | None], object]
 """Told of every agent before its first scenario, and of every trial."""
 
 _PATIENT, _TRIAL = msgspec.json.Decoder(Patient), msgspec.json.Decoder(Trial)
+QUICK_S = 15.0
+"""What a quick examination may take."""
 _SPARE_S = 60.0
 """How much longer than all its scenarios an examination may take before it is killed."""
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -94,7 +96,7 @@ def examine(
     patient: Patient,
     scenarios: Sequence[str],
     *,
-    is_quick: bool = False,
+    limit_s: float | None = None,
     record: str = "",
     watch: Watch = lambda _patient, _trial: None,
     environ: Mapping[str, str] | None = None,
@@ -109,7 +111,7 @@ def examine(
         patient=patient,
         scenarios=tuple(scenarios),
         folder=folder,
-        is_quick=is_quick,
+        limit_s=limit_s,
         record=os.path.abspath(record) if record else "",
         known_gaps=gaps.gaps if gaps else {},
     )
@@ -144,7 +146,7 @@ def _follow(order: Order, environ: Mapping[str, str]) -> Iterator[Patient | Tria
         cwd=order.folder,
         stdin=msgspec.json.encode(order),
     )
-    limit_s = QUICK_S if order.is_quick else sum(load_scenario(name).timeout_s for name in order.scenarios)
+    limit_s = order.limit_s or sum(load_scenario(name).timeout_s for name in order.scenarios)
     rest = errors = b""
     began = False
     with Child(invocation) as child:

@@ -15,6 +15,7 @@ from harness.events import (
     ReasoningDelta,
     Result,
     SessionStart,
+    TasksChanged,
     TextDelta,
     ToolEnd,
     ToolStart,
@@ -50,6 +51,8 @@ def missing(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterato
     yield from (_degraded(f"reasoning {text!r}") for text in expected.reasoning if text not in thought)
     yield from _operations(expected, events, cwd)
     yield from _usage(expected, result)
+    listed = {task.text for event in events if isinstance(event, TasksChanged) for task in event.tasks}
+    yield from (_degraded(f"task {text!r}") for text in expected.tasks if text not in listed)
     children = {event.run_id for event in events if isinstance(event, SessionStart) and event.run_id != top}
     if len(children) < expected.sub_agents:
         yield _degraded("the run of the sub-agent")
@@ -90,9 +93,10 @@ def _operations(expected: Expectation, events: Sequence[Event], cwd: str) -> Ite
     for wanted in expected.operations:
         alike = [one for one in seen if _is_meant(wanted, one.operation, cwd)]
         if not alike:
-            yield _degraded(f"operation {_named(wanted, all_fields=False)}")
-        elif not any(_is_told(wanted, one) for one in alike):
-            yield _degraded(f"operation {_named(wanted, all_fields=True)}, of which only a part is told")
+            yield _degraded(f"operation {_named(wanted)}")
+            continue
+        untold = min((_untold(wanted, one) for one in alike), key=len)
+        yield from (_degraded(f"{name} {getattr(wanted, name)!r} of {_named(wanted)}") for name in untold)
     ends = [event for event in events if isinstance(event, ToolEnd)]
     for tool in expected.tools:
         if not any(tool.name in end.tool_name and tool.output in (end.output or "") for end in ends):
@@ -125,18 +129,18 @@ def _is_same(name: str, wanted: object, told: object, cwd: str) -> bool:
     if name == "path" and isinstance(told, str) and isinstance(wanted, str):
         absolute = os.path.join(os.path.realpath(cwd), told)
         return os.path.realpath(absolute) == os.path.realpath(os.path.join(cwd, wanted))
+    if name == "command" and isinstance(told, str) and isinstance(wanted, str):
+        return wanted in told
     return wanted == told
 
 
-def _is_told(wanted: ExpectedOperation, one: Seen) -> bool:
-    """Whether the call's end says what it should."""
+def _untold(wanted: ExpectedOperation, one: Seen) -> list[str]:
+    """What the call's end should say, and does not."""
     own = msgspec.to_builtins(one.operation)
-    for name in ("success", "exit_code"):
-        value = getattr(wanted, name)
-        told = own.get(name)
-        if value is not None and value != (getattr(one.call, name) if told is None else told):
-            return False
-    return wanted.output is None or wanted.output in (one.call.output or "")
+    told = {name: own.get(name, getattr(one.call, name)) for name in ("success", "exit_code")}
+    missed = [name for name, value in told.items() if getattr(wanted, name) not in (None, value)]
+    is_output_there = wanted.output is None or wanted.output in (one.call.output or "")
+    return missed if is_output_there else [*missed, "output"]
 
 
 def _given(wanted: ExpectedOperation) -> dict[str, Any]:
@@ -145,8 +149,8 @@ def _given(wanted: ExpectedOperation) -> dict[str, Any]:
     return given
 
 
-def _named(wanted: ExpectedOperation, *, all_fields: bool) -> str:
-    shown = {name: value for name, value in _given(wanted).items() if all_fields or name not in _OF_THE_CALL}
+def _named(wanted: ExpectedOperation) -> str:
+    shown = {name: value for name, value in _given(wanted).items() if name not in _OF_THE_CALL}
     return " ".join([wanted.kind, *(f"{name}={value!r}" for name, value in shown.items())])
 
 

@@ -21,7 +21,7 @@ Known: TypeAlias = dict[str, list[str]]
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "known")
 _DEEPEST = 4
 _FREE = frozenset(
-    (
+    [
         "args",
         "arguments",
         "env",
@@ -32,7 +32,8 @@ _FREE = frozenset(
         "rawInput",
         "rawOutput",
         "schema",
-    )
+        "tool_input",
+    ]
 )
 """What tools take and give has any shape: it is not looked into."""
 _NAME = re.compile(r"[A-Za-z_$@][A-Za-z_]*\d?")

@@ -46,6 +46,7 @@ class ExpectedOperation(_Strict, frozen=True, kw_only=True, omit_defaults=True):
     start_line: int | None = None
     end_line: int | None = None
     command: str | None = None
+    """A part of it: some agents show the shell that they run it with."""
     query: str | None = None
     name: str | None = None
     success: bool | None = None
@@ -70,6 +71,8 @@ class Expectation(_Strict, frozen=True, kw_only=True):
     tools: tuple[ExpectedTool, ...] = ()
     usage: dict[Literal["input", "output", "cache_read", "cache_write", "reasoning"], int] = {}
     """Of the whole run."""
+    tasks: tuple[str, ...] = ()
+    """What is on the agent's own list at some time."""
     sub_agents: int = 0
     is_failure_explained: bool = False
     files: dict[str, str] = {}
@@ -84,7 +87,7 @@ class _Fields(_Strict, frozen=True, kw_only=True):
     expect: Expectation
     quick: bool = False
     """Whether `--quick` runs it."""
-    timeout_s: float = 60.0
+    timeout_s: float = 120.0
     permissions: Permissions = "full-access"
     max_turns: int | None = None
     resume_prompt: str = ""
@@ -103,6 +106,12 @@ class Scenario(_Fields, frozen=True, kw_only=True):
     script: Script
     source: dict[str, Any]
     """The script as it was written."""
+
+    @property
+    def is_about_recovery(self) -> bool:
+        """Whether something goes wrong that an agent should get over."""
+        turns = [turn for lane in self.script.lanes.values() for turn in lane.turns]
+        return self.expect.outcome == "completed" and any(turn.faults for turn in turns)
 
     def not_offered(self, agent: Agent, bench: Bench) -> str:
         """Why this agent cannot play it; empty when it can."""

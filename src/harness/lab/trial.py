@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import HarnessError
-from harness.events import Event, Result, SessionStart, ToolStart, Unknown
+from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Unknown
 from harness.lab.bench import Rig, load_bench
 from harness.lab.expectation import missing
 from harness.lab.journal import Entry
@@ -30,6 +30,7 @@ from harness.sources.run import Run, start
 
 _POLL_S = 0.05
 _STDERR_LINES = 3
+_GIVES_UP = "recovery: it gives up, with an error, instead of asking again"
 _CANCELS = {"interrupt": 1, "terminate": 2}
 """How hard is pressed: the second time is a SIGTERM."""
 
@@ -202,18 +203,26 @@ def _judge(subject: Subject, scenario: Scenario, performance: Performance, cwd: 
         limit_s = performance.request.limits.timeout_s or 0
         yield Finding(kind="broken", what=f"it hangs: no end within {limit_s:g} s", example=last_words)
         return
-    yield from missing(scenario.expect, performance.events, cwd)
+    errors = [event.message for event in performance.events if isinstance(event, Error)]
+    if scenario.is_about_recovery and errors and isinstance(result, Result) and result.outcome == "failed":
+        # Poor, but visible: nothing of it is lost on whoever reads the log.
+        yield Finding(kind="degraded", what=_GIVES_UP, example=errors[-1][:300])
+    else:
+        yield from missing(scenario.expect, performance.events, cwd)
     yield from _drift(subject, performance)
 
 
 def _drift(subject: Subject, performance: Performance) -> Iterator[Finding]:
     told: set[str] = set()
+    failed = {
+        event.call_id for event in performance.events if isinstance(event, ToolEnd) and not event.success
+    }
     for event in performance.events:
         if isinstance(event, Unknown):
             raw = event.raw
             kind = subject.agent.translator().kind(raw) if isinstance(raw, dict) else ""
             what = f"unknown record type {kind!r}" if kind else "unknown line"
-        elif isinstance(event, ToolStart) and event.raw is not None and _is_stranger(event):
+        elif isinstance(event, ToolStart) and event.raw is not None and _is_stranger(event, failed):
             raw, what = event.raw, f"unknown tool {event.tool_name!r}"
         else:
             continue
@@ -225,6 +234,6 @@ def _drift(subject: Subject, performance: Performance) -> Iterator[Finding]:
         yield Finding(kind="drift", what=what, example=stranger.example)
 
 
-def _is_stranger(start: ToolStart) -> bool:
-    """A tool of the lab's own MCP server has no rule, and needs none."""
-    return "echo" not in start.tool_name
+def _is_stranger(start: ToolStart, failed: set[str]) -> bool:
+    """A call that came to nothing means nothing; and a tool of the lab's own MCP server needs no rule."""
+    return start.call_id not in failed and "echo" not in start.tool_name

@@ -66,4 +66,7 @@ def verdict_of(findings: tuple[Finding, ...]) -> Verdict:
 
 
 def exit_code(diagnoses: list[Diagnosis]) -> int:
+    """Of the worst. Agents of which none could be examined are not verified: that is 2 as well."""
+    if diagnoses and not any(diagnosis.trials for diagnosis in diagnoses):
+        return EXIT_CODES["broken"]
     return max((EXIT_CODES[diagnosis.verdict] for diagnosis in diagnoses), default=0)

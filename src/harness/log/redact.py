@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from harness.log.anchored_search import Span, compiled
 from harness.log.seams import Edit, Seams
-from harness.log.secret_finder import WINDOW_BYTES, SecretFinder, Span, compiled, mark
+from harness.log.secret_finder import WINDOW_BYTES, SecretFinder, mark
 from harness.log.secret_shapes import KEY_CONTINUED, PRIVATE_KEY
 
 _TELLING_NAME = re.compile(
@@ -169,7 +170,7 @@ class _PrivateKeyLines:
         self._marked = marked or rest is not None
         tail = max(0, len(block) - WINDOW_BYTES)
         if block.find(PRIVATE_KEY.needle, tail) >= 0:
-            start = block.rfind(PRIVATE_KEY.growing_needle, tail)
+            start = block.rfind(PRIVATE_KEY.opening, tail)
             self._open = start >= 0 and compiled(PRIVATE_KEY.growing).match(block, start) is not None
             self._marked = bool(spans) and spans[-1].start <= start < spans[-1].end
         return rest, marked

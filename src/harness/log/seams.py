@@ -13,16 +13,8 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from harness.log.secret_finder import (
-    TELLING_CUT,
-    WINDOW_BYTES,
-    Beginning,
-    SecretFinder,
-    Span,
-    compiled,
-    mark,
-    united,
-)
+from harness.log.anchored_search import Span, compiled, quick_places
+from harness.log.secret_finder import TELLING_CUT, WINDOW_BYTES, Beginning, SecretFinder, mark, united
 
 MEMORY_BYTES = 64
 """How much of the end of every stream is remembered: enough for any beginning that is not yet significant."""
@@ -57,6 +49,7 @@ class _PiecePatterns(NamedTuple):
     `quick` may run over the end of a broken line, `exact` takes twice the time.
     """
 
+    key: bytes
     quick: re.Pattern[bytes]
     exact: bytes
 
@@ -189,6 +182,8 @@ class _Pieces:
         self._contexts: tuple[bytes, ...] = ()
         self.texts: tuple[bytes, ...] = ()
         self._pattern = patterns.quick
+        if quick_places(block, patterns.key) == []:
+            return
         self._find()
         if b"\n" in b"".join(self.texts):
             # A line that is no JSON has an open quote.
@@ -240,7 +235,7 @@ def _piece_patterns(key: str) -> _PiecePatterns:
     escaped = b"|".join(rb"(?<=[^\\]\\{%d})" % backslashes for backslashes in (1, 3, 5, 7))
     quick = rb"([^\"]*+(?:(?:%b)\"[^\"]*+)*+)\"" % escaped
     exact = rb"([^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+)\""
-    return _PiecePatterns(re.compile(head + quick), head + exact)
+    return _PiecePatterns(quoted, re.compile(head + quick), head + exact)
 
 
 def _stable(context: bytes) -> bytes:

@@ -1,10 +1,4 @@
-"""Find credentials in bytes, fast: known values in all their spellings, key shapes, phrases.
-
-The scan runs over every byte an agent writes. A regular expression that begins with one
-literal byte skips to it at memory speed, while one that begins with a set of bytes looks
-at each byte in turn and is ten times slower. So every pattern hangs on an anchor, a byte
-that is rare in what agents write, and looks behind for what stands before it.
-"""
+"""Find credentials in bytes: known values in all their spellings, key shapes, phrases."""
 
 from __future__ import annotations
 
@@ -14,11 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from harness.log.anchored_search import (
+    COMMON_BYTES,
+    RARE_BYTES,
+    AnchoredSearch,
+    Span,
+    compiled,
+    quick_places,
+)
 from harness.log.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, SHORTEST_BODY, TOKEN, KeyShape, Phrase
 
 SHAPE_ANCHORS = (b"-", b"_", b"A", b"J")
 """Every prefix of a shape has one of them."""
-VALUE_ANCHORS = b"QJXZVKYWGUHFBNPMODCSRALETI"
+FEWEST_SHARING = 3
+"""So many values make a common byte worth while as their anchor."""
 SHORTEST_VALUE = 4
 LONGEST_ANCHORED_BYTES = 1024
 """A longer value, such as a whole key file, would take too long to compile."""
@@ -28,12 +31,6 @@ TELLING_CUT = 12
 """So many characters of a known value, cut off by the end of a string, are a secret by themselves."""
 WINDOW_BYTES = 8192
 """No secret that is still being written is longer."""
-
-
-class Span(NamedTuple):
-    start: int
-    end: int
-    name: str
 
 
 class Beginning(NamedTuple):
@@ -61,51 +58,8 @@ class Form(NamedTuple):
     name: str
 
 
-class _Row(NamedTuple):
-    lead: int
-    name: str
-
-
-compiled = cache(re.compile)
-
-
-class _AnchoredSearch:
-    """All patterns that hang on one anchor byte, as one expression.
-
-    Values stand anywhere, and one may begin or stand inside another; shapes begin a word.
-    """
-
-    def __init__(self, anchor: bytes, guard: bytes = b"", *, shapes: bool) -> None:
-        self.anchor = anchor
-        self._guard = guard
-        self._shapes = shapes
-        self._alternatives: list[bytes] = []
-        self._rows: list[_Row] = []
-        self._pattern: re.Pattern[bytes] | None = None
-
-    def add(self, ahead: bytes, lead: int, name: str) -> None:
-        self._alternatives.append(ahead + b"()")
-        self._rows.append(_Row(lead, name))
-
-    def spans(self, text: bytes) -> Iterator[Span]:
-        if self._pattern is None:
-            alternatives = b"|".join(self._alternatives)
-            self._pattern = re.compile(b"%b%b(?:%b)" % (re.escape(self.anchor), self._guard, alternatives))
-        position = 0
-        while match := self._pattern.search(text, position):
-            row = self._rows[(match.lastindex or 1) - 1]
-            start = match.start() - row.lead
-            position = match.start() + 1
-            if self._shapes:
-                # Not part of the expression: it would be there thirty times, and it is needed once in a million.
-                if not compiled(BOUNDARY).match(text, start):
-                    continue
-                position = match.end()
-            yield Span(start, match.end(), row.name)
-
-
 @cache
-def _shape_searches() -> tuple[_AnchoredSearch, ...]:
+def _shape_searches() -> tuple[AnchoredSearch, ...]:
     by_anchor: dict[bytes, dict[tuple[int, int], list[bytes]]] = {}
     for number, shape in enumerate(KEY_SHAPES):
         for prefix in shape.prefixes:
@@ -117,43 +71,50 @@ def _shape_searches() -> tuple[_AnchoredSearch, ...]:
     return tuple(_shape_search(anchor, groups) for anchor, groups in by_anchor.items())
 
 
-def _shape_search(anchor: bytes, groups: dict[tuple[int, int], list[bytes]]) -> _AnchoredSearch:
+def _shape_search(anchor: bytes, groups: dict[tuple[int, int], list[bytes]]) -> AnchoredSearch:
     guard = b""
     if anchor in SHAPE_ANCHORS[:2]:
+        guard = b"(?=%b{%d})" % (TOKEN, SHORTEST_BODY)
+    if anchor == b"-":
         # UUIDs are in every line, and no prefix ends with two hex digits.
-        guard = b"(?<![0-9a-f]{2}%b)(?=%b{%d})" % (re.escape(anchor), TOKEN, SHORTEST_BODY)
-    search = _AnchoredSearch(anchor, guard, shapes=True)
+        guard = rb"(?<![0-9a-f]{2}\-)" + guard
+    search = AnchoredSearch(anchor, guard, BOUNDARY)
     # Of two prefixes of which one ends the other, only the longer can begin a word.
     for (number, index), prefixes in sorted(groups.items(), key=lambda group: -group[0][1]):
         shape = KEY_SHAPES[number]
         for rest in sorted({prefix[index + 1 :] for prefix in prefixes}):
-            heads = b"|".join(re.escape(prefix) for prefix in prefixes if prefix[index + 1 :] == rest)
-            search.add(b"%b(?<=%b)%b" % (re.escape(rest), heads, shape.body), index, shape.name)
+            alike = [prefix for prefix in prefixes if prefix[index + 1 :] == rest]
+            ahead = b"%b(?<=%b)%b" % (re.escape(rest), b"|".join(map(re.escape, alike)), shape.body)
+            search.add(ahead, index, shape.name, alike)
     return search
 
 
-def _value_searches(forms: list[Form]) -> tuple[list[_AnchoredSearch], list[Form]]:
-    """Forms that share a rare byte are searched together; the rest is left to plain searches."""
+def _value_searches(forms: list[Form]) -> tuple[list[AnchoredSearch], list[Form]]:
+    """Forms that share a byte are searched together; the rest is left to plain searches."""
     lone = [form for form in forms if len(form.spelling) > LONGEST_ANCHORED_BYTES]
     remaining = [form for form in forms if len(form.spelling) <= LONGEST_ANCHORED_BYTES]
-    searches: list[_AnchoredSearch] = []
-    while len(remaining) > 1:
-        sharing = [sum(anchor in form.spelling for form in remaining) for anchor in VALUE_ANCHORS]
-        best = max(sharing)
-        if best < 2:
-            break
-        place = sharing.index(best)
-        anchor = VALUE_ANCHORS[place : place + 1]
-        search = _AnchoredSearch(anchor, shapes=False)
-        for form in remaining:
-            index = form.spelling.find(anchor)
-            if index >= 0:
-                # What follows comes first: an alternative that begins with a wrong letter costs next to nothing.
-                rest, whole = re.escape(form.spelling[index + 1 :]), re.escape(form.spelling)
-                search.add(b"%b(?<=%b)" % (rest, whole), index, form.name)
-        remaining = [form for form in remaining if anchor not in form.spelling]
-        searches.append(search)
+    searches: list[AnchoredSearch] = []
+    for anchors, fewest in ((RARE_BYTES, 1), (COMMON_BYTES, FEWEST_SHARING)):
+        while remaining:
+            sharing = [sum(anchor in form.spelling for form in remaining) for anchor in anchors]
+            most = max(sharing)
+            if most < fewest:
+                break
+            place = sharing.index(most)
+            anchor = anchors[place : place + 1]
+            searches.append(_value_search(anchor, [form for form in remaining if anchor in form.spelling]))
+            remaining = [form for form in remaining if anchor not in form.spelling]
     return searches, lone + remaining
+
+
+def _value_search(anchor: bytes, forms: list[Form]) -> AnchoredSearch:
+    search = AnchoredSearch(anchor)
+    for form in forms:
+        index = form.spelling.find(anchor)
+        # What follows comes first: an alternative that begins with a wrong letter costs next to nothing.
+        rest, whole = re.escape(form.spelling[index + 1 :]), re.escape(form.spelling)
+        search.add(b"%b(?<=%b)" % (rest, whole), index, form.name, [form.spelling])
+    return search
 
 
 class SecretFinder:
@@ -177,16 +138,14 @@ class SecretFinder:
         """All secrets, in order; those that overlap are one."""
         found: list[Span] = []
         for search in self._searches:
-            if search.anchor in text:
-                found += search.spans(text)
+            found += search.spans(text)
         for form in self._lone_forms:
             start = text.find(form.spelling)
             while start >= 0:
                 found.append(Span(start, start + len(form.spelling), form.name))
                 start = text.find(form.spelling, start + 1)
         for phrase in PHRASES:
-            if phrase.needle in text:
-                found += _phrase_spans(phrase, text)
+            found += _phrase_spans(phrase, text)
         return united(found) if len(found) > 1 else found
 
     def cut_off(self, text: bytes) -> Span | None:
@@ -236,8 +195,21 @@ def united(spans: list[Span]) -> list[Span]:
 
 
 def _phrase_spans(phrase: Phrase, text: bytes) -> Iterator[Span]:
-    for match in compiled(phrase.found).finditer(text):
+    for match in _phrase_matches(phrase, text):
         yield Span(match.start(1), match.end(1), phrase.name)
+
+
+def _phrase_matches(phrase: Phrase, text: bytes) -> Iterator[re.Match[bytes]]:
+    places = quick_places(text, phrase.needle)
+    if places is None:
+        yield from compiled(phrase.found).finditer(text)
+        return
+    end = 0
+    for place in places:
+        start = text.rfind(phrase.opening, max(end, place - phrase.lead_bytes), place + len(phrase.needle))
+        if start >= 0 and (match := compiled(phrase.found).match(text, start)):
+            yield match
+            end = match.end()
 
 
 def _shape_beginnings(text: bytes) -> Iterator[Beginning]:
@@ -269,7 +241,7 @@ def _growing(shape: KeyShape, prefix: bytes, text: bytes, start: int) -> Iterato
 def _phrase_beginnings(text: bytes) -> Iterator[Beginning]:
     word = _last_word(text)
     for phrase in PHRASES:
-        start = text.rfind(phrase.growing_needle, max(0, word - phrase.words_bytes))
+        start = text.rfind(phrase.opening, max(0, word - phrase.words_bytes))
         if start < 0:
             continue
         if match := compiled(phrase.growing).match(text, start):

@@ -81,18 +81,20 @@ KEY_SHAPES: tuple[KeyShape, ...] = (
 class Phrase(NamedTuple):
     """A credential that is known by the words around it. Group 1 is the part to mask.
 
-    `needle` stands in every match, so that the pattern runs only where it is. `growing` finds
-    one that is still being written, from its own needle to the end of the text; its group
-    `visible` is what there is beyond the well-known words.
+    Every match begins with `opening` and has `needle` in it, the rarer of the two, at most
+    `lead_bytes` behind; the pattern runs only where they are. `growing` finds one that is still
+    being written, from its opening to the end of the text; its group `visible` is what there is
+    beyond the well-known words.
     """
 
     name: str
     needle: bytes
+    opening: bytes
+    lead_bytes: int
     found: bytes
-    growing_needle: bytes
     growing: bytes
     words_bytes: int
-    """How far the needle may stand before the last blank."""
+    """How far the opening may stand before the last blank."""
 
 
 _BASE64 = rb"[A-Za-z0-9+/=]"
@@ -109,8 +111,9 @@ _ENOUGH_OF_A_KEY = rb"(?=(?:%b%b(?:%b)?){0,6}%b{16})" % (_BREAK, _GUTTER, _HEADE
 PRIVATE_KEY = Phrase(
     "private-key",
     b"PRIVATE KEY",
-    rb"(%b%b%b(?:%b?%b%b)?)" % (_KEY_BEGIN, _ENOUGH_OF_A_KEY, _KEY_LINES, _BREAK, _GUTTER, _KEY_END),
     b"-----BEGIN",
+    64,
+    rb"(%b%b%b(?:%b?%b%b)?)" % (_KEY_BEGIN, _ENOUGH_OF_A_KEY, _KEY_LINES, _BREAK, _GUTTER, _KEY_END),
     rb"(%b(?P<visible>%b(?:%b%b)?(?!%b)-{0,5}(?:EN?|END[A-Z0-9 -]{0,60})?))\Z"
     % (_KEY_BEGIN, _KEY_LINES, _BREAK, _GUTTER, _KEY_END),
     8192,
@@ -140,17 +143,19 @@ PHRASES: tuple[Phrase, ...] = (
     Phrase(
         "authorization",
         b"uthorization",
+        b"uthorization",
+        0,
         # Prose is lower case throughout ("authorization: bearer authentication"); a credential is not.
         rb"%b(?=%b{0,64}[A-Z0-9=_])(%b{16,8192}+)" % (_SCHEME, _CREDENTIALS, _CREDENTIALS),
-        b"uthorization",
         rb"%b(?P<visible>%b{0,8192}+)\Z" % (_SCHEME, _CREDENTIALS),
         64,
     ),
     Phrase(
         "url-password",
         b"@",
-        rb"%b%b(%b{3,256}+)@(?!sha256:)" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
         b"://",
+        400,
+        rb"%b%b(%b{3,256}+)@(?!sha256:)" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
         # Only digits after the colon are a port.
         rb"%b%b(?![0-9]+\Z)(?P<visible>%b{0,256}+)\Z" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
         0,

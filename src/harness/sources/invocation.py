@@ -16,3 +16,7 @@ class Invocation(msgspec.Struct, frozen=True):
     cwd: str
     stdin: bytes | None = None
     """Written and then closed. Without it the agent reads end-of-file at once, and waits for nobody."""
+    stdin_stays_open: bool = False
+    """`Child.write` adds to stdin, until `Child.close_stdin`."""
+    confinement: str = ""
+    """What the program may do at most, as `sandbox` writes it and `confinement` reads it. Empty: everything."""

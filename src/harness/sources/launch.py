@@ -59,6 +59,10 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
     if request.sandbox:
         from harness.sources.sandbox import find_sandbox
 
+        if os.path.realpath(cwd) == "/":
+            raise UsageError(
+                "nothing can be confined to the whole system", hint="name a workspace with --cwd DIR"
+            )
         find_sandbox(environ)  # refused now, not in the middle of a run
     command = agent.command(request, parse_version(version))
     # Some programs believe PWD rather than the system about where they are.

@@ -7,6 +7,7 @@ import os
 import select
 import sys
 import termios
+from collections import deque
 
 LOWEST_DESCRIPTOR = 10
 """A child is given its descriptors as 0, 1, 2, …; ours must not be among the numbers it is given."""
@@ -57,6 +58,58 @@ class Pipes:
     def close_all(self) -> None:
         for descriptor in list(self._open):
             self.close(descriptor)
+
+
+class Feed:
+    """What is written into a pipe by whoever polls it. Anybody may `add` to it, at any time."""
+
+    def __init__(self, pipes: Pipes, descriptor: int, first: bytes, *, stays_open: bool) -> None:
+        self.descriptor = descriptor
+        self._pipes = pipes
+        self._parts = deque([memoryview(first)] if first else [])
+        self._stays_open = stays_open
+        pipes.watch(descriptor, select.POLLOUT)
+
+    def add(self, data: bytes) -> None:
+        """Contract: whoever polls must `resume` after this."""
+        self._parts.append(memoryview(data))
+
+    def end(self) -> None:
+        """Close the pipe once everything is written; `resume` is due as well."""
+        self._stays_open = False
+
+    def resume(self) -> None:
+        """Poll again for what was added."""
+        if self.descriptor >= 0 and (self._parts or not self._stays_open):
+            self._pipes.poll.modify(self.descriptor, select.POLLOUT)
+
+    def serve(self, events: int) -> None:
+        """Write what the pipe takes. That its reader has gone is no error."""
+        if events & select.POLLERR:
+            self._close()
+            return
+        try:
+            while self._parts:
+                part = self._parts[0]
+                written = os.write(self.descriptor, part[:PIPE_BYTES])
+                if written < len(part):
+                    self._parts[0] = part[written:]
+                    return
+                self._parts.popleft()
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._close()
+            return
+        if self._stays_open:
+            self._pipes.poll.modify(self.descriptor, 0)
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        self._parts.clear()
+        self._pipes.close(self.descriptor)
+        self.descriptor = -1
 
 
 def _widen(writer: int) -> None:

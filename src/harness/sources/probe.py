@@ -43,7 +43,7 @@ def version_in(output: str) -> str:
     """The first word of the first lines that looks like a version."""
     for line in output.split("\n"):
         for word in line.split():
-            if (match := _NUMBER.fullmatch(word.strip("()[],;"))) and "." in match[1]:
+            if (match := _NUMBER.fullmatch(word.strip("()[],;."))) and "." in match[1]:
                 return match[1]
     return ""
 

@@ -25,7 +25,7 @@ import msgspec
 
 from harness.errors import SpawnFailed
 from harness.sources.invocation import Invocation
-from harness.sources.pipes import Pipes, waiting_bytes
+from harness.sources.pipes import Feed, Pipes, waiting_bytes
 from harness.sources.program import pack, start_failure
 
 StreamName: TypeAlias = Literal["stdout", "stderr"]
@@ -83,8 +83,8 @@ class Exit(msgspec.Struct, frozen=True):
 class Child:
     """One agent, from its start to its proven end.
 
-    Contract: `read` and `close` belong to one thread, whichever; `wake`, `stop` and `kill` may come
-    from any thread and any signal handler, at any time. `read` does all the work (feeds stdin,
+    Contract: `read` and `close` belong to one thread, whichever; `wake`, `write`, `stop` and `kill` may
+    come from any thread and any signal handler, at any time. `read` does all the work (feeds stdin,
     climbs the ladder, collects the end), so call it until `exit` is set. SIGPIPE must be ignored
     in this process, as it is in every Python program that did not change it.
     """
@@ -98,8 +98,8 @@ class Child:
         self._pipes = Pipes()
         self._streams: dict[int, StreamName] = {}
         self._owed_bytes: dict[int, int] = {}
-        self._stdin = self._requests = self._reports = self._wake_reader = self._wake_writer = -1
-        self._unwritten = memoryview(invocation.stdin or b"")
+        self._feed: Feed | None = None
+        self._requests = self._reports = self._wake_reader = self._wake_writer = -1
         self._report = b""
         self._status: int | None = None
         self._survivors = 0
@@ -109,7 +109,7 @@ class Child:
         self._watchdog = 0
         request = pack(invocation)
         try:
-            self._launch(feeding=invocation.stdin is not None)
+            self._launch(invocation)
             self._shake_hands(invocation, request)
         except BaseException as error:
             self._abort()
@@ -152,6 +152,18 @@ class Child:
                 except BlockingIOError:
                     return  # there are plenty of wakes in it
 
+    def write(self, data: bytes) -> None:
+        """Add to a stdin that stays open. From any thread; what nobody reads any more is dropped."""
+        assert self._feed is not None, "the child was started without a stdin"
+        self._feed.add(data)
+        self.wake()
+
+    def close_stdin(self) -> None:
+        """Let the agent read end-of-file once it has read everything. From any thread."""
+        assert self._feed is not None, "the child was started without a stdin"
+        self._feed.end()
+        self.wake()
+
     def stop(self) -> None:
         """Begin the ladder SIGINT, SIGTERM, SIGKILL of the whole tree; each further call skips a wait."""
         self._asked.append(signal.SIGINT)
@@ -173,10 +185,14 @@ class Child:
 
     # Start
 
-    def _launch(self, *, feeding: bool) -> None:
+    def _launch(self, invocation: Invocation) -> None:
         pipes = self._pipes
         self._wake_reader, self._wake_writer = pipes.new()
-        stdin, self._stdin = pipes.new() if feeding else (pipes.adopt(os.open(os.devnull, os.O_RDONLY)), -1)
+        if invocation.stdin is None and not invocation.stdin_stays_open:
+            stdin = pipes.adopt(os.open(os.devnull, os.O_RDONLY))
+        else:
+            stdin, feed = pipes.new()
+            self._feed = Feed(pipes, feed, invocation.stdin or b"", stays_open=invocation.stdin_stays_open)
         stdout_reader, stdout = pipes.new()
         stderr_reader, stderr = pipes.new()
         requests, self._requests = pipes.new()
@@ -188,8 +204,6 @@ class Child:
             pipes.close(descriptor)
         for descriptor in (*self._streams, self._reports, self._wake_reader):
             pipes.watch(descriptor, select.POLLIN)
-        if feeding:
-            pipes.watch(self._stdin, select.POLLOUT)
         for descriptor in (self._requests, self._wake_writer):
             os.set_blocking(descriptor, False)
 
@@ -271,13 +285,15 @@ class Child:
         for descriptor, events in ready:
             if descriptor in self._streams:
                 self._take_output(descriptor, chunks)
-            elif descriptor == self._stdin:
-                self._feed(events)
+            elif self._feed is not None and descriptor == self._feed.descriptor:
+                self._feed.serve(events)
             elif descriptor == self._reports:
                 self._take_reports()
             elif descriptor == self._wake_reader:
                 os.read(descriptor, 4096)
                 woken = True
+                if self._feed is not None:
+                    self._feed.resume()
         return chunks, woken
 
     def _take_output(self, descriptor: int, chunks: list[Chunk]) -> None:
@@ -292,21 +308,6 @@ class Child:
             self._owed_bytes[descriptor] -= len(data)
         if not data or len(data) == owed_bytes:
             self._close_stream(descriptor)
-
-    def _feed(self, events: int) -> None:
-        """Write what stdin takes. That its reader has gone is no error."""
-        written = len(self._unwritten)
-        if not events & select.POLLERR:
-            try:
-                written = os.write(self._stdin, self._unwritten[:READ_BYTES])
-            except BlockingIOError:
-                return
-            except BrokenPipeError:
-                pass
-        self._unwritten = self._unwritten[written:]
-        if not self._unwritten:
-            self._pipes.close(self._stdin)
-            self._stdin = -1
 
     def _take_reports(self) -> None:
         part = os.read(self._reports, 4096)

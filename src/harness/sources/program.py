@@ -61,7 +61,8 @@ def pack(invocation: Invocation) -> bytes:
                 f"environment variable {key!r} has an impossible name", hint="Remove it or rename it."
             )
     entries = [f"{key}={value}" for key, value in invocation.env.items()]
-    fields = [str(os.getpid()), cwd, program, str(len(invocation.argv)), *invocation.argv, *entries]
+    counted = (str(len(invocation.argv)), *invocation.argv)
+    fields = [str(os.getpid()), cwd, program, invocation.confinement, *counted, *entries]
     try:
         encoded = [os.fsencode(field) for field in fields]
     except UnicodeEncodeError as error:
@@ -84,6 +85,11 @@ def start_failure(invocation: Invocation, stage: str, number: int) -> HarnessErr
     if stage == "cwd":
         return InvalidDirectory(
             f"cannot enter working directory {invocation.cwd}: {reason}", hint="Check its permissions."
+        )
+    if stage == "sandbox":
+        return SpawnFailed(
+            f"cannot confine {invocation.argv[0]}: {reason}",
+            hint="It was not started. Install bubblewrap, or do without the sandbox.",
         )
     if stage == "watchdog":
         return SpawnFailed(

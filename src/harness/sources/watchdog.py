@@ -8,9 +8,10 @@ File descriptors at the start: 0, 1, 2 are the agent's; 3 brings the request and
 4 takes reports. The request comes through a pipe because anyone may read a command line.
 
     request   its length in 8 bytes; then, NUL between them: Harness' process id, working directory,
-              program, number of arguments, the arguments, and KEY=value as often as needed
+              program, confinement (empty: none), number of arguments, the arguments, and KEY=value as
+              often as needed
     commands  one byte each: a signal's number. SIGKILL goes to the whole tree, others to the agent's group
-    reports   a line each: `started PID` or `failed cwd|program ERRNO`; `exit STATUS`; `empty SURVIVORS`
+    reports   a line each: `started PID` or `failed cwd|sandbox|program ERRNO`; `exit STATUS`; `empty SURVIVORS`
               or `gave_up SURVIVORS` once nothing, or nothing that can be killed, is left
 
 Every run pays for this file's start-up, so it imports little.
@@ -36,7 +37,7 @@ class Request:
     """What to start, as bytes that nobody had to decode."""
 
     def __init__(self, packed: bytes) -> None:
-        harness, self.cwd, self.program, count, *rest = packed.split(b"\0")
+        harness, self.cwd, self.program, self.confinement, count, *rest = packed.split(b"\0")
         self.harness = int(harness)
         self.argv = rest[: int(count)]
         self.env = dict(entry.split(b"=", 1) for entry in rest[int(count) :])
@@ -210,11 +211,34 @@ def start(request: Request) -> int | None:
     stage = "cwd"
     try:
         os.chdir(request.cwd)
+        stage = "sandbox"
+        if request.confinement:
+            confine(request.confinement)
         stage = "program"
         return spawn(request)
     except OSError as error:
         report(f"failed {stage} {error.errno}")
         return None
+
+
+def confine(policy: bytes) -> None:
+    """Bind this process, and so everything it starts. What goes wrong is an OSError: nothing is started then."""
+    import errno
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    # By its path, because nothing of Harness can be imported here.
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confinement.py")
+    try:
+        spec = spec_from_file_location("confinement", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.confine(policy)
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(errno.EINVAL, str(error)) from error
 
 
 def spawn(request: Request) -> int:

@@ -21,7 +21,6 @@ def _rig(place: Place) -> Rig:
             "CI": "1",
             "GOOSE_DISABLE_KEYRING": "1",
             "GOOSE_DISABLE_SESSION_NAMING": "true",
-            "GOOSE_MODE": "auto",
             "GOOSE_MODEL": "gpt-4o",
             "GOOSE_PROVIDER": "openai",
             "GOOSE_TELEMETRY_ENABLED": "false",

@@ -3,7 +3,7 @@
 Nothing is paid for, and nothing of yours is read or written: each scenario has a home and a project that
 are thrown away, and no network but the loopback where the system allows that. A verdict per scenario:
 verified, degraded (something is not visible any more), drift (records or fields that nobody knows),
-broken. Exit codes: 0 all verified, 1 degraded or drift, 2 broken.
+broken. Exit codes: 0 all verified, 1 degraded or drift, 2 broken or not run at all.
 """
 
 from __future__ import annotations

@@ -1,0 +1,204 @@
+"""What a process gives up for good, it and all that it starts: writing, sockets, capabilities.
+
+The watchdog loads this file by its path before it starts a program that is to be confined; so it imports
+nothing of Harness. Linux only. Whatever cannot be given up is an OSError, and then nothing is started.
+
+    writing        Landlock: only below the named paths. Reading and running stay as they are, and so does
+                   what Landlock knows nothing of: mode, owner and times of one's own files.
+    sockets        seccomp: only the named families; whoever asks io_uring instead is told that there is none
+    capabilities   all but those by which root writes into files of other users
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import stat
+from typing import Any
+
+OLDEST_LANDLOCK = 3
+"""The first one that knows of truncation: an older one lets any file be emptied."""
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION_FLAG = 1
+_PATH_BENEATH = 1
+_WRITE_FILE = 1 << 1
+_REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
+_RIGHTS_SINCE = {1: _WRITE_FILE | _REMOVE_AND_MAKE, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
+_FILE_RIGHTS = _WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE
+_TCP_SINCE, _TCP_RIGHTS = 4, 0b11
+_SCOPES_SINCE, _SCOPES = 6, 0b11
+"""Signals, and sockets with abstract names."""
+
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _DROP_FROM_BOUNDS, _AMBIENT, _CLEAR_ALL = 38, 22, 24, 47, 4
+_FILTER_MODE = 2
+_KEPT_CAPABILITY = 1
+"""CAP_DAC_OVERRIDE: root often works in a directory that belongs to somebody else."""
+_CAPABILITY_VERSION = 0x20080522
+
+_MACHINES = {
+    "x86_64": (0xC000003E, 41, 0x40000000),
+    "aarch64": (0xC00000B7, 198, 0),
+    "riscv64": (0xC00000F3, 198, 0),
+}
+"""Machine → its audit number, its number of `socket`, and from where on numbers are of another interface."""
+_IO_URING_SETUP = 425
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_REFUSE = 0x00050000
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("yes", ctypes.c_uint8),
+        ("no", ctypes.c_uint8),
+        ("k", ctypes.c_uint32),
+    )
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
+
+
+def confine(policy: bytes) -> None:
+    """Give up what the policy, a JSON object, does not keep. There is no way back."""
+    wanted = json.loads(policy)
+    _control(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    if wanted["writable"] is not None:
+        _restrict_writing(wanted["writable"])
+        _drop_capabilities()
+    _restrict_sockets(wanted["sockets"])
+
+
+def landlock_version() -> int:
+    """0 where there is none."""
+    try:
+        return int(_call(_CREATE_RULESET, None, 0, _VERSION_FLAG))
+    except (OSError, AttributeError):
+        return 0
+
+
+def is_known_machine() -> bool:
+    """Whether sockets can be refused here."""
+    return os.uname().machine in _MACHINES
+
+
+def _restrict_writing(paths: list[str]) -> None:
+    version = landlock_version()
+    if version < OLDEST_LANDLOCK:
+        raise OSError(errno.ENOSYS, "this kernel has no Landlock, or one that is too old")
+    rights = sum(bits for since, bits in _RIGHTS_SINCE.items() if version >= since)
+    attributes = _RulesetAttributes(
+        rights,
+        _TCP_RIGHTS if version >= _TCP_SINCE else 0,
+        _SCOPES if version >= _SCOPES_SINCE else 0,
+    )
+    size = 24 if version >= _SCOPES_SINCE else 16 if version >= _TCP_SINCE else 8
+    ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
+    for path in paths:
+        _allow_writing(ruleset, path, rights)
+    _call(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def _allow_writing(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return  # what is not there, or was just taken away, cannot be written to
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISLNK(mode):
+            allowed = rights & ~_MAKE_DEVICES if stat.S_ISDIR(mode) else rights & _FILE_RIGHTS
+            rule = _PathBeneath(allowed, descriptor)
+            _call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
+    finally:
+        os.close(descriptor)
+
+
+def _drop_capabilities() -> None:
+    if os.geteuid() != 0:
+        return  # nobody else has any, and no new privileges means that none can be had
+    _control(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
+    for capability in range(64):
+        if capability != _KEPT_CAPABILITY:
+            try:
+                _control(_DROP_FROM_BOUNDS, capability, 0, 0, 0)
+            except OSError as error:
+                if error.errno == errno.EINVAL:
+                    break  # there are no more
+                raise
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    kept = 1 << _KEPT_CAPABILITY
+    _require(_libc().capget(header, current := (ctypes.c_uint32 * 6)()))
+    # Effective and permitted of the lower half; root in a container may not even have this one.
+    wanted = (ctypes.c_uint32 * 6)(current[0] & kept, current[1] & kept, 0, 0, 0, 0)
+    _require(_libc().capset(header, wanted))
+
+
+def _restrict_sockets(families: list[int]) -> None:
+    machine = _MACHINES.get(os.uname().machine)
+    if machine is None:
+        raise OSError(errno.ENOSYS, "sockets cannot be refused on this machine")
+    architecture, socket, foreign_from = machine
+    code = [
+        _Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT),
+        _Instruction(_EQUAL, 1, 0, architecture),
+        _Instruction(_RETURN, 0, 0, _KILL),
+        _Instruction(_LOAD, 0, 0, _NUMBER_AT),
+    ]
+    if foreign_from:
+        code += [
+            _Instruction(_AT_LEAST, 0, 1, foreign_from),
+            _Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+        ]
+    code += [
+        _Instruction(_EQUAL, 0, 1, _IO_URING_SETUP),
+        _Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+        _Instruction(_EQUAL, 1, 0, socket),
+        _Instruction(_RETURN, 0, 0, _ALLOW),
+        _Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+    ]
+    for family in families:
+        code += [_Instruction(_EQUAL, 0, 1, family), _Instruction(_RETURN, 0, 0, _ALLOW)]
+    code.append(_Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES))
+    program = _Program(len(code), (_Instruction * len(code))(*code))
+    _control(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0)
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _call(number: int, *arguments: Any) -> int:
+    return _require(_libc().syscall(ctypes.c_long(number), *arguments))
+
+
+def _control(option: int, *arguments: Any) -> int:
+    return _require(_libc().prctl(option, *(_widened(argument) for argument in arguments)))
+
+
+def _widened(argument: Any) -> Any:
+    return ctypes.c_ulong(argument) if isinstance(argument, int) else argument
+
+
+def _require(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

@@ -1,0 +1,50 @@
+"""What tools take: described to the model as JSON Schema, checked before anything is done."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import fields
+
+from harness.sources.model import ToolSpec
+from harness.sources.tool import ToolFailure
+
+Taken = TypeVar("Taken", bound="Arguments")
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the arguments of one tool. What the model adds to them is ignored."""
+
+
+def spec(name: str, description: str, kind: type[Arguments]) -> ToolSpec:
+    schema = msgspec.json.schema(kind)
+    definitions = schema["$defs"]
+    (only,) = definitions.values()  # nothing nested: not every model follows references
+    only = {key: value for key, value in only.items() if key != "title"}
+    return ToolSpec(name=name, description=description, schema=only)
+
+
+def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
+    """The arguments, checked. Raises ToolFailure. Names may also be spelled with underscores."""
+    for name, encoded in _other_spellings(kind):
+        if name in arguments and encoded not in arguments:
+            arguments = {**arguments, encoded: arguments[name]}
+    try:
+        return msgspec.convert(arguments, kind, strict=False)
+    except msgspec.ValidationError as error:
+        wanted = ", ".join(
+            field.encode_name if field.required else f"{field.encode_name}?" for field in fields(kind)
+        )
+        raise ToolFailure(f"invalid arguments for {tool}: {error} (arguments: {wanted})") from None
+
+
+@cache
+def _other_spellings(kind: type[Arguments]) -> list[tuple[str, str]]:
+    return [(field.name, field.encode_name) for field in fields(kind) if field.name != field.encode_name]
+
+
+def exactly(text: str) -> str:
+    """A glob for permissions that matches this text and no other."""
+    return "".join(f"\\{character}" if character in "*?[]{}\\" else character for character in text)

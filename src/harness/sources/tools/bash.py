@@ -1,0 +1,161 @@
+"""`bash`: run a command, show what it writes as it comes, and leave nothing of it running."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from harness.events import Operation
+from harness.events.operation import Command
+from harness.sources.dialects.shell import operations_of
+from harness.sources.invocation import Invocation
+from harness.sources.process import Chunk
+from harness.sources.sandbox import Sandbox
+from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.workspace.commands import Ending, run_command
+from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
+from harness.sources.workspace.roots import Workspace
+
+DEFAULT_TIMEOUT_S = 120.0
+LONGEST_TIMEOUT_S = 3600.0
+SHOWN_BYTES = {"stdout": 30_000, "stderr": 10_000}
+MOST_PROGRESS_BYTES = 64 * 1024
+PROGRESS_EVERY_S = 0.1
+TIMED_OUT = -1
+"""The exit code of a command that was stopped."""
+
+_DESCRIPTION = (
+    "Run a shell command in the workspace; each call begins there anew. Standard input is empty. What the "
+    "command leaves in the background ends with it. Long output is cut in the middle and kept in a file."
+)
+_SANDBOXED = {
+    "bubblewrap": " It is confined: it can write only in the workspace and /tmp, and has no network.",
+    "landlock": (
+        " It is confined: it can write only in the workspace and $TMPDIR, and has no network. It may be unable "
+        "to create files directly in the workspace; the write tool can."
+    ),
+}
+_SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
+
+
+class BashArguments(Arguments, frozen=True, kw_only=True):
+    command: Annotated[str, Meta(min_length=1, description="the command line")]
+    timeout: Annotated[
+        float, Meta(gt=0, le=LONGEST_TIMEOUT_S, description="seconds after which it is ended")
+    ] = DEFAULT_TIMEOUT_S
+
+
+class BashTool(Tool):
+    def __init__(self, workspace: Workspace, outputs: OutputFolder, sandbox: Sandbox | None = None) -> None:
+        description = _DESCRIPTION + (_SANDBOXED[sandbox.name] if sandbox else "")
+        self.spec = spec("bash", description, BashArguments)
+        self._workspace = workspace
+        self._outputs = outputs
+        self._sandbox = sandbox
+        self._shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "sh")
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        """Always a command, also where it seems only to read: what a line does is known by running it alone."""
+        asked = take(BashArguments, arguments, "bash")
+        return [Command(command=asked.command, cwd=self._workspace.root)]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        """Exactly this line: what begins with the same word may end with anything (`ls; rm -r ~`)."""
+        asked = take(BashArguments, arguments, "bash")
+        return ToolPermission("bash", {"command": exactly(asked.command)})
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = take(BashArguments, arguments, "bash")
+        invocation = Invocation((self._shell, "-c", asked.command), context.env, self._workspace.root)
+        listener = _Listener(context, self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"]))
+        try:
+            if self._sandbox is None:
+                ending = await run_command(invocation, listener.take, asked.timeout)
+            else:
+                ending = await self._confined(self._sandbox, invocation, listener, asked.timeout)
+        finally:
+            listener.close()
+        return self._output(asked, ending, listener)
+
+    async def _confined(
+        self, sandbox: Sandbox, invocation: Invocation, listener: _Listener, timeout_s: float
+    ) -> Ending:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True) as temporary:
+            confined = sandbox.confined(invocation, self._workspace.writable_roots, temporary)
+            return await run_command(confined, listener.take, timeout_s)
+
+    def _output(self, asked: BashArguments, ending: Ending, listener: _Listener) -> ToolOutput:
+        signal = ending.exit.signal
+        exit_code = ending.exit.code if signal is None else 128 + signal
+        if ending.is_timeout or exit_code is None:
+            exit_code = TIMED_OUT
+        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := listener.shown[name].text())]
+        parts += [notice] if (notice := listener.kept.notice()) else []
+        if ending.is_timeout:
+            parts.append(f"timeout: it was ended after {asked.timeout:g} s, with everything it had started")
+        elif ending.exit.survivors:
+            parts.append(f"[{ending.exit.survivors} processes were still running, and were ended]")
+        return ToolOutput(
+            text="\n".join(part.removesuffix("\n") for part in [*parts, f"exit code: {exit_code}"]),
+            result={"exitCode": exit_code},
+            success=exit_code == 0,
+            exit_code=exit_code,
+            operations=_meaning(asked.command, self._workspace.root),
+        )
+
+
+def _meaning(command: str, cwd: str) -> list[Operation]:
+    return [
+        replace(operation, cwd=cwd) if isinstance(operation, Command) else operation
+        for operation in operations_of(command, cwd)
+    ]
+
+
+class _Listener:
+    """Hears what a command writes, in the command's thread: shows it, remembers some, keeps the rest."""
+
+    def __init__(self, context: ToolContext, kept: KeptOutput) -> None:
+        self.kept = kept
+        self.shown = {name: HeadAndTail(most_bytes) for name, most_bytes in SHOWN_BYTES.items()}
+        self._context = context
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unsaid: list[str] = []
+        self._said_bytes = 0
+        self._next_s = 0.0
+
+    def take(self, chunks: Sequence[Chunk]) -> float | None:
+        for stream, data in chunks:
+            self.shown[stream].feed(data)
+            self.kept.feed(data)
+            room = MOST_PROGRESS_BYTES - self._said_bytes
+            if room > 0:
+                self._unsaid.append(self._decoder.decode(data[:room]))
+                self._said_bytes += len(data)
+                if len(data) > room:
+                    self._unsaid.append("\n… [more to come, at the end]\n")
+        if not self._unsaid:
+            return None
+        left_s = self._next_s - time.monotonic()
+        if left_s > 0:
+            return left_s
+        self._say()
+        return None
+
+    def close(self) -> None:
+        self._say()
+        self.kept.close()
+
+    def _say(self) -> None:
+        if text := "".join(self._unsaid):
+            self._context.progress(text)
+        self._unsaid.clear()
+        self._next_s = time.monotonic() + PROGRESS_EVERY_S

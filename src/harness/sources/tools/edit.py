@@ -1,0 +1,88 @@
+"""`edit`: replace one passage of a file by another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from harness.events import Operation
+from harness.events.operation import Write
+from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
+from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.text import MOST_EDITABLE_BYTES, changed_lines, decode
+
+_DESCRIPTION = (
+    "Replace a passage of a file that was read before. oldString must occur exactly once, just as it stands in "
+    "the file but without line numbers; with replaceAll every occurrence is replaced."
+)
+
+
+class EditArguments(Arguments, frozen=True, kw_only=True):
+    file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
+    old_string: Annotated[str, Meta(min_length=1, description="the passage as it is now")]
+    new_string: Annotated[str, Meta(description="what shall stand there instead")]
+    replace_all: Annotated[bool, Meta(description="replace every occurrence")] = False
+
+
+class EditTool(Tool):
+    def __init__(self, workspace: Workspace) -> None:
+        self.spec = spec("edit", _DESCRIPTION, EditArguments)
+        self._workspace = workspace
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        path = self._workspace.named(take(EditArguments, arguments, "edit").file_path)
+        return [Write(path=path, change="update")]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        asked = take(EditArguments, arguments, "edit")
+        return ToolPermission("edit", {"filePath": exactly(asked.file_path)})
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = take(EditArguments, arguments, "edit")
+        path = self._workspace.writable(asked.file_path)
+        async with context.files.lock(path):
+            context.files.assert_current(path)
+            with told_to_the_model(asked.file_path):
+                data = read_all(path, MOST_EDITABLE_BYTES)
+                before = decode(data, asked.file_path)
+                after, count = _replaced(before.text, asked)
+                apply([Change(path, data, before.encode(after))])
+            context.files.read(path)
+        first, last = changed_lines(before.text, after) or (None, None)
+        done = Write(path=path, change="update", start_line=first, end_line=last)
+        places = "1 place" if count == 1 else f"{count} places"
+        return ToolOutput(
+            text=f"{asked.file_path} changed in {places}, lines {first}-{last}", operations=[done]
+        )
+
+
+def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
+    old, new = asked.old_string.replace("\r\n", "\n"), asked.new_string.replace("\r\n", "\n")
+    if "\r\n" in text:  # a file of mixed line ends, in which they are part of the text
+        old, new = asked.old_string, asked.new_string
+    if old == new:
+        raise ToolFailure("oldString and newString are the same: nothing to change")
+    count = text.count(old)
+    if not count:
+        raise ToolFailure(f"oldString does not occur in {asked.file_path}{_hint(text, old)}")
+    if count > 1 and not asked.replace_all:
+        raise ToolFailure(
+            f"oldString occurs {count} times in {asked.file_path}: give more of the lines around it, or replaceAll"
+        )
+    return text.replace(old, new), count
+
+
+def _hint(text: str, old: str) -> str:
+    """Where something stands that differs in its blanks alone."""
+    words = old.split()
+    if not words or len(words) > 400:
+        return ""
+    found = re.search(r"\s+".join(map(re.escape, words)), text)
+    if found is None:
+        return "; read the file again"
+    return f"; line {text.count(chr(10), 0, found.start()) + 1} differs only in its blanks"

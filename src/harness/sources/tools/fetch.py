@@ -1,0 +1,169 @@
+"""`fetch`: get a page of the web as text, or an image. Needs the extra `models`."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from msgspec import Meta
+
+from harness.events import Operation
+from harness.events.operation import Fetch
+from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.workspace.output import HeadAndTail, OutputFolder
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_S = 30.0
+MOST_BYTES = 5 * 1024 * 1024
+SHOWN_BYTES = 50_000
+MOST_REDIRECTS = 5
+_SCHEMES = ("http", "https")
+_REDIRECTS = (301, 302, 303, 307, 308)
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_TEXTS = ("json", "xml", "javascript", "yaml", "toml", "csv", "x-sh", "x-www-form-urlencoded")
+_DESCRIPTION = (
+    "Get a page by its http or https address: HTML as text with its links, other text as it is, images as "
+    "attachments. At most 5 MB. A redirection to another host is told, not followed."
+)
+
+
+class FetchArguments(Arguments, frozen=True, kw_only=True):
+    url: Annotated[str, Meta(description="the address")]
+    raw: Annotated[bool, Meta(description="HTML as it is, not as text")] = False
+
+
+class _Page(NamedTuple):
+    url: str
+    status: int
+    media_type: str
+    encoding: str
+    data: bytes
+    is_cut: bool
+
+
+class FetchTool(Tool):
+    def __init__(self, outputs: OutputFolder) -> None:
+        self.spec = spec("fetch", _DESCRIPTION, FetchArguments)
+        self._outputs = outputs
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        return [Fetch(url=take(FetchArguments, arguments, "fetch").url)]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        """Everything on the same host."""
+        url = take(FetchArguments, arguments, "fetch").url
+        parts = urlsplit(url)
+        return ToolPermission("fetch", {"url": f"{exactly(f'{parts.scheme}://{parts.netloc}')}/**"})
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = take(FetchArguments, arguments, "fetch")
+        try:
+            import httpx
+        except ImportError:
+            raise ToolFailure("fetch needs the extra `models`: pip install 'harness[models]'") from None
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                page = await _get(httpx, asked.url)
+        except TimeoutError:
+            raise ToolFailure(f"{asked.url}: no answer within {TIMEOUT_S:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            raise ToolFailure(f"{asked.url}: {error or type(error).__name__}") from None
+        return self._shown(page, asked, context)
+
+    def _shown(self, page: _Page, asked: FetchArguments, context: ToolContext) -> ToolOutput:
+        head = (
+            f"{page.url}: status {page.status}, {page.media_type or 'unknown type'}, {len(page.data)} bytes"
+        )
+        success = page.status < 400
+        done: list[Operation] = [Fetch(url=page.url)]
+        if page.media_type in _IMAGES and not page.is_cut:
+            attachment = Attachment(page.media_type, b64encode(page.data).decode())
+            return ToolOutput(text=head, attachments=(attachment,), success=success, operations=done)
+        if not _is_text(page):
+            return ToolOutput(text=f"{head}: not a text", success=success, operations=done)
+        text = _decoded(page)
+        if page.media_type in ("text/html", "application/xhtml+xml") and not asked.raw:
+            from harness.sources.workspace.page import text_of_page
+
+            text = text_of_page(text, page.url)
+        shown, kept = HeadAndTail(SHOWN_BYTES), self._outputs.new(context.call_id or "fetch", SHOWN_BYTES)
+        data = text.encode("utf-8", "replace")
+        shown.feed(data)
+        kept.feed(data)
+        kept.close()
+        notes = [kept.notice(), "[cut at 5 MB]" if page.is_cut else ""]
+        parts = [head, shown.text(), *(note for note in notes if note)]
+        return ToolOutput(text="\n\n".join(parts), success=success, operations=done)
+
+
+async def _get(library: Any, url: str) -> _Page:
+    headers = {
+        "user-agent": "harness",
+        "accept": "text/html, text/*;q=0.9, */*;q=0.5",
+        "accept-encoding": "gzip",
+    }
+    async with library.AsyncClient(follow_redirects=False, timeout=TIMEOUT_S, headers=headers) as client:
+        for _ in range(MOST_REDIRECTS + 1):
+            await _require_allowed(url)
+            async with client.stream("GET", url) as response:
+                if response.status_code not in _REDIRECTS:
+                    return await _received(response, url)
+                target = urljoin(url, response.headers.get("location", ""))
+            if _host(target) != _host(url) or urlsplit(target).scheme not in _SCHEMES:
+                raise ToolFailure(f"{url} redirects to {target}: fetch that, if it is what you want")
+            url = target
+    raise ToolFailure(f"{url}: more than {MOST_REDIRECTS} redirections")
+
+
+async def _require_allowed(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise ToolFailure(f"{url}: only http and https addresses can be fetched")
+    if parts.username or parts.password:
+        raise ToolFailure("an address with a name or password in it is not fetched")
+    from ipaddress import ip_address
+
+    found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80)
+    for *_, address in found:
+        # Where clouds hand out the credentials of the machine, without asking who wants them.
+        if ip_address(str(address[0]).partition("%")[0]).is_link_local:
+            raise ToolFailure(f"{parts.hostname} is a link-local address: not fetched")
+
+
+def _host(url: str) -> tuple[str, int | None]:
+    parts = urlsplit(url)
+    return (parts.hostname or "").removeprefix("www."), parts.port
+
+
+async def _received(response: httpx.Response, url: str) -> _Page:
+    blocks: list[bytes] = []
+    size_bytes = 0
+    async for block in response.aiter_bytes(64 * 1024):
+        blocks.append(block)
+        size_bytes += len(block)
+        if size_bytes > MOST_BYTES:
+            break
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    encoding = response.charset_encoding or "utf-8"
+    data = b"".join(blocks)
+    return _Page(url, response.status_code, media_type, encoding, data[:MOST_BYTES], len(data) > MOST_BYTES)
+
+
+def _decoded(page: _Page) -> str:
+    try:
+        return page.data.decode(page.encoding, "replace")
+    except LookupError:  # servers say what they like
+        return page.data.decode("utf-8", "replace")
+
+
+def _is_text(page: _Page) -> bool:
+    kind = page.media_type
+    if kind.startswith("text/") or any(word in kind for word in _TEXTS):
+        return True
+    return not kind and b"\0" not in page.data[:8192]

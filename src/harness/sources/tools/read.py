@@ -1,0 +1,183 @@
+"""`read`: lines of a text file with their numbers, or an image or document as an attachment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from harness.events import Operation
+from harness.events.operation import Read
+from harness.sources.tool import (
+    Attachment,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    ToolPermission,
+)
+from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.workspace.files import open_for_reading, read_all, told_to_the_model
+from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.text import is_binary
+
+DEFAULT_LINES = 2000
+LONGEST_LINE = 2000
+MOST_TEXT_BYTES = 50 * 1024
+MOST_ATTACHED_BYTES = 5 * 1024 * 1024
+MEDIA_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+}
+_BLOCK_BYTES = 1024 * 1024
+_QUICK_BYTES = 4 * 1024 * 1024
+"""What is larger is read in a thread, so that nobody else waits."""
+_LINE_BYTES = LONGEST_LINE * 4
+"""Enough for so many characters."""
+
+_DESCRIPTION = (
+    "Read a file. Text comes with line numbers, at most 2000 lines or 50 KB at a time; go on with offset. "
+    "Images (png, jpg, gif, webp) and PDF files up to 5 MB are shown to you."
+)
+
+
+class ReadArguments(Arguments, frozen=True, kw_only=True):
+    file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
+    offset: Annotated[int, Meta(ge=0, description="how many lines to skip")] = 0
+    limit: Annotated[int, Meta(ge=1, description="how many lines to read at most")] = DEFAULT_LINES
+
+
+class ReadTool(Tool):
+    def __init__(self, workspace: Workspace) -> None:
+        self.spec = spec("read", _DESCRIPTION, ReadArguments)
+        self._workspace = workspace
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        asked = take(ReadArguments, arguments, "read")
+        path = self._workspace.named(asked.file_path)
+        if not asked.offset and asked.limit == DEFAULT_LINES:
+            return [Read(path=path)]
+        return [Read(path=path, start_line=asked.offset + 1, end_line=asked.offset + asked.limit)]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        asked = take(ReadArguments, arguments, "read")
+        return ToolPermission("read", {"filePath": exactly(asked.file_path)})
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = take(ReadArguments, arguments, "read")
+        path = self._workspace.readable(asked.file_path)
+        # Before the first byte is read: what changes meanwhile is then known to be stale.
+        context.files.read(path)
+        with told_to_the_model(asked.file_path):
+            media_type = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())
+            if media_type is not None:
+                return _attached(path, asked.file_path, media_type)
+            if not _is_large(path):
+                return _numbered(path, asked, context)
+            import asyncio
+
+            return await asyncio.to_thread(_numbered, path, asked, context)
+
+
+def _is_large(path: str) -> bool:
+    return os.path.getsize(path) > _QUICK_BYTES
+
+
+def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
+    from base64 import b64encode
+
+    data = read_all(path, MOST_ATTACHED_BYTES)
+    attachment = Attachment(media_type, b64encode(data).decode(), os.path.basename(path))
+    text = f"{shown}: {media_type}, {len(data)} bytes, attached"
+    return ToolOutput(text=text, attachments=(attachment,), operations=[Read(path=path)])
+
+
+def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutput:
+    descriptor = open_for_reading(path)
+    with open(descriptor, "rb", buffering=0) as file:
+        window = _Window(asked.offset, asked.limit)
+        while block := file.read(_BLOCK_BYTES):
+            if not window.has_begun and is_binary(block):
+                raise ToolFailure(f"{asked.file_path} is a binary file: only its name and size can be told")
+            window.feed(block)
+            if context.cancelled:
+                raise ToolFailure("stopped")
+    window.finish()
+    if asked.offset and asked.offset >= window.count:
+        raise ToolFailure(f"{asked.file_path} has only {window.count} lines")
+    lines, is_cut = _within_limits(window.lines, asked.offset + 1)
+    last = asked.offset + len(lines)
+    where = f"{asked.offset + 1}-{last}" if lines else "0-0"
+    body = "".join(f"{line}\n" for line in lines)
+    text = f'<file path="{asked.file_path}" lines="{where}" total="{window.count}">\n{body}</file>'
+    if is_cut:
+        text += f"\n[cut at 50 KB: go on with offset {last}]"
+    elif last < window.count:
+        text += f"\n[{window.count - last} lines more: go on with offset {last}]"
+    done = Read(path=path, start_line=asked.offset + 1, end_line=last) if lines else Read(path=path)
+    return ToolOutput(text=text, operations=[done])
+
+
+def _within_limits(lines: list[bytes], first: int) -> tuple[list[str], bool]:
+    shown: list[str] = []
+    size_bytes = 0
+    for number, raw in enumerate(lines, first):
+        line = raw.removesuffix(b"\r").decode("utf-8", "replace")
+        if len(line) > LONGEST_LINE:
+            line = line[:LONGEST_LINE] + " [cut]"
+        line = f"{number:>6}\t{line}"
+        size_bytes += len(line.encode("utf-8", "replace")) + 1
+        if size_bytes > MOST_TEXT_BYTES:
+            return shown, True
+        shown.append(line)
+    return shown, False
+
+
+class _Window:
+    """Some lines out of a file of any size, and how many it has. A line is remembered up to a length."""
+
+    def __init__(self, offset: int, limit: int) -> None:
+        self.count = 0
+        self.lines: list[bytes] = []
+        self.has_begun = False
+        self._first, self._end = offset, offset + limit
+        self._line = b""
+        self._is_inside_line = False
+
+    def feed(self, block: bytes) -> None:
+        if not self.has_begun:
+            block = block.removeprefix(b"\xef\xbb\xbf")
+        self.has_begun = True
+        breaks = block.count(b"\n")
+        if self.count >= self._end or self.count + breaks < self._first:
+            self.count += breaks
+            self._is_inside_line = not block.endswith(b"\n")
+            return
+        first, *others = block.split(b"\n")
+        self._extend(first)
+        for line in others:
+            self._close_line()
+            self._extend(line)
+
+    def finish(self) -> None:
+        if self._is_inside_line:
+            self._close_line()
+
+    def _extend(self, part: bytes) -> None:
+        if part:
+            self._is_inside_line = True
+            if len(self._line) < _LINE_BYTES:
+                self._line += part[:_LINE_BYTES]
+
+    def _close_line(self) -> None:
+        if self._first <= self.count < self._end:
+            self.lines.append(self._line)
+        self.count += 1
+        self._line = b""
+        self._is_inside_line = False

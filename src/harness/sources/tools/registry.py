@@ -1,0 +1,89 @@
+"""The tools of our own agent, put together for one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from harness.log.redact import secrets_in
+from harness.sources.request import Permissions
+from harness.sources.sandbox import PROTECTED, find_sandbox
+from harness.sources.tool import Tool
+from harness.sources.tools.agent import AgentTool
+from harness.sources.tools.apply_patch import ApplyPatchTool
+from harness.sources.tools.bash import BashTool
+from harness.sources.tools.edit import EditTool
+from harness.sources.tools.fetch import FetchTool
+from harness.sources.tools.glob import GlobTool
+from harness.sources.tools.grep import GrepTool
+from harness.sources.tools.list import ListTool
+from harness.sources.tools.read import ReadTool
+from harness.sources.tools.skill import SkillTool, find_skills
+from harness.sources.tools.write import WriteTool
+from harness.sources.workspace.output import OutputFolder
+from harness.sources.workspace.roots import VERSION_CONTROL, Workspace
+
+
+def default_tools(
+    cwd: str,
+    permissions: Permissions = "full-access",
+    *,
+    sandbox: bool = False,
+    readable: Sequence[str] = (),
+    writable: Sequence[str] = (),
+    redact: bool = True,
+    environ: Mapping[str, str] | None = None,
+) -> list[Tool]:
+    """All of them; read-only runs are not even offered what changes something.
+
+    `readable` and `writable` are directories outside of `cwd` that are allowed as well. With `sandbox`,
+    commands are confined, and nothing is fetched. Raises UsageError when there is no sandbox here.
+    """
+    environ = os.environ if environ is None else environ
+    confinement = find_sandbox(environ) if sandbox else None
+    outputs = output_folder(environ, redact=redact)
+    workspace = Workspace(
+        cwd,
+        readable=(*readable, outputs.path),
+        writable=writable,
+        protected=PROTECTED if sandbox else (VERSION_CONTROL,),
+    )
+    tools: list[Tool] = [ReadTool(workspace), ListTool(workspace), GlobTool(workspace), GrepTool(workspace)]
+    if permissions != "read-only":
+        tools += [WriteTool(workspace), EditTool(workspace), ApplyPatchTool(workspace)]
+        tools.append(BashTool(workspace, outputs, confinement))
+        if not sandbox:
+            tools.append(FetchTool(outputs))
+    tools.append(AgentTool())
+    if skills := find_skills(workspace):
+        tools.append(SkillTool(skills, workspace))
+    return tools
+
+
+@asynccontextmanager
+async def mcp_tools(
+    files: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    on_warning: Callable[[str], object],
+    redact: bool = True,
+    environ: Mapping[str, str] | None = None,
+) -> AsyncIterator[list[Tool]]:
+    """The tools of the servers that these `mcp.json` files, and the user's own, name.
+
+    `env` is what servers get, and `environ` what their entries may refer to by name.
+    """
+    from harness.sources.mcp.config import load_servers
+    from harness.sources.mcp.servers import connected
+
+    environ = os.environ if environ is None else environ
+    servers = load_servers(files, environ, on_warning)
+    outputs = output_folder(environ, redact=redact)
+    async with connected(servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning) as tools:
+        yield tools
+
+
+def output_folder(environ: Mapping[str, str], *, redact: bool) -> OutputFolder:
+    return OutputFolder(secrets=secrets_in(environ) if redact else None)

@@ -1,0 +1,60 @@
+"""`write`: a whole file, new or instead of the one that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from harness.events import Operation
+from harness.events.operation import Write
+from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
+from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, lines_of
+
+_DESCRIPTION = (
+    "Write a whole file, with its directories. A file that exists must have been read before, and not have "
+    "changed since. To change a part of a file, use edit or apply_patch."
+)
+
+
+class WriteArguments(Arguments, frozen=True, kw_only=True):
+    file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
+    content: Annotated[str, Meta(description="everything that it shall contain")]
+
+
+class WriteTool(Tool):
+    def __init__(self, workspace: Workspace) -> None:
+        self.spec = spec("write", _DESCRIPTION, WriteArguments)
+        self._workspace = workspace
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        return [Write(path=self._workspace.named(take(WriteArguments, arguments, "write").file_path))]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        asked = take(WriteArguments, arguments, "write")
+        return ToolPermission("write", {"filePath": exactly(asked.file_path)})
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = take(WriteArguments, arguments, "write")
+        path = self._workspace.writable(asked.file_path)
+        after = TextFile("").encode(asked.content)
+        async with context.files.lock(path):
+            with told_to_the_model(asked.file_path):
+                try:
+                    before: bytes | None = read_all(path, MOST_EDITABLE_BYTES)
+                except FileNotFoundError:
+                    before = None
+                context.files.assert_current(path)
+                apply([Change(path, before, after)])
+            context.files.read(path)
+        count = len(lines_of(asked.content))
+        change = "create" if before is None else "update"
+        done = Write(path=path, change=change, start_line=1 if count else None, end_line=count or None)
+        verb = "created" if before is None else "replaced"
+        return ToolOutput(
+            text=f"{asked.file_path} {verb}: {count} lines, {len(after)} bytes", operations=[done]
+        )

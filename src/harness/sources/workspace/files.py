@@ -1,0 +1,164 @@
+"""Open and replace files of a workspace so that no symbolic link, swapped in at the last moment, leads out.
+
+Paths must be real ones, as `Workspace` gives them: every directory on the way is then opened by itself,
+and none of them may have become a link. Changes of several files are made together or not at all.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from harness.sources.tool import ToolFailure
+
+_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_CANNOT_REPLACE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV)
+"""The directory refuses, or the file is a mount of its own: the file itself may still be writable."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One file before and after; None where there is none."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+@contextmanager
+def told_to_the_model(path: str) -> Iterator[None]:
+    """What the system says of a path, in words."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolFailure(f"{path}: {_reason(error)}") from None
+    except ValueError as error:
+        raise ToolFailure(f"{path!r} is no usable path: {error}") from None
+
+
+def open_for_reading(path: str) -> int:
+    """A descriptor of a regular file: never of a pipe or device, on which one would wait for ever."""
+    with _folder(os.path.dirname(path)) as folder:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(os.path.basename(path) or ".", flags, dir_fd=folder)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, _kind_of(mode))
+
+
+def read_all(path: str, most_bytes: int) -> bytes:
+    """Raises ToolFailure when it is larger than that."""
+    descriptor = open_for_reading(path)
+    with open(descriptor, "rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ToolFailure(f"{path} is larger than {most_bytes // 1024 // 1024} MB: too large for this tool")
+    return data
+
+
+def apply(changes: Sequence[Change]) -> None:
+    """Make all of them, or raise OSError and leave everything as it was."""
+    done: list[Change] = []
+    try:
+        for change in changes:
+            done.append(change)
+            _make(change)
+    except OSError:
+        for change in reversed(done):
+            with suppress(OSError):
+                _make(Change(change.path, change.after, change.before))
+        raise
+
+
+def _make(change: Change) -> None:
+    if change.after is None:
+        with _folder(os.path.dirname(change.path)) as folder, suppress(FileNotFoundError):
+            os.unlink(os.path.basename(change.path), dir_fd=folder)
+    else:
+        _replace(change.path, change.after)
+
+
+def _replace(path: str, data: bytes) -> None:
+    name = os.path.basename(path)
+    temporary = f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.new"
+    with _folder(os.path.dirname(path), create=True) as folder:
+        try:
+            old: os.stat_result | None = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            old = None
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            raise OSError(errno.EISDIR if stat.S_ISDIR(old.st_mode) else errno.EINVAL, _kind_of(old.st_mode))
+        try:
+            _write_new(temporary, data, old, folder)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            if old is None or error.errno not in _CANNOT_REPLACE:
+                raise
+            _overwrite(name, data, folder)
+
+
+def _write_new(name: str, data: bytes, old: os.stat_result | None, folder: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o666, dir_fd=folder)
+    with open(descriptor, "wb") as file:
+        if old is not None:
+            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                with suppress(OSError):  # only root may give a file away
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        file.write(data)
+
+
+def _overwrite(name: str, data: bytes, folder: int) -> None:
+    descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.truncate()
+
+
+@contextmanager
+def _folder(path: str, *, create: bool = False) -> Iterator[int]:
+    """A descriptor of a directory, reached without following any link."""
+    descriptor = os.open("/", _FOLDER_FLAGS)
+    try:
+        for part in path.split(os.sep):
+            if part:
+                below = _open_below(descriptor, part, create=create)
+                os.close(descriptor)
+                descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_below(folder: int, name: str, *, create: bool) -> int:
+    try:
+        return os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+    except FileNotFoundError:
+        if not create:
+            raise
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+        return os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+
+
+def _kind_of(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "is a directory", stat.S_IFIFO: "is a pipe", stat.S_IFSOCK: "is a socket"}
+    return kinds.get(stat.S_IFMT(mode), "is no regular file")
+
+
+def _reason(error: OSError) -> str:
+    text = error.strerror or str(error)
+    return {
+        errno.ENOENT: "there is no such file",
+        errno.ELOOP: "a symbolic link that leads nowhere, or was just put there",
+        errno.ENOTDIR: "it, or something on the way to it, is no directory",
+    }.get(error.errno or 0, text[:1].lower() + text[1:])

@@ -1,0 +1,188 @@
+"""Read and apply a patch of the format that `dialects.patch` shows, with the context as the only address.
+
+A patch := "*** Begin Patch", files, "*** End Patch". A file is added (every line with `+`), deleted, or
+updated by hunks, and then perhaps moved. A hunk may begin with `@@` lines: each names a line, from which on
+to look. Its lines begin with ` ` (stays), `-` (goes) or `+` (comes); "*** End of File" ties it to the end.
+
+Lines are looked for as they are; then without the blanks at their ends, then without those at both, then
+with typographic marks as plain ones: models often see one for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from harness.sources.tool import ToolFailure
+
+_BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
+_ADD, _DELETE, _UPDATE, _MOVE = "*** Add File:", "*** Delete File:", "*** Update File:", "*** Move to:"
+_PLAIN = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+    | dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
+    | dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f\u3000", " ")
+)
+_LOOKS: tuple[Callable[[str], str], ...] = (
+    str,
+    str.rstrip,
+    str.strip,
+    lambda line: line.strip().translate(_PLAIN),
+)
+
+
+class Hunk(msgspec.Struct):
+    anchors: list[str] = msgspec.field(default_factory=list)
+    lines: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    """Sign and text."""
+    is_at_end: bool = False
+
+
+class FilePatch(msgspec.Struct):
+    path: str
+    change: Literal["create", "update", "delete"]
+    content: list[str] = msgspec.field(default_factory=list)
+    """Of a new file."""
+    hunks: list[Hunk] = msgspec.field(default_factory=list)
+    move_to: str = ""
+
+
+def parse(text: str) -> list[FilePatch]:
+    """Raises ToolFailure, which says what is wrong and in which line."""
+    lines = text.replace("\r\n", "\n").strip().split("\n")
+    if lines[0].strip() != _BEGIN or lines[-1].strip() != _END:
+        raise ToolFailure(f"the patch must begin with {_BEGIN!r} and end with {_END!r}")
+    files: list[FilePatch] = []
+    for number, line in enumerate(lines[1:-1], 2):
+        if (header := _header(line)) is not None:
+            files.append(header)
+        elif not files:
+            raise _malformed(number, "a line '*** Add File: …', '*** Update File: …' or '*** Delete File: …'")
+        else:
+            _take_line(files[-1], line, number)
+    if not files:
+        raise ToolFailure("the patch changes no file")
+    for file in files:
+        file.hunks = [hunk for hunk in file.hunks if hunk.lines]
+        if file.change == "update" and not file.hunks and not file.move_to:
+            raise ToolFailure(f"the patch says no change for {file.path}")
+    return files
+
+
+def _header(line: str) -> FilePatch | None:
+    for prefix, change in ((_ADD, "create"), (_DELETE, "delete"), (_UPDATE, "update")):
+        if line.startswith(prefix):
+            path = line[len(prefix) :].strip()
+            if not path:
+                raise ToolFailure(f"no file is named after {prefix!r}")
+            return FilePatch(path, change)  # type: ignore[arg-type]
+    return None
+
+
+def _take_line(file: FilePatch, line: str, number: int) -> None:
+    if file.change == "create":
+        if not line.startswith("+"):
+            raise _malformed(number, f"a line of {file.path}, beginning with '+'")
+        file.content.append(line[1:])
+    elif file.change == "delete":
+        if line.strip():
+            raise _malformed(number, "another file, since a deleted one has no lines")
+    elif line.startswith(_MOVE) and not file.hunks:
+        file.move_to = line[len(_MOVE) :].strip()
+    elif line.startswith("@@"):
+        if not file.hunks or file.hunks[-1].lines:
+            file.hunks.append(Hunk())
+        if anchor := _anchor(line):
+            file.hunks[-1].anchors.append(anchor)
+    else:
+        if not file.hunks:
+            file.hunks.append(Hunk())
+        _take_hunk_line(file.hunks[-1], line, number)
+
+
+def _take_hunk_line(hunk: Hunk, line: str, number: int) -> None:
+    if line.strip() == _END_OF_FILE:
+        hunk.is_at_end = True
+        return
+    sign = line[:1] or " "
+    if sign not in " +-":
+        raise _malformed(number, "a line beginning with ' ', '-' or '+', or one of '@@' or '***'")
+    hunk.lines.append((sign, line[1:]))
+
+
+def _anchor(line: str) -> str:
+    """Line numbers, as in `@@ -1,4 +1,5 @@`, are no anchor: models count badly."""
+    text = line[2:].strip()
+    if text.startswith("-") and "@@" in text:
+        text = text.partition("@@")[2].strip()
+    return text
+
+
+def _malformed(number: int, expected: str) -> ToolFailure:
+    return ToolFailure(f"line {number} of the patch: expected {expected}")
+
+
+def patched(text: str, hunks: Sequence[Hunk], path: str) -> str:
+    """The text with all hunks in it, in their order. Raises ToolFailure when one does not fit."""
+    has_end = text.endswith("\n") or not text
+    lines = text.split("\n")
+    if has_end:
+        lines.pop()
+    result: list[str] = []
+    place = 0
+    for hunk in hunks:
+        start, changes = _located(lines, hunk, place, path)
+        result += lines[place:start]
+        place = start
+        for sign, line in changes:
+            if sign == "+":
+                result.append(line)
+            else:
+                if sign == " ":
+                    result.append(lines[place])  # with its own blanks and marks
+                place += 1
+    result += lines[place:]
+    return "\n".join(result) + ("\n" if has_end and result else "")
+
+
+def _located(lines: list[str], hunk: Hunk, place: int, path: str) -> tuple[int, list[tuple[str, str]]]:
+    """Where a hunk belongs, and which of its lines count."""
+    for anchor in hunk.anchors:
+        found = _find(lines, [anchor], place)
+        if found is None:
+            raise ToolFailure(f"{path}: no line {anchor!r} (named by @@) from line {place + 1} on")
+        place = found + 1
+    sought = [line for sign, line in hunk.lines if sign != "+"]
+    if not sought:
+        return (place if hunk.anchors and not hunk.is_at_end else len(lines)), hunk.lines
+    found = _find_hunk(lines, sought, hunk, place)
+    if found is not None:
+        return found, hunk.lines
+    if hunk.lines[-1] == (" ", "") and len(sought) > 1:
+        # An empty line before the next header is more often a matter of style than of content.
+        found = _find_hunk(lines, sought[:-1], hunk, place)
+        if found is not None:
+            return found, hunk.lines[:-1]
+    missing = "\n".join(sought[:12])
+    raise ToolFailure(f"{path}: these lines were not found from line {place + 1} on:\n{missing}")
+
+
+def _find_hunk(lines: list[str], sought: list[str], hunk: Hunk, place: int) -> int | None:
+    at_end = max(place, len(lines) - len(sought))
+    found = _find(lines, sought, at_end) if hunk.is_at_end else None
+    if found is None:
+        found = _find(lines, sought, place)
+    if found is None and hunk.anchors:
+        found = _find(lines, sought, place - 1)  # the anchor is often also the first line
+    return found
+
+
+def _find(lines: list[str], sought: list[str], place: int) -> int | None:
+    for look in _LOOKS:
+        seen, wanted = [look(line) for line in lines], [look(line) for line in sought]
+        for start in range(place, len(lines) - len(sought) + 1):
+            if seen[start] == wanted[0] and seen[start : start + len(wanted)] == wanted:
+                return start
+    return None

@@ -1,0 +1,100 @@
+"""Which paths tools may touch: those in the workspace, and what else was allowed.
+
+A path is judged by where it really leads, with every symbolic link followed. What is refused is
+said in words for the model, and nothing that stands in a file can change it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from harness.sources.dialects.paths import absolute
+from harness.sources.tool import ToolFailure
+
+VERSION_CONTROL = ".git"
+_LONGEST_PATH_BYTES = 4000
+"""Nearly what systems take; step by step one could go deeper, to where no other program can follow."""
+
+
+class Workspace:
+    def __init__(
+        self,
+        root: str,
+        *,
+        readable: Iterable[str] = (),
+        writable: Iterable[str] = (),
+        protected: Iterable[str] = (VERSION_CONTROL,),
+    ) -> None:
+        """`readable` and `writable`: directories outside that are allowed too. `protected`: names of files and
+        directories directly in the workspace that are never written to.
+        """
+        self.root = os.path.realpath(root)
+        self.writable_roots = [self.root, *map(os.path.realpath, writable)]
+        self._readable_roots = [*self.writable_roots, *map(os.path.realpath, readable)]
+        self._protected = {name.casefold() for name in protected}
+
+    def allow_reading(self, folder: str) -> None:
+        """Also allow what lies below this directory to be read."""
+        self._readable_roots.append(os.path.realpath(folder))
+
+    def named(self, path: str) -> str:
+        """The absolute path, as text alone: what a call says it will touch, before anybody looks."""
+        return absolute(_expanded(path), self.root) if path else self.root
+
+    def shown(self, path: str) -> str:
+        """A path for people and models: relative where it lies in the workspace."""
+        return os.path.relpath(path, self.root) if _is_below(path, self.root) else path
+
+    def readable(self, path: str) -> str:
+        """Where it really leads. Raises ToolFailure when that may not be read."""
+        real = self._real(path)
+        if not any(_is_below(real, root) for root in self._readable_roots):
+            raise ToolFailure(self._refusal(path, real, "read"))
+        return real
+
+    def place_to_search(self, path: str, *, is_folder: bool = False) -> str:
+        """Like `readable`, for what must be there; without a path, the workspace itself."""
+        real = self.readable(path or ".")
+        if not (os.path.isdir(real) or (not is_folder and os.path.exists(real))):
+            raise ToolFailure(f"{path}: there is no such {'directory' if is_folder else 'file or directory'}")
+        return real
+
+    def writable(self, path: str) -> str:
+        """Where it really leads. Raises ToolFailure when that may not be written."""
+        real = self._real(path)
+        root = next((root for root in self.writable_roots if _is_below(real, root)), None)
+        if root is None:
+            raise ToolFailure(self._refusal(path, real, "changed"))
+        first, *others = os.path.relpath(real, root).casefold().split(os.sep)
+        if first in self._protected or VERSION_CONTROL in others:
+            name = VERSION_CONTROL if VERSION_CONTROL in others else first
+            raise ToolFailure(
+                f"{path} was not changed: {name} is protected, since what lies there makes others run it"
+            )
+        return real
+
+    def _real(self, path: str) -> str:
+        try:
+            real = os.path.realpath(os.path.join(self.root, _expanded(path)))
+            length_bytes = len(os.fsencode(real))
+        except (ValueError, OSError) as error:  # a NUL, or what is no text for a file system
+            raise ToolFailure(f"{path!r} is no usable path: {error}") from None
+        if length_bytes > _LONGEST_PATH_BYTES:
+            raise ToolFailure(f"{path[:100]}… is no usable path: it is too long")
+        return real
+
+    def _refusal(self, path: str, real: str, what: str) -> str:
+        leads = "" if real == self.named(path) else f" (it leads to {real})"
+        return (
+            f"{path} is outside of the workspace{leads}: only files below {self.root} may be {what}. "
+            "The user has to allow more; nothing else can."
+        )
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(path) if path.startswith("~") else path
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)

@@ -1,0 +1,245 @@
+"""The doctor names what is wrong with an agent, whatever it is, in bounded time, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import doctored_agents
+import lab_agents
+import msgspec
+import pytest
+
+from harness.lab import doctor
+from harness.lab.doctor import choose, examine, find_patients
+from harness.lab.verdict import Diagnosis, exit_code
+from harness.testing.golden import check, find_cases, rewrite
+
+
+def _examine(
+    path: str, *scenarios: str, record: str = "", limit_s: float | None = None, agent: str = "pi"
+) -> Diagnosis:
+    environ = {"PATH": path, "ANTHROPIC_API_KEY": "a-secret-of-the-user"}
+    (patient,) = find_patients([agent], environ)
+    return examine(patient, scenarios or ("hello",), environ=environ, record=record, limit_s=limit_s)
+
+
+def _findings(diagnosis: Diagnosis) -> list[str]:
+    return [finding.what for trial in diagnosis.trials for finding in trial.findings]
+
+
+def test_an_agent_that_speaks_as_recorded_is_verified(tmp_path: Path) -> None:
+    diagnosis = _examine(doctored_agents.install(tmp_path))
+
+    assert _findings(diagnosis) == []
+    assert diagnosis.verdict == "verified"
+    assert (diagnosis.patient.version, diagnosis.patient.agent) == ("0.73.1", "pi")
+    assert exit_code([diagnosis]) == 0
+
+
+def test_a_renamed_field_and_a_new_record_type_are_drift_by_name(tmp_path: Path) -> None:
+    change = (
+        """stream = stream.replace('"stopReason"', '"reasonToStop"')\n"""
+        """stream = stream.replace('{"type":"turn_end"', '{"type":"mood","level":3}\\n{"type":"turn_end"')"""
+    )
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, change=change))
+
+    assert diagnosis.verdict == "drift"
+    assert "unknown record type 'mood'" in _findings(diagnosis)
+    assert "unknown field 'message.reasonToStop' of 'message_end'" in _findings(diagnosis)
+    (mood,) = [one for one in diagnosis.trials[0].findings if "mood" in one.what]
+    assert mood.example == '{"type":"mood","level":3}'
+    assert exit_code([diagnosis]) == 1
+
+
+def test_the_command_says_it_in_a_table_and_by_its_exit_code(tmp_path: Path) -> None:
+    change = """stream = stream.replace('{"type":"turn_end"', '{"type":"mood"}\\n{"type":"turn_end"')"""
+    path = doctored_agents.install(tmp_path, change=change)
+    (tmp_path / "home").mkdir()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.interfaces.cli.main", "doctor", "pi", "--scenario", "hello"],
+        env={"PATH": path, "TMPDIR": str(tmp_path), "HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "Pi 0.73.1: drift\n" in done.stdout
+    assert "      drift: unknown record type 'mood'\n" in done.stdout
+    assert done.stderr == "pi 0.73.1 1/1 hello: drift\n"
+    assert list((tmp_path / "home").iterdir()) == []
+    assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith("harness-doctor-")]
+
+
+def test_what_is_not_visible_any_more_is_degraded_by_name(tmp_path: Path) -> None:
+    change = 'stream = stream.replace("Hello", "Howdy")\nstream = stream.replace("1000", "999")'
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, change=change))
+
+    assert diagnosis.verdict == "degraded"
+    assert "text 'Hello from the lab.'" in _findings(diagnosis)
+    assert "usage.input is told as 999, and was 1000" in _findings(diagnosis)
+
+
+def test_an_agent_that_ignores_the_base_url_is_found_out(tmp_path: Path) -> None:
+    before = f"sys.stdout.write(open({str(doctored_agents.HELLO)!r}).read()); sys.exit()"
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+
+    assert diagnosis.verdict == "broken"
+    assert _findings(diagnosis)[0].startswith("no request arrived: it ignores the base URL")
+    assert exit_code([diagnosis]) == 2
+
+
+def test_an_agent_that_hangs_is_given_up(tmp_path: Path) -> None:
+    began_s = time.monotonic()
+
+    diagnosis = _examine(
+        doctored_agents.install(tmp_path, change="time.sleep(600)"), "hello", "tour", limit_s=4
+    )
+
+    assert time.monotonic() - began_s < 15
+    assert diagnosis.trials[0].verdict == "broken"
+    assert diagnosis.trials[0].findings[0].what.startswith("it hangs: no end within ")
+    assert [trial.verdict for trial in diagnosis.trials] == ["broken", "skipped"]
+
+
+def test_an_agent_that_crashes_is_broken_and_its_last_words_are_shown(tmp_path: Path) -> None:
+    before = 'sys.stderr.write("out of luck\\n"); sys.exit(3)'
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+
+    assert diagnosis.trials[0].findings[0].example == "out of luck"
+
+
+def test_a_missing_node_is_said_to_be_missing(tmp_path: Path) -> None:
+    program = tmp_path / "pi"
+    program.write_text("#!/usr/bin/env node\n")
+    program.chmod(0o755)
+
+    diagnosis = _examine(str(tmp_path))
+
+    assert _findings(diagnosis) == ["it needs `node`, which is not on PATH"]
+
+
+def test_an_agent_that_cannot_be_pointed_at_the_lab_is_not_run(tmp_path: Path) -> None:
+    program = tmp_path / "aider"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o755)
+
+    diagnosis = _examine(str(tmp_path), agent="aider")
+
+    assert (diagnosis.trials, diagnosis.verdict) == ((), "skipped")
+    assert "cannot be pointed at the scripted model" in diagnosis.patient.note
+    assert exit_code([diagnosis]) == 2
+    assert not (tmp_path / "started").exists()
+
+
+def test_the_agent_gets_none_of_the_users_credentials_and_no_network(tmp_path: Path) -> None:
+    before = (
+        "import socket\n"
+        f"log = open({str(tmp_path / 'seen')!r}, 'w')\n"
+        "log.write(' '.join(os.environ) + '\\n' + os.environ['HOME'] + '\\n')\n"
+        "log.write(' '.join(name for _, name in socket.if_nameindex()))\n"
+        "log.close()"
+    )
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+
+    names, home, interfaces = (tmp_path / "seen").read_text().split("\n")
+    assert "ANTHROPIC_API_KEY" not in names.split()
+    assert not home.startswith(os.path.expanduser("~") + "/") or not Path(home).exists()
+    assert diagnosis.patient.network or interfaces.split() == ["lo"]
+    assert diagnosis.patient.credentials["ANTHROPIC_API_KEY"] is True
+    assert b"a-secret-of-the-user" not in msgspec.json.encode(diagnosis)
+
+
+def test_a_recording_of_the_doctor_is_a_golden_case(tmp_path: Path) -> None:
+    _examine(doctored_agents.install(tmp_path), record=str(tmp_path / "recordings"))
+
+    (case,) = find_cases(tmp_path / "recordings")
+    assert str(case) == "pi/0.73.1/hello"
+    assert (case.meta.prompt, case.meta.exit_code) == ("Say hello.", 0)
+    assert len(case.meta.line_times_ms) == case.stdout.count(b"\n")
+    list(rewrite([case]))
+    assert check(case) == ""
+
+
+def test_a_doctor_that_is_killed_leaves_no_process_and_no_file_but_its_temporary_folder(
+    tmp_path: Path,
+) -> None:
+    before = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()) + '\\n'); time.sleep(600)"
+    path = doctored_agents.install(tmp_path, before=before)
+    temporary = tmp_path / "temporary"
+    home = tmp_path / "home"
+    temporary.mkdir()
+    home.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness.interfaces.cli.main", "doctor", "pi", "--scenario", "hello"],
+        env={"PATH": path, "TMPDIR": str(temporary), "HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    pid = int(_wait_for_line(tmp_path / "pid"))
+
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+    ends_s = time.monotonic() + 10
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < ends_s:
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{pid}")
+    assert list(home.iterdir()) == []
+    assert all(entry.name.startswith("harness-doctor-") for entry in temporary.iterdir())
+
+
+def _wait_for_line(path: Path) -> str:
+    ends_s = time.monotonic() + 20
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < ends_s, "the agent was not started"
+        time.sleep(0.02)
+    return path.read_text()
+
+
+def test_what_the_last_verified_version_did_not_show_is_no_news(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gap = "text 'Hello from the lab.'"
+    verified = tmp_path / "verified.toml"
+    verified.write_text(f'[pi]\nversion = "0.73.0"\n[pi.gaps]\nhello = ["{gap}"]\n')
+    monkeypatch.setattr(doctor, "VERIFIED", str(verified))
+
+    diagnosis = _examine(
+        doctored_agents.install(tmp_path, change='stream = stream.replace("Hello", "Howdy")')
+    )
+
+    assert (diagnosis.verdict, diagnosis.trials[0].known_gaps) == ("verified", (gap,))
+    assert diagnosis.patient.last_verified == "0.73.0"
+
+
+def test_quick_is_a_part_of_everything() -> None:
+    assert {*choose([], is_quick=True)} < {*choose([], is_quick=False)}
+
+
+@pytest.mark.timeout(lab_agents.INSTALL_S + 60)
+def test_the_real_pi_is_examined_end_to_end(tmp_path: Path) -> None:
+    try:
+        program, version = lab_agents.pi()
+    except lab_agents.NotThere as reason:
+        pytest.skip(f"no real Pi to examine: {reason}")
+    node = shutil.which("node")
+    assert node is not None
+    path = f"{Path(program).parent}:{Path(node).parent}:/usr/bin:/bin"
+
+    diagnosis = _examine(path, "tour")
+
+    assert _findings(diagnosis) == []
+    assert (diagnosis.patient.version, diagnosis.verdict) == (version, "verified")

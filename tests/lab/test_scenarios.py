@@ -1,0 +1,79 @@
+"""Every scenario can be read, and played by every agent that offers what it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.lab import Place, Play, bench_names, load_bench
+from harness.lab.known_fields import collect, load_known, paths_of, strangers
+from harness.lab.scenario import load_scenario, read_scenario, scenario_names
+from harness.sources.registry import load
+
+PLACE = Place(url="http://127.0.0.1:1", home="/home", cwd="/project")
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_a_scenario_is_offered_by_somebody_and_playable_by_all_who_offer_it(name: str) -> None:
+    scenario = load_scenario(name)
+
+    offering = [agent for agent in bench_names() if not scenario.not_offered(load(agent), load_bench(agent))]
+    assert offering
+    for agent in offering:
+        Play(scenario.script, load_bench(agent), PLACE)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('title = "x"\nprompt = "y"\nturns = [{ txt = 1 }]\n[expect]\n', "bad.toml:3: "),
+        ('title = "x"\nprompt = "y"\nturns = [{ text = "a" }]\n[expect]\ntext = 1\n', "bad.toml:4: "),
+        ('title = "x"\nturns = [{ text = "a" }]\n[expect]\n', "prompt"),
+        ('title = "x\n', "bad.toml: not TOML"),
+    ],
+)
+def test_a_mistake_in_a_scenario_has_its_line_and_reason(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+
+    with pytest.raises(UsageError, match=message):
+        read_scenario(str(path))
+
+
+def test_an_unknown_scenario_is_named_beside_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="there is no scenario 'helo'") as caught:
+        load_scenario("helo")
+
+    assert "hello" in caught.value.hint
+
+
+def test_keys_that_are_data_and_what_tools_take_are_no_fields() -> None:
+    record = {"type": "x", "input": {"a": 1}, "models": {"lab-model/2": {"cost": 1}}, "parts": [{"text": ""}]}
+
+    assert paths_of(record) == {
+        "type",
+        "input",
+        "models",
+        "models.*",
+        "models.*.cost",
+        "parts",
+        "parts[].text",
+    }
+
+
+def test_a_field_is_strange_until_a_recording_has_it() -> None:
+    line = b'{"type":"session","mood":{"level":3}}\n'
+
+    assert [(one.kind, one.path) for one in strangers("pi", line, load_known("pi"))] == [("session", "mood")]
+    assert strangers("pi", line, collect("pi", [line], load_known("pi"))) == []
+
+
+@pytest.mark.parametrize("agent", bench_names())
+def test_no_field_of_a_recorded_greeting_is_strange(agent: str) -> None:
+    recordings = sorted((Path(__file__).parent.parent / "agents" / agent).glob("*/hello*/stdout.jsonl"))
+
+    assert recordings
+    for path in recordings:
+        assert strangers(agent, path.read_bytes(), load_known(agent)) == []

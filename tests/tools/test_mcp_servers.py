@@ -1,0 +1,318 @@
+"""Tools of MCP servers: found, called, and gone when the run is; a bad server costs a warning."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import Bench
+
+from harness.sources.mcp import servers as servers_module
+from harness.sources.mcp.config import load_servers
+from harness.sources.mcp.servers import usable_name
+from harness.sources.tool import Tool, ToolFailure
+from harness.sources.tools.registry import mcp_tools
+
+SERVER = str(Path(__file__).with_name("mcp_server.py"))
+OFFICIAL = str(Path(__file__).with_name("mcp_official_server.py"))
+
+
+def entry(*arguments: str, **more: Any) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [SERVER, *arguments], **more}
+
+
+class Connected:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.warnings: list[str] = []
+        self.file = bench.outside / "mcp.json"
+
+    def within(
+        self, servers: dict[str, Any], work: Callable[[dict[str, Tool]], Awaitable[Any]], **more: Any
+    ) -> Any:
+        self.file.write_text(json.dumps({"mcpServers": servers}))
+
+        async def main() -> Any:
+            env = self.bench.env
+            opened = mcp_tools(
+                [str(self.file)], cwd=str(self.bench.root), env=env, on_warning=self.warnings.append, **more
+            )
+            async with opened as tools:
+                return await work({tool.spec.name: tool for tool in tools})
+
+        return asyncio.run(main())
+
+    def call(self, servers: dict[str, Any], name: str, **arguments: Any) -> Any:
+        async def work(tools: dict[str, Tool]) -> Any:
+            return await tools[name].run(arguments, self.bench.context())
+
+        return self.within(servers, work)
+
+
+@pytest.fixture
+def connected(bench: Bench) -> Connected:
+    pytest.importorskip("mcp")
+    return Connected(bench)
+
+
+async def listed(tools: dict[str, Tool]) -> list[str]:
+    return list(tools)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_tools_of_all_pages_are_offered_under_the_name_of_their_server(connected: Connected) -> None:
+    names = connected.within({"small": entry(), "other": entry()}, listed)
+    tools = ["add", "env_show", "fail", "huge", "picture", "wait", "die"]
+    assert names == [f"{server}__{tool}" for server in ("small", "other") for tool in tools]
+    assert connected.warnings == []
+
+
+def test_a_tool_is_called(connected: Connected) -> None:
+    output = connected.call({"small": entry()}, "small__add", a=2, b=3)
+    assert (output.text, output.success) == ("5", True)
+
+
+def test_what_a_server_does_nobody_knows(connected: Connected) -> None:
+    async def work(tools: dict[str, Tool]) -> None:
+        tool = tools["small__add"]
+        assert list(tool.operations({"a": 1})) == []
+        assert tool.permission({"a": 1}).params is None
+        assert tool.spec.schema["properties"]["a"] == {"type": "number"}
+
+    connected.within({"small": entry()}, work)
+
+
+def test_failures_and_images_are_handed_on(connected: Connected) -> None:
+    output = connected.call({"small": entry()}, "small__fail")
+    assert (output.text, output.success) == ("it went wrong", False)
+    output = connected.call({"small": entry()}, "small__picture")
+    assert [(one.media_type, one.data) for one in output.attachments] == [("image/png", "aGk=")]
+
+
+def test_a_huge_result_is_cut_and_kept(connected: Connected) -> None:
+    output = connected.call({"small": entry()}, "small__huge")
+    assert len(output.text) < 51_000
+    assert "[3000000 bytes of output; all of it is in " in output.text
+
+
+def test_only_the_given_environment_and_what_the_entry_names_reaches_a_server(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "tkn-0123456789")
+    monkeypatch.setenv("OTHER_TOKEN", "tkn-9876543210")
+    server = entry(env={"GIVEN": "${MY_TOKEN}", "ELSE": "${NOT_SET:-fallback}"})
+    env = json.loads(connected.call({"small": server}, "small__env_show").text)
+    assert (env["GIVEN"], env["ELSE"]) == ("tkn-0123456789", "fallback")
+    assert "OTHER_TOKEN" not in env
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (entry("crash"), "no configuration found"),
+        ({"command": "no-such-program-anywhere"}, "was not found"),
+        ({"command": sys.executable, "args": ["-c", "print(1)"]}, "bad is left out"),
+        (entry(cwd="/no/such/place"), "not a directory"),
+        ({"url": "http://127.0.0.1:1/mcp"}, "bad is left out"),
+        ({"type": "sse", "url": "http://127.0.0.1:1/sse"}, "bad is left out"),
+    ],
+)
+def test_a_server_that_fails_costs_a_warning(connected: Connected, server: dict[str, Any], said: str) -> None:
+    names = connected.within({"bad": server, "good": entry()}, listed)
+    assert names[0] == "good__add"
+    (warning,) = connected.warnings
+    assert said in warning
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers_module, "START_PATIENCE_S", 1.5)
+    pid = connected.bench.root / "pid"
+    began = time.monotonic()
+    assert connected.within({"silent": entry("silent", str(pid))}, listed) == []
+    assert time.monotonic() - began < 15
+    assert "no answer within 1.5 s" in connected.warnings[0]
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_lines_that_are_no_messages_do_no_harm(connected: Connected) -> None:
+    assert connected.call({"small": entry("garbage")}, "small__add", a=1, b=1).text == "2"
+
+
+def test_a_server_that_dies_is_told_to_the_model(connected: Connected) -> None:
+    async def work(tools: dict[str, Tool]) -> None:
+        context = connected.bench.context()
+        with pytest.raises(ToolFailure, match="MCP server small"):
+            await tools["small__die"].run({}, context)
+        with pytest.raises(ToolFailure, match="MCP server small"):
+            await tools["small__add"].run({"a": 1, "b": 1}, context)
+
+    connected.within({"small": entry()}, work)
+
+
+def test_a_call_can_be_cancelled_and_the_server_goes_on(connected: Connected) -> None:
+    async def work(tools: dict[str, Tool]) -> str:
+        context = connected.bench.context()
+        waiting = asyncio.create_task(tools["small__wait"].run({}, context))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        return (await tools["small__add"].run({"a": 1, "b": 1}, context)).text
+
+    assert connected.within({"small": entry()}, work) == "2"
+
+
+def test_many_calls_at_once_get_their_own_answers(connected: Connected) -> None:
+    async def work(tools: dict[str, Tool]) -> list[str]:
+        context = connected.bench.context()
+        calls = [tools["small__add"].run({"a": number, "b": 1}, context) for number in range(50)]
+        return [output.text for output in await asyncio.gather(*calls)]
+
+    assert connected.within({"small": entry()}, work) == [str(number + 1) for number in range(50)]
+
+
+@pytest.mark.parametrize("mode", ["", "stays"])
+def test_servers_end_with_the_run(connected: Connected, mode: str) -> None:
+    pid = connected.bench.root / "pid"
+    connected.within({"small": entry(mode, str(pid))}, listed)
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_servers_end_when_the_run_is_cancelled(connected: Connected) -> None:
+    pid = connected.bench.root / "pid"
+
+    async def work(tools: dict[str, Tool]) -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await asyncio.sleep(10)
+
+    with pytest.raises(asyncio.CancelledError):
+        connected.within({"small": entry("", str(pid))}, work)
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_without_the_library_it_says_what_is_missing(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert connected.within({"small": entry()}, listed) == []
+    assert "harness[mcp]" in connected.warnings[0]
+
+
+def test_an_official_server_is_understood_on_its_standard_streams(connected: Connected) -> None:
+    server = {"command": sys.executable, "args": [OFFICIAL, "stdio"]}
+    output = connected.call({"official": server}, "official__shout", text="hello")
+    assert output.text == "HELLO"
+    assert connected.bench.progress == ["thinking 1/2\n"]
+
+
+@pytest.mark.parametrize(("kind", "path"), [("streamable-http", "mcp"), ("sse", "sse")])
+def test_an_official_server_is_understood_over_the_network(
+    connected: Connected, kind: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, OFFICIAL, kind, str(port)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_for(port)
+        server = {"type": kind, "url": f"http://127.0.0.1:{port}/{path}", "headers": {"X-Key": "k"}}
+        assert connected.call({"net": server}, "net__shout", text="hello").text == "HELLO"
+        assert connected.warnings == []
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.05)
+        else:
+            return
+
+
+# files
+
+
+def test_files_that_cannot_be_used_cost_a_warning_each(tmp_path: Path, bench: Bench) -> None:
+    contents = {
+        "torn.json": '{"mcpServers": ',
+        "list.json": "[]",
+        "empty.json": "{}",
+        "deep.json": "[" * 100_000,
+        "kinds.json": json.dumps(
+            {
+                "mcpServers": {
+                    "odd": {"type": "carrier-pigeon", "url": "x"},
+                    "neither": {},
+                    "wrong": {"command": 3},
+                    "unset": {"command": "${NOT_SET_ANYWHERE}"},
+                    "off": {"command": "x", "disabled": True},
+                    "fine": {"command": "x", "someOption": 1},
+                }
+            }
+        ),
+        "vscode.json": '{"servers": {"fine": {"command": "other"}, "web": {"url": "http://${HOST}/"}}}',
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    warnings: list[str] = []
+    paths = [str(tmp_path / name) for name in (*contents, "missing.json")]
+    servers = load_servers(paths, {"HOST": "example.org"}, warnings.append)
+    assert {name: server.command or server.url for name, server in servers.items()} == {
+        "fine": "x",
+        "web": "http://example.org/",
+    }
+    assert servers["web"].type == "http"
+    assert len(warnings) == 9
+
+
+def test_only_the_users_own_file_is_read_unasked(bench: Bench) -> None:
+    own = Path(os.environ["HOME"]) / ".config" / "harness" / "mcp.json"
+    own.parent.mkdir(parents=True)
+    own.write_text('{"mcpServers": {"mine": {"command": "x"}}}')
+    bench.write(".mcp.json", '{"mcpServers": {"theirs": {"command": "evil"}}}')
+    warnings: list[str] = []
+    assert list(load_servers([], {}, warnings.append)) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "expected"),
+    [("a", "b", "a__b"), ("my server", "do/it now", "my_server__do_it_now"), ("ü", "é", "____")],
+)
+def test_names_are_made_usable(server: str, tool: str, expected: str) -> None:
+    assert usable_name(server, tool) == expected
+
+
+def test_long_names_stay_different() -> None:
+    first, second = (usable_name("server", "x" * 80 + end) for end in "ab")
+    assert first != second
+    assert max(len(first), len(second)) <= 64

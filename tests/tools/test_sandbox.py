@@ -1,0 +1,200 @@
+"""Ways out of the sandbox: each works without it, and none with it, whoever tries.
+
+Every escape runs three times as each user: free, to see that it would do harm here, and then confined by
+bubblewrap and by Landlock. What harm is: anything changed outside of the workspace, in what is protected
+inside it, or heard by anybody outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sandbox_world import (
+    BEYOND_LANDLOCK,
+    ESCAPES,
+    MAY_BE_FORBIDDEN_HERE,
+    NOBODY,
+    ONLY_ROOT,
+    World,
+    as_user,
+    interpreter,
+    is_usable,
+    tree_of,
+)
+
+from harness.errors import SpawnFailed, UsageError
+from harness.sources import sandbox
+from harness.sources.invocation import Invocation
+from harness.sources.process import Child
+from harness.sources.sandbox import find_sandbox
+
+USERS = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
+ENGINES = ("bubblewrap", "landlock")
+
+
+@pytest.fixture(scope="module")
+def attempt() -> Callable[[str, int], tuple[set[str], dict[str, str]]]:
+    """What worked, and what was said, of all escapes; each combination is tried once."""
+    tried: dict[tuple[str, int], tuple[set[str], dict[str, str]]] = {}
+
+    def attempt(engine: str, uid: int) -> tuple[set[str], dict[str, str]]:
+        if not interpreter(uid):
+            pytest.skip("this user can run no Python here")
+        if not is_usable(engine):
+            pytest.skip(f"no {engine} here")
+        if (engine, uid) not in tried:
+            world = World(uid)
+            try:
+                outputs = world.run(engine)
+                tried[engine, uid] = world.harmed(outputs), outputs
+            finally:
+                world.close()
+        return tried[engine, uid]
+
+    return attempt
+
+
+Attempt = Callable[[str, int], tuple[set[str], dict[str, str]]]
+
+
+@pytest.mark.parametrize("uid", USERS)
+def test_every_escape_works_where_nothing_is_confined(attempt: Attempt, uid: int) -> None:
+    worked, outputs = attempt("free", uid)
+    expected = set(ESCAPES | BEYOND_LANDLOCK | (ONLY_ROOT if uid == 0 else {}))
+    missing = expected - worked - MAY_BE_FORBIDDEN_HERE
+    assert not missing, {name: outputs[name] for name in missing}
+
+
+@pytest.mark.parametrize("name", [*ESCAPES, *ONLY_ROOT])
+@pytest.mark.parametrize("uid", USERS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_escape_works_in_the_sandbox(attempt: Attempt, engine: str, uid: int, name: str) -> None:
+    if name in ONLY_ROOT and uid != 0:
+        pytest.skip("only root could even try")
+    worked, outputs = attempt(engine, uid)
+    assert name not in worked, outputs[name]
+
+
+@pytest.mark.parametrize("uid", USERS)
+def test_the_mode_of_a_file_outside_is_safe_from_bubblewrap(attempt: Attempt, uid: int) -> None:
+    worked, outputs = attempt("bubblewrap", uid)
+    assert "mode" not in worked, outputs["mode"]
+
+
+@pytest.fixture
+def places() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="harness-sandbox-"))
+    (folder / "work" / "sub").mkdir(parents=True)
+    yield folder / "work"
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ordinary_work_goes_on_in_the_sandbox(engine: str, places: Path) -> None:
+    if not is_usable(engine):
+        pytest.skip(f"no {engine} here")
+    commands = {
+        "files": "echo a > new && mkdir d && mv new d/ && rm -r d && echo done > sub/x && cat sub/x",
+        "temporary": "python3 -c 'import tempfile; tempfile.TemporaryFile().write(bytes(9)); print(1)' || mktemp",
+        "devices": "head -c 3 /dev/urandom > /dev/null && echo ok > /dev/null",
+        "pipes": "seq 1000 | sort -rn | head -n 1",
+        "exit": "exit 7",
+        "stdout": "echo through > /dev/stdout",
+    }
+    asked = {"engine": engine, "root": str(places), "env": {"PATH": os.environ["PATH"]}, "commands": commands}
+    script = str(Path(__file__).with_name("confined_commands.py"))
+    outputs = json.loads(as_user(os.geteuid(), [script], json.dumps(asked)))
+    assert outputs["files"] == "stdout:\ndone\nexit code: 0"
+    assert outputs["temporary"].endswith("exit code: 0")
+    assert outputs["devices"] == "exit code: 0"
+    assert outputs["pipes"] == "stdout:\n1000\nexit code: 0"
+    assert outputs["exit"] == "exit code: 7"
+    assert outputs["stdout"] == "stdout:\nthrough\nexit code: 0"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_version_control_cannot_be_moved_away(engine: str, places: Path) -> None:
+    if not is_usable(engine):
+        pytest.skip(f"no {engine} here")
+    (places / ".git" / "hooks").mkdir(parents=True)
+    command = (
+        "mv .git moved; rm -rf .git; mkdir -p .git/hooks; echo x > .git/hooks/post-commit; ln -s / sub/.git"
+    )
+    asked = {
+        "engine": engine,
+        "root": str(places),
+        "env": {"PATH": os.environ["PATH"]},
+        "commands": {"": command},
+    }
+    as_user(os.geteuid(), [str(Path(__file__).with_name("confined_commands.py"))], json.dumps(asked))
+    assert tree_of(places / ".git") == [("hooks", b"", 0o755)]
+    assert not (places / "moved").exists()
+
+
+# It fails closed
+
+
+def test_without_any_sandbox_the_request_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from harness.sources.tools.registry import default_tools
+
+    monkeypatch.setattr(sandbox, "bubblewrap_program", lambda _environ: "")
+    monkeypatch.setattr(sandbox, "landlock_version", lambda: 0)
+    with pytest.raises(UsageError, match="no sandbox here: bubblewrap is not installed"):
+        find_sandbox()
+    with pytest.raises(UsageError):
+        default_tools(str(tmp_path), sandbox=True)
+
+
+def test_a_bubblewrap_that_does_not_work_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sandbox, "_USUAL_FOLDERS", ())
+    monkeypatch.setattr(sandbox, "landlock_version", lambda: 0)
+    with pytest.raises(UsageError, match="installed but does not work"):
+        find_sandbox({"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    "policy", ["{", "{}", '{"writable": [], "sockets": "x"}', '{"writable": 3, "sockets": []}']
+)
+def test_what_cannot_be_confined_is_not_started(policy: str, tmp_path: Path) -> None:
+    with pytest.raises(SpawnFailed, match="cannot confine"):
+        Child(Invocation(("/bin/sh", "-c", "touch started"), {}, str(tmp_path), confinement=policy))
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_agent_that_cannot_be_confined_is_refused(tmp_path: Path) -> None:
+    from harness.sources.launch import prepare
+    from harness.sources.request import Request
+
+    with pytest.raises(UsageError, match="cannot be confined with --sandbox"):
+        prepare(Request(agent="claude", prompt="x", cwd=str(tmp_path), sandbox=True))
+
+
+def test_the_whole_system_is_no_workspace_to_be_confined_to() -> None:
+    from harness.sources.launch import prepare
+    from harness.sources.request import Request
+
+    with pytest.raises(UsageError, match="whole system"):
+        prepare(Request(agent="native", prompt="x", cwd="/", sandbox=True))
+
+
+def test_a_confined_run_fetches_nothing_and_changes_no_settings(tmp_path: Path) -> None:
+    from workbench import Bench
+
+    from harness.sources.tools.registry import default_tools
+
+    if not (is_usable("bubblewrap") or is_usable("landlock")):
+        pytest.skip("no sandbox here")
+    bench = Bench(tmp_path)
+    tools = {tool.spec.name: tool for tool in default_tools(str(bench.root), sandbox=True)}
+    assert "fetch" not in tools
+    for path in (".mcp.json", ".claude/settings.json", "harness.toml", ".git/config"):
+        assert "protected" in bench.refused(tools["write"], filePath=path, content="x")
