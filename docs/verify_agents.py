@@ -242,7 +242,8 @@ def _page(results: list[tuple[Pin, dict[str, Any]]]) -> str:
         "# Verified agents\n",
         "Real programs, installed from their registries at these versions, run offline against the scripted model:",
         "what `harness doctor` found. ✓ all that was expected is visible · ✓* the same but for known gaps,",
-        "listed below · – the agent does not offer it · empty: not run.\n",
+        "listed below · – the agent does not offer it · empty: not run. What was reviewed and accepted",
+        "(`--accept`: gaps, and fields that no recording had) counts as known from then on, without another run.\n",
         "| scenario | " + " | ".join(heads) + " |",
         "|---" * (len(heads) + 1) + "|",
     ]
@@ -280,6 +281,8 @@ def _gap_lines(trials: dict[str, dict[str, Any]], result: dict[str, Any]) -> lis
             f"- `{name}` **{finding['kind']}**: {_plain(finding['what'])}"
             for finding in trial.get("findings", ())
         ]
+    if unrun := [f"`{name}`" for name in scenario_names() if name not in trials]:
+        lines.append(f"- not run: {', '.join(unrun)}")
     return lines or ["None."]
 
 
