@@ -37,6 +37,11 @@ def main(model: str) -> int:
         )
     else:
         prompt = "Say in one sentence what a shopping cart is."
+    if model == "local":
+        fetch = [str(HARNESS), "models", "fetch", "local"]
+        if status := os.spawnv(os.P_WAIT, HARNESS, fetch):
+            return status
+        model = "local/smollm2"
     with tempfile.TemporaryDirectory() as folder:
         workspace = shutil.copytree(HERE / "shop", Path(folder) / "shop")
         words = ["run", "--agent", "native", "--model", model, "--prompt", prompt]
