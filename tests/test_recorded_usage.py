@@ -37,6 +37,9 @@ WARM_UPS = {"claude/2.0": 1}
 """Calls of the main model before the work begins."""
 PLAIN_TEXT = ("hello-text", "text-format", "text_mode")
 OTHERWISE = {
+    "aider/0.86.2/ask": "aider counts by itself while it streams",
+    "grok/1.0.41/background-command": "the script has answers to spare",
+    "grok/1.0.41/subagent-background": "the script has answers to spare",
     "claude/1.0.60/compact-auto": "the tokens before the summary are not told",
     "claude/1.0.60/err-529-recover": "an answer after a retry is told with zero tokens",
     "claude/1.0.60/err-sse": "the answer broke off",

@@ -211,9 +211,15 @@ def test_a_child_that_nobody_announced_is_still_a_child() -> None:
 
 
 def test_the_result_carries_the_session_of_the_start() -> None:
-    lines = _types(SessionStart(session_id="s-1", agent="claude"), Result(success=True, session_id="s-2"))
+    lines = _types(SessionStart(session_id="s-1", agent="claude"), Result(success=True))
 
     assert lines[-1]["session_id"] == "s-1"
+
+
+def test_a_session_that_became_known_later_counts() -> None:
+    lines = _types(SessionStart(session_id="ours", agent="copilot"), Result(success=True, session_id="s-2"))
+
+    assert lines[-1]["session_id"] == "s-2"
 
 
 def test_half_a_character_and_endless_nesting_are_written_as_far_as_json_can() -> None:
