@@ -174,7 +174,9 @@ def _check(arguments: argparse.Namespace, store: FileStore, console: Console) ->
         console.say(f"harness: {problem}")
     if not audit.problems and not arguments.json:
         proof = "whole: it is no translation, so there is nothing to compare it with"
-        write_text(f"  {proof if audit.is_original else 'proved: what the agent wrote gives exactly this log'}\n")
+        write_text(
+            f"  {proof if audit.is_original else 'proved: what the agent wrote gives exactly this log'}\n"
+        )
     return 1 if audit.problems else 0
 
 
