@@ -54,7 +54,6 @@ def claude_lines(count: int) -> Iterator[str]:
                 else {"tool_use_result": {"stdout": output, "stderr": "", "interrupted": False}}
             )
             yield _line({"type": "user", "message": {"role": "user", "content": [block]}, **shared, **result})
-            open_calls: list[str] = []
     yield _line(
         {"type": "result", "subtype": "success", "is_error": False, "result": "done", "session_id": session}
     )

@@ -5,6 +5,7 @@ usage: python benchmarks/run.py [throughput] [start-up] [memory] [huge-line]    
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import resource
@@ -24,6 +25,7 @@ from corpus import claude_lines, write_recording
 HARNESS = str(Path(sys.executable).parent / "harness")
 PLAYER = str(Path(__file__).parents[1] / "src/harness/sources/player.py")
 LINES = 50_000
+PIPE_BYTES = 1024 * 1024
 END = '{"type":"result","subtype":"success","is_error":false,"result":"done"}\n'
 DECODE = "import sys,msgspec\nd=msgspec.json.decode\nfor l in open(sys.argv[1],'rb'): d(l)"
 
@@ -31,14 +33,35 @@ DECODE = "import sys,msgspec\nd=msgspec.json.decode\nfor l in open(sys.argv[1],'
 def cpu_s(command: list[str], env: dict[str, str] | None = None) -> float:
     """CPU seconds of a command and everything it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=env)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=env or environment())
+    return _cpu_since(before)
+
+
+def piped_cpu_s(command: list[str]) -> float:
+    """The same of a program that writes into a pipe, as an agent does: what its reader does is not counted."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None
+        reader = process.stdout.fileno()
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        while os.read(reader, PIPE_BYTES):
+            pass
+    return _cpu_since(before)
+
+
+def _cpu_since(before: resource.struct_rusage) -> float:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def best(rounds: int, measured: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The least of several rounds, taken in turn, so that a busy moment falls on all of them."""
+    """The least of several rounds, taken in turn, so that a busy moment falls on all of them.
+
+    The first of each is not counted: it compiles what an installed package has compiled already.
+    """
     results: dict[str, list[float]] = {name: [] for name in measured}
+    for measure in measured.values():
+        measure()
     for _ in range(rounds):
         for name, measure in measured.items():
             results[name].append(measure())
@@ -61,10 +84,19 @@ def run_of(recording: Path, *options: str) -> list[str]:
     ]
 
 
-def environment(folder: Path) -> dict[str, str]:
+def player_of(recording: Path, *options: str) -> list[str]:
+    return [sys.executable, "-I", "-S", PLAYER, str(recording), *options]
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what would make Python compile everything each time."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def environment_of_runs(folder: Path) -> dict[str, str]:
     keys = {f"SERVICE_{number}_API_KEY": f"planted-secret-value-{number:04d}" for number in range(12)}
     return {
-        **os.environ,
+        **environment(),
         **keys,
         "XDG_DATA_HOME": str(folder / "data"),
         "XDG_CACHE_HOME": str(folder / "cache"),
@@ -73,13 +105,13 @@ def environment(folder: Path) -> dict[str, str]:
 
 def throughput(folder: Path) -> None:
     recording = write_recording(folder / "throughput", claude_lines(LINES))
-    env = environment(folder)
+    env = environment_of_runs(folder)
     results = best(
-        3,
+        5,
         {
             "jq -c .": lambda: cpu_s(["jq", "-c", ".", str(recording)]),
             "decode only (msgspec)": lambda: cpu_s([sys.executable, "-c", DECODE, str(recording)]),
-            "the player alone": lambda: cpu_s([sys.executable, "-I", "-S", PLAYER, str(recording), "--fast"]),
+            "the player alone": lambda: piped_cpu_s(player_of(recording, "--fast")),
             "harness run": lambda: cpu_s(run_of(recording), env),
             "harness run --no-redact": lambda: cpu_s(run_of(recording, "--no-redact"), env),
         },
@@ -98,14 +130,14 @@ def throughput(folder: Path) -> None:
 
 def start_up(folder: Path) -> None:
     recording = write_recording(folder / "small", iter([END]))
-    env = environment(folder)
+    env = environment_of_runs(folder)
     results = best(
-        7,
+        15,
         {
             "python -c pass": lambda: cpu_s([sys.executable, "-c", "pass"]),
             "import harness": lambda: cpu_s([sys.executable, "-c", "import harness"]),
             "harness --version": lambda: cpu_s([HARNESS, "--version"]),
-            "the player alone": lambda: cpu_s([sys.executable, "-I", "-S", PLAYER, str(recording)]),
+            "the player alone": lambda: piped_cpu_s(player_of(recording)),
             "harness run": lambda: cpu_s(run_of(recording), env),
         },
     )
@@ -126,7 +158,7 @@ def memory(folder: Path) -> None:
         delta = '{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%d"}}}\n'
         lines = itertools.chain((delta % number for number in range(count)), [END])
         recording = write_recording(folder / f"memory{count}", lines)
-        early, last = _resident(recording, environment(folder))
+        early, last = _resident(recording, environment_of_runs(folder))
         print(f"{count:12,}{early:10.0f} MB{last:10.0f} MB")
 
 
@@ -164,7 +196,7 @@ def huge_line(folder: Path) -> None:
     recording = write_recording(folder / "huge", iter([line, END]))
     command = run_of(recording)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment(folder))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment_of_runs(folder))
     peak = 0
     while process.poll() is None:
         try:

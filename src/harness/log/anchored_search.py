@@ -18,6 +18,7 @@ RARE_BYTES = b"ZQJX@YVzKBjGHWMF"
 COMMON_BYTES = b"DPUqLCIORATSEN6532784kvwxy9-b"
 """The next ones. Searching by one of these costs as much as three plain searches."""
 _RARE_DISTANCE_BYTES = 1024
+_SHORT_BYTES = 4096
 _FIRST_BYTES = 32 * 1024
 """So much is looked through without compiling anything, unless there is something to be found."""
 
@@ -52,6 +53,8 @@ def rare_places(text: bytes, anchor: bytes) -> list[int] | None:
 
 def quick_places(text: bytes, needle: bytes) -> list[int] | None:
     """Where a needle stands, found by its rarest byte. None: that is not rare enough here."""
+    if len(text) <= _SHORT_BYTES and needle not in text:
+        return []
     index = _rarest(needle)
     places = None if index is None else rare_places(text, needle[index : index + 1])
     if index is None or places is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ _encoder = msgspec.json.Encoder()
 _decode_any = msgspec.json.Decoder().decode
 _CLASSES: dict[str, type[Event]] = {cls.__name__: cls for cls in AnyEvent.__args__}
 
+_unread_of = attrgetter("unread")
 _DEEPEST = 200
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -29,7 +31,7 @@ def encode(event: Event) -> bytes:
 def encode_lines(events: Iterable[Event]) -> bytes:
     """Lines, each with its newline; never fails on what an agent made us say."""
     events = list(events)
-    if not any(event.unread is not None for event in events):
+    if not any(map(_unread_of, events)):
         try:
             return _encoder.encode_lines(events)
         except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
@@ -59,7 +61,8 @@ def to_builtins(event: Event) -> dict[str, Any]:
 
 def _encode_odd(event: Event) -> bytes:
     if event.unread is not None:
-        stamps = {name: getattr(event, name) for name in ENVELOPE if name in event.unread}
+        fits = {name for name, kind in ENVELOPE.items() if isinstance(event.unread.get(name), kind)}
+        stamps = {name: getattr(event, name) for name in fits}
         return _encoder.encode({**event.unread, **stamps})
     try:
         return _encoder.encode(event)

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -74,8 +75,17 @@ Entry: TypeAlias = Start | Output | Control | Exit
 
 _Head: TypeAlias = Start | Control | Exit
 _encode = msgspec.json.Encoder().encode
-_decode_head = msgspec.json.Decoder(_Head).decode
-_OUTPUT_HEAD = re.compile(rb'\{"kind":"(stdout|stderr)","at_ms":(\d+),"size":(\d+)\}')
+
+
+@cache
+def _head_decoder() -> Callable[[bytes], _Head]:
+    """Made when a record is first read, as are the next: a run only writes."""
+    return msgspec.json.Decoder(_Head).decode
+
+
+@cache
+def _output_head() -> re.Pattern[bytes]:
+    return re.compile(rb'\{"kind":"(stdout|stderr)","at_ms":(\d+),"size":(\d+)\}')
 
 
 class RawWriter:
@@ -115,7 +125,7 @@ def entries_with_ends(path: str) -> Iterator[tuple[Entry, int]]:
     """
     with open(path, "rb") as file:
         for line in iter(file.readline, b""):
-            if (head := _OUTPUT_HEAD.fullmatch(line.rstrip(b"\n"))) is not None:
+            if (head := _output_head().fullmatch(line.rstrip(b"\n"))) is not None:
                 data = _read_block(file, int(head[3]))
                 if data is None:
                     return
@@ -123,7 +133,7 @@ def entries_with_ends(path: str) -> Iterator[tuple[Entry, int]]:
                 yield Output(at_ms=int(head[2]), stream=stream, data=data), file.tell()
             elif line.startswith(b'{"kind":"') and line.endswith(b"\n"):
                 try:
-                    yield _decode_head(line), file.tell()
+                    yield _head_decoder()(line), file.tell()
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue
 
@@ -148,10 +158,10 @@ def _read_block(file: BinaryIO, size: int) -> bytes | None:
 
 
 def _is_head(line: bytes) -> bool:
-    if _OUTPUT_HEAD.fullmatch(line.rstrip(b"\n")) is not None:
+    if _output_head().fullmatch(line.rstrip(b"\n")) is not None:
         return True
     try:
-        _decode_head(line)
+        _head_decoder()(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return True

@@ -8,7 +8,6 @@ byte, and a clean block is handed on as the very same object. Opaque provider fi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -17,36 +16,37 @@ from harness.log.seams import Edit, Seams
 from harness.log.secret_finder import WINDOW_BYTES, SecretFinder, mark
 from harness.log.secret_shapes import KEY_CONTINUED, PRIVATE_KEY
 
-_TELLING_NAME = re.compile(
-    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|(?:^|_)PAT(?:_|$)"
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TELLING_PARTS = _words("TOKEN SECRET PASSWORD PASSWD PASSPHRASE CREDENTIAL APIKEY ACCESSKEY PRIVATEKEY")
+_TELLING_WORDS = _words("PAT")
+_HINTING_WORDS = _words("KEY KEYS AUTH AUTHORIZATION DSN PASS PWD JWT BEARER")
+_SETTING_PARTS = _words("PUBLIC FINGERPRINT")
+_SETTING_LAST_WORDS = _words(
+    "SOCK SOCKET FILE PATH DIR NAME TYPE MODE METHOD STORE BACKEND PROVIDER HELPER HOST PORT ENABLED DISABLED"
+    " LIMIT COUNT TTL EXPIRY ALGORITHM VERSION FORMAT USER USERNAME REGION ID"
 )
-_HINTING_NAME = re.compile(
-    r"(?:^|_)(?:KEYS?|AUTH|AUTHORIZATION|COOKIES?|DSN|PASS|PWD|JWT|BEARER)(?:_|$)|COOKIE"
-)
-_SETTING_NAME = re.compile(
-    r"PUBLIC|FINGERPRINT|_(?:SOCK|SOCKET|FILE|PATH|DIR|NAME|TYPE|MODE|METHOD|STORE|BACKEND|PROVIDER|HELPER|HOST|PORT"
-    r"|ENABLED|DISABLED|LIMIT|COUNT|TTL|EXPIRY|ALGORITHM|VERSION|FORMAT|USER|USERNAME|REGION|ID)$"
-)
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_URL_SECRET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^:/@\s]*:([^/\s]+)|([^:/@\s]{16,}))@")
-_PATH = re.compile(r"(?:~|\.{1,2})?/(?!/)|[A-Za-z]:\\")
-_RANDOM_WITH_SLASHES = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}")
-_HASH_OR_UUID = re.compile(r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*")
-_NUMBER = re.compile(r"[0-9.,:+_-]+")
-_PLACEHOLDER = re.compile(r"<[\w .-]+>|\$\{?\w+\}?|\{\{? ?[\w.]+ ?\}?\}")
+_URL = r"[A-Za-z][A-Za-z0-9+.-]*://"
+_URL_SECRET = _URL + r"(?:[^:/@\s]*:([^/\s]+)|([^:/@\s]{16,}))@"
+_PATH = r"(?:~|\.{1,2})?/(?!/)|[A-Za-z]:\\"
+_RANDOM_WITH_SLASHES = r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}"
+_HASH_OR_UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
+_NUMBER = r"[0-9.,:+_-]+"
+_PLACEHOLDER = r"<[\w .-]+>|\$\{?\w+\}?|\{\{? ?[\w.]+ ?\}?\}"
 _WORD = r"(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)"
-_WORDS = re.compile(rf"{_WORD}(?:[-_. /]{_WORD})*")
+_WORDS = rf"{_WORD}(?:[-_. /]{_WORD})*"
 SHORTEST_CREDENTIAL = 8
 LONGEST_CREDENTIAL = 65_536
 LONGEST_PLAIN_WORD = 15
 
 OPAQUE_KEYS = ("signature", "encrypted_content", "thoughtSignature", "thought_signature")
 
-_OPAQUE_STRING = re.compile(rb'"(%b|data)"[ \t]*:[ \t]*\Z' % "|".join(OPAQUE_KEYS).encode())
-_BINARY_NEIGHBOUR = re.compile(
-    rb'"(?:redacted_thinking|base64|image|document|audio|media_type|mime_?[tT]ype)"'
-)
-_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/=_-]*")
+_OPAQUE_STRING = rb'"(%b|data)"[ \t]*:[ \t]*\Z' % "|".join(OPAQUE_KEYS).encode()
+_BINARY_NEIGHBOUR = rb'"(?:redacted_thinking|base64|image|document|audio|media_type|mime_?[tT]ype)"'
+_BASE64_RUN = rb"[A-Za-z0-9+/=_-]*"
 _NEIGHBOURHOOD_BYTES = 512
 
 
@@ -55,7 +55,7 @@ def secrets_in(environ: Mapping[str, str]) -> dict[str, str]:
     secrets: dict[str, str] = {}
     for name, value in environ.items():
         text = value.strip()
-        in_url = _URL_SECRET.match(text)
+        in_url = compiled(_URL_SECRET).match(text) if "://" in text else None
         if in_url:
             text = in_url[1] or in_url[2]
         if _is_credential(name.upper(), text, in_url=in_url is not None):
@@ -64,18 +64,34 @@ def secrets_in(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_credential(name: str, value: str, *, in_url: bool) -> bool:
-    telling = in_url or _TELLING_NAME.search(name) is not None
-    if not in_url and (_SETTING_NAME.search(name) or not (telling or _HINTING_NAME.search(name))):
+    telling = in_url or _is_telling(name)
+    if not in_url and (_is_setting(name) or not (telling or _is_hinting(name))):
         return False
     if not SHORTEST_CREDENTIAL <= len(value) <= LONGEST_CREDENTIAL:
         return False
-    if _NUMBER.fullmatch(value) or _PLACEHOLDER.fullmatch(value) or _URL.match(value):
+    if compiled(_NUMBER).fullmatch(value) or compiled(_PLACEHOLDER).fullmatch(value):
         return False
-    if _PATH.match(value) and not (telling and _RANDOM_WITH_SLASHES.fullmatch(value)):
+    if compiled(_URL).match(value):
         return False
-    if _HASH_OR_UUID.fullmatch(value):
+    if compiled(_PATH).match(value) and not (telling and compiled(_RANDOM_WITH_SLASHES).fullmatch(value)):
+        return False
+    if compiled(_HASH_OR_UUID).fullmatch(value):
         return telling
-    return not _WORDS.fullmatch(value) or (telling and len(value) > LONGEST_PLAIN_WORD)
+    return not compiled(_WORDS).fullmatch(value) or (telling and len(value) > LONGEST_PLAIN_WORD)
+
+
+def _is_telling(name: str) -> bool:
+    joined = name.replace("_KEY", "KEY")
+    return any(part in joined for part in _TELLING_PARTS) or not _TELLING_WORDS.isdisjoint(name.split("_"))
+
+
+def _is_hinting(name: str) -> bool:
+    return "COOKIE" in name or not _HINTING_WORDS.isdisjoint(name.split("_"))
+
+
+def _is_setting(name: str) -> bool:
+    _, underscore, last = name.rpartition("_")
+    return any(part in name for part in _SETTING_PARTS) or (underscore != "" and last in _SETTING_LAST_WORDS)
 
 
 class Redactor:
@@ -203,18 +219,22 @@ class _OpaqueStrings:
         opening = _unescaped_quote_before(self._block, line, span.start)
         closing = _unescaped_quote_after(self._block, span.end)
         self._string_end = closing
-        key = _OPAQUE_STRING.search(self._block, max(line, opening - 64), opening) if opening >= 0 else None
+        key = (
+            compiled(_OPAQUE_STRING).search(self._block, max(line, opening - 64), opening)
+            if opening >= 0
+            else None
+        )
         self._opaque = key is not None and (key[1] != b"data" or self._binary(line, opening, closing))
 
     def _binary(self, line: int, opening: int, closing: int) -> bool:
         """`data` is a common name: what else its object says tells whether these are bytes."""
         before = self._block[max(line, opening - _NEIGHBOURHOOD_BYTES) : opening].rpartition(b"{")[2]
         after = self._block[closing : closing + _NEIGHBOURHOOD_BYTES].partition(b"}")[0]
-        return _BINARY_NEIGHBOUR.search(before + after) is not None
+        return compiled(_BINARY_NEIGHBOUR).search(before + after) is not None
 
     def _in_data_url(self, span: Span) -> bool:
         while (found := self._block.find(b";base64,", self._searched, span.start)) >= 0:
-            run = _BASE64_RUN.match(self._block, found + 8)
+            run = compiled(_BASE64_RUN).match(self._block, found + 8)
             self._searched = self._data_url_end = run.end() if run else found + 8
         return span.start < self._data_url_end
 

@@ -50,7 +50,7 @@ class _PiecePatterns(NamedTuple):
     """
 
     key: bytes
-    quick: re.Pattern[bytes]
+    quick: bytes
     exact: bytes
 
 
@@ -181,9 +181,9 @@ class _Pieces:
         self._offset = offset
         self._contexts: tuple[bytes, ...] = ()
         self.texts: tuple[bytes, ...] = ()
-        self._pattern = patterns.quick
         if quick_places(block, patterns.key) == []:
             return
+        self._pattern = compiled(patterns.quick)
         self._find()
         if b"\n" in b"".join(self.texts):
             # A line that is no JSON has an open quote.
@@ -235,7 +235,7 @@ def _piece_patterns(key: str) -> _PiecePatterns:
     escaped = b"|".join(rb"(?<=[^\\]\\{%d})" % backslashes for backslashes in (1, 3, 5, 7))
     quick = rb"([^\"]*+(?:(?:%b)\"[^\"]*+)*+)\"" % escaped
     exact = rb"([^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+)\""
-    return _PiecePatterns(quoted, re.compile(head + quick), head + exact)
+    return _PiecePatterns(quoted, head + quick, head + exact)
 
 
 def _stable(context: bytes) -> bytes:

@@ -276,9 +276,13 @@ def _forms(secrets: Mapping[str, str]) -> list[Form]:
     return sorted(forms, key=lambda form: -len(form.spelling))
 
 
+_PREFIXES = tuple(prefix for shape in KEY_SHAPES for prefix in shape.prefixes)
+
+
 def _public_length(spelling: bytes) -> int:
-    prefixes = (prefix for shape in KEY_SHAPES for prefix in shape.prefixes)
-    return max((len(prefix) for prefix in prefixes if spelling.startswith(prefix)), default=0)
+    if not spelling.startswith(_PREFIXES):
+        return 0
+    return max(len(prefix) for prefix in _PREFIXES if spelling.startswith(prefix))
 
 
 def mark_name(name: str) -> str:
@@ -289,7 +293,7 @@ def mark(name: str) -> bytes:
     return b"[REDACTED:%b]" % name.encode("ascii")
 
 
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~"
 _JSON_ESCAPES = {code: f"\\u{code:04x}" for code in range(32)} | {
     ord(character): escape
     for character, escape in zip(
@@ -309,7 +313,7 @@ def _spellings(value: str) -> list[bytes]:
         raw,
         *(_encoded(text) for text in texts),
         _percent_encoded(raw, _UNRESERVED),
-        _percent_encoded(raw, _UNRESERVED | {ord("/")}),
+        _percent_encoded(raw, _UNRESERVED + b"/"),
         re.sub(rb"%[0-9A-Fa-f]{2}", lambda match: bytes([int(match[0][1:], 16)]), raw),
         base64,
         base64.translate(bytes.maketrans(b"+/", b"-_")),
@@ -323,11 +327,15 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _percent_encoded(raw: bytes, kept: frozenset[int]) -> bytes:
+def _percent_encoded(raw: bytes, kept: bytes) -> bytes:
+    if not raw.strip(kept):
+        return raw
     return b"".join(bytes([byte]) if byte in kept else b"%%%02X" % byte for byte in raw)
 
 
 def _ascii_escaped(text: str) -> str:
+    if text.isascii():
+        return text
     return "".join(
         character if character < "\x80" else f"\\u{unit:04x}"
         for character in text

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from harness.log.codec import storable
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
 _UNENCODABLE = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError)
 
 
@@ -17,6 +19,14 @@ def encode(value: Any) -> bytes:
         return _encode(value)
     except _UNENCODABLE:
         return _encode(storable(value))
+
+
+def encode_lines(values: Sequence[Any]) -> bytes:
+    """One value a line, each with its newline."""
+    try:
+        return _encoder.encode_lines(values)
+    except _UNENCODABLE:
+        return b"".join(encode(value) + b"\n" for value in values)
 
 
 def compact(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -104,14 +105,12 @@ def not_found(agent: Agent) -> AgentNotFound:
 
 def _with_recording(request: Request) -> Request:
     """Take over what lies beside a recording: who wrote it, and what it was asked."""
-    from harness.sources.player import read_meta
-
     path = os.path.abspath(request.recording)
     if not os.path.isfile(path):
         raise UsageError(
             f"there is no recording at {path}", hint="--recording takes a file of an agent's output"
         )
-    meta = read_meta(path)
+    meta = _meta_of(path)
     known = {name: text for name in ("agent", "prompt") if isinstance(text := meta.get(name), str)}
     return replace(
         request,
@@ -119,6 +118,16 @@ def _with_recording(request: Request) -> Request:
         native=request.native or known.get("agent", ""),
         prompt=request.prompt or known.get("prompt", ""),
     )
+
+
+def _meta_of(recording: str) -> dict[str, Any]:
+    from harness.sources.player import meta_text
+
+    try:
+        meta = msgspec.json.decode(meta_text(recording) or b"{}")
+    except ValueError:
+        return {}
+    return meta if isinstance(meta, dict) else {}
 
 
 def _on_path(name: str, environ: Mapping[str, str]) -> str:

@@ -14,13 +14,11 @@ class LineBlocks:
         if not end:
             self._begun.append(data)
             return b""
-        block = data if end == len(data) else data[:end]
-        if self._begun:
-            block = b"".join((*self._begun, block))
-            self._begun = []
-        if end < len(data):
-            self._begun = [data[end:]]
-        return block
+        begun, rest = self._begun, data[end:]
+        self._begun = [rest] if rest else []
+        if not begun:
+            return data[:end]
+        return b"".join((*begun, memoryview(data)[:end]))
 
     def finish(self) -> bytes:
         """A last line without an end."""

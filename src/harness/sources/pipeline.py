@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
 
 from harness.events import Event, SessionStart, Warning
@@ -64,32 +65,33 @@ class Pipeline:
 
     def _stdout(self, data: bytes) -> list[Event]:
         out: list[Event] = []
-        translator, rules, record, accept = (
-            self.translator,
-            self.rules,
-            self.translator.record,
-            self.course.accept,
-        )
-        for line in _lines(data):
+        told: list[Event] = []
+        """What the records since the last odd line say: the course takes it all at once."""
+        rules: list[str] = []
+        translator, record = self.translator, self.translator.record
+        for line in BytesIO(data):
             try:
                 value = decode(line)
             except DECODE_ERRORS:
-                self._odd_line(line, out)
-                continue
+                value = None
             if type(value) is not dict:
-                self._odd_line(line, out, value)
+                self.course.accept(told, out)
+                told.clear()
+                self._odd_line(line.removesuffix(b"\n"), out, value)
                 continue
             events = record(value)
-            rules[translator.rule] += 1
+            rules.append(translator.rule)
             if events:
-                accept(events, out)
+                told += events
             elif not translator.rule:
                 self.lost.append(line)
+        self.course.accept(told, out)
+        self.rules.update(rules)
         if translator.turns is not None:
             self.course.turns = self.course.told_turns = translator.turns
         return out
 
-    def _odd_line(self, line: bytes, out: list[Event], value: Any = None) -> None:
+    def _odd_line(self, line: bytes, out: list[Event], value: Any) -> None:
         if self.translator.keeps_layout:
             self._plain_line(as_written(line), out)
             return
@@ -121,7 +123,7 @@ class Pipeline:
 
     def _stderr(self, data: bytes) -> list[Event]:
         out: list[Event] = []
-        for line in _lines(data):
+        for line in BytesIO(data):
             text = _COLOURS.sub("", line.decode("utf-8", "backslashreplace")).strip()
             if not text:
                 self.rules["stderr blank"] += 1
@@ -139,10 +141,3 @@ class Pipeline:
         self.course.accept(self.translator.finish(ending), out)
         self.course.end(entry, out, announces_end=self.translator.announces_end)
         return out
-
-
-def _lines(data: bytes) -> list[bytes]:
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        del lines[-1]
-    return lines

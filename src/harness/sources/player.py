@@ -34,12 +34,17 @@ def read_meta(path: str) -> dict:  # type: ignore[type-arg] # typing costs start
     """What lies beside a recording about it; empty when nothing does."""
     import json
 
-    text = _beside(path, ".meta.json", "meta.json")
+    text = meta_text(path)
     try:
         meta = json.loads(text) if text else {}
     except ValueError:
         return {}
     return meta if isinstance(meta, dict) else {}
+
+
+def meta_text(path: str) -> bytes:
+    """The same as it stands there."""
+    return _beside(path, ".meta.json", "meta.json")
 
 
 def _beside(path: str, suffix: str, name: str) -> bytes:

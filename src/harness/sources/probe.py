@@ -14,7 +14,7 @@ from harness.log.files import make_private_directory, replace_private
 from harness.sources.invocation import Invocation
 
 _PATIENCE_S = 20.0
-_NUMBER = re.compile(r"v?(\d+(?:\.\d+)+[^\s,)]*|\d+)")
+_NUMBER = r"v?(\d+(?:\.\d+)+[^\s,)]*|\d+)"
 
 
 def probe_version(binary: str, args: tuple[str, ...]) -> str:
@@ -43,7 +43,7 @@ def version_in(output: str) -> str:
     """The first word of the first lines that looks like a version."""
     for line in output.split("\n"):
         for word in line.split():
-            if (match := _NUMBER.fullmatch(word.strip("()[],;."))) and "." in match[1]:
+            if (match := re.fullmatch(_NUMBER, word.strip("()[],;."))) and "." in match[1]:
                 return match[1]
     return ""
 

@@ -33,6 +33,10 @@ StreamName: TypeAlias = Literal["stdout", "stderr"]
 READ_BYTES = 1024 * 1024
 
 _WATCHDOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watchdog.py")
+_RUN_COMPILED = (  # a program that is named on the command line is compiled anew each time
+    "import sys; from importlib.machinery import SourceFileLoader; __file__ = sys.argv[1];"
+    "exec(SourceFileLoader('__main__', __file__).get_code('__main__'))"
+)
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH")
 _LADDER = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _KILL_RUNG = len(_LADDER) - 1
@@ -383,7 +387,7 @@ def _milliseconds_until(deadline: float) -> int:
 def _spawn_watchdog(given: tuple[int, ...]) -> int:
     """Start it in a session of its own, where no terminal's Ctrl-C reaches it."""
     program = sys.executable
-    argv = [program, "-I", "-S", _WATCHDOG]
+    argv = [program, "-I", "-S", "-c", _RUN_COMPILED, _WATCHDOG]
     env = {name: os.environ[name] for name in _LOADER_VARIABLES if name in os.environ}
     actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(given)]
     deaf = _WATCHDOG_IS_DEAF_TO

@@ -22,9 +22,14 @@ from __future__ import annotations
 import ctypes
 import os
 import select
-import signal
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` itself makes enums of all its numbers: a quarter of the start-up
 
 REQUESTS = 3
 REPORTS = 4

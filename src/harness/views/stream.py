@@ -40,7 +40,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.rendering.json_text import compact, encode
+from harness.rendering.json_text import compact, encode_lines
 from harness.rendering.lineage import Lineage
 from harness.rendering.usage_data import UsageData, usage_data
 from harness.stage import View, ViewOptions
@@ -113,11 +113,18 @@ class Stream:
         self._session_id = ""
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        at_ms = event.timestamp_ms if event.timestamp_ms > 0 else 0
-        if type(event) is TextDelta:  # first, and without a detour: nine of ten events are this
-            return (encode(TextDeltaLine(at_ms, event.text)) + b"\n",)
-        line = self._line(cast("AnyEvent", event), at_ms)
-        return () if line is None else (encode(line) + b"\n",)
+        return self.feed_all((event,))
+
+    def feed_all(self, events: Sequence[Event], /) -> Sequence[bytes]:
+        lines = [
+            # Without a detour: nine of ten events are this.
+            TextDeltaLine(at_ms if (at_ms := event.timestamp_ms) > 0 else 0, event.text)
+            if type(event) is TextDelta
+            else self._line(cast("AnyEvent", event), max(0, event.timestamp_ms))
+            for event in events
+        ]
+        shown = [line for line in lines if line is not None]
+        return (encode_lines(shown),) if shown else ()
 
     def finish(self) -> Sequence[bytes]:
         return ()

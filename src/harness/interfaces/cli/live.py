@@ -14,10 +14,9 @@ from harness.interfaces.cli.interruption import Interruption
 from harness.interfaces.cli.output import Output, ReaderGone, watch_reader
 from harness.interfaces.cli.progress import FRAME_S, Progress
 from harness.log.stores.files import FileStore
-from harness.rendering.escapes import neutralised
 from harness.sources.request import Request
 from harness.sources.run import Run, start
-from harness.stage import View, ViewOptions
+from harness.stage import View, ViewOptions, feed_all
 
 if TYPE_CHECKING:
     from harness.views.usage import UsageFold
@@ -87,6 +86,7 @@ def _follow(run: Run, screen: Screen) -> Result:
 def _tell_command(run: Run, console: Console) -> None:
     if console.is_verbose:
         from harness.log.redact import redact_text, secrets_in
+        from harness.rendering.escapes import neutralised
 
         invocation = run.launch.invocation
         command = redact_text(" ".join(invocation.argv)[:2000], secrets_in(invocation.env))
@@ -117,16 +117,18 @@ class Screen:
 
     def show(self) -> None:
         watch_reader(self._on_reader_gone)
-        feed, noted = self._view.feed, self._noted
         for batch in self._batches():
-            pieces: list[bytes] = []
-            for event in batch:
-                pieces.extend(feed(event))
-                if (note := noted.get(type(event))) is not None:
-                    note(event)
+            pieces = feed_all(self._view, batch)
+            if not self._noted.keys().isdisjoint(map(type, batch)):
+                self._note(batch)
             if pieces:
                 self._write(pieces)
         self._write(self._view.finish())
+
+    def _note(self, batch: Sequence[Event]) -> None:
+        for event in batch:
+            if (note := self._noted.get(type(event))) is not None:
+                note(event)
 
     def is_cut_off(self, result: Result) -> bool:
         """Whether the reader left before the end; one who has read everything may leave."""
@@ -178,6 +180,8 @@ class Screen:
 
     def _on_error(self, event: Error) -> None:
         if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
+            from harness.rendering.escapes import neutralised
+
             self._showing.console.say(f"error: {neutralised(event.message)}")
 
     def _on_warning(self, event: Warning) -> None:
@@ -185,6 +189,8 @@ class Screen:
         if self._showing.view_name != formats.FOR_PEOPLE and (
             event.code in _OUR_WARNINGS or console.is_verbose
         ):
+            from harness.rendering.escapes import neutralised
+
             console.warning(neutralised(event.message))
 
 

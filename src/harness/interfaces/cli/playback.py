@@ -13,7 +13,7 @@ from harness.interfaces.cli.console import Console, can_erase, is_terminal, want
 from harness.interfaces.cli.output import STDOUT, Output
 from harness.interfaces.cli.parser import completes
 from harness.log.stores.files import FileStore
-from harness.stage import ViewOptions
+from harness.stage import ViewOptions, feed_all
 
 _POLL_S = 0.1
 
@@ -52,7 +52,7 @@ def show(
     output = Output(console, arguments.output_file)
     try:
         for batch in batches:
-            output.write_pieces([piece for event in batch for piece in view.feed(event)])
+            output.write_pieces(feed_all(view, batch))
         output.write_pieces(view.finish())
     finally:
         output.close()

@@ -22,7 +22,6 @@ from harness.log.store import Metadata, Writer
 
 _LOG, _SIDECAR = ".ndjson", ".meta.json"
 _BLOCK_BYTES = 256 * 1024
-_decode_metadata = msgspec.json.Decoder(Metadata).decode
 
 
 class FileStore:
@@ -85,7 +84,7 @@ class FileStore:
         try:
             fd = open_private(self.path(log_id, _SIDECAR), os.O_RDONLY)
             with os.fdopen(fd, "rb") as file:
-                return _decode_metadata(file.read())
+                return msgspec.json.decode(file.read(), type=Metadata)
         except (OSError, msgspec.DecodeError) as error:
             if not os.path.lexists(self.path(log_id)):
                 raise self._unknown(log_id, error) from error

@@ -40,7 +40,8 @@ Pipeline = list[Simple]
 def pipelines_of(line: str) -> list[Pipeline]:
     """The pipelines of a line, whatever joins them (`&&`, `||`, `;`, `&`, a new line). Raises Unreadable."""
     if _ONE_COMMAND.fullmatch(line):  # most lines are: words and quotes, nothing that joins or redirects
-        words = [_QUOTED.sub(_content, word) for word in _WORD.findall(line)]
+        is_quoted = "'" in line or '"' in line
+        words = [_QUOTED.sub(_content, word) for word in _WORD.findall(line)] if is_quoted else line.split()
         return [[Simple(words)]] if words else []
     return _Splitter(line).split()
 
@@ -54,7 +55,7 @@ class _Document(msgspec.Struct):
     strips_tabs: bool
 
 
-_ONE_COMMAND = re.compile(r"""(?:[^\s'"\\$`|&;<>()\#]|'[^']*'|"[^"\\$`]*"|[ \t])*""")
+_ONE_COMMAND = re.compile(r"""(?:[^\s'"\\$`|&;<>()\#]++|'[^']*+'|"[^"\\$`]*+"|[ \t]++)*+""")
 _WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 

@@ -13,7 +13,7 @@ from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.toolset import Call, Toolset
 from harness.sources.dialects.working_directory import directory_after
 
-_MOVED_BACK = re.compile(r"Shell cwd was reset to ([^\n]+)\s*$")
+_MOVED_BACK = re.compile(r"Shell cwd was reset to (.+)")
 _INTERRUPTIONS = ("interrupted", "is_interrupted", "is_interruption")
 _NEVER_BEGUN = "the result of a call that was never announced"
 
@@ -89,7 +89,9 @@ class ToolCalls:
         if not is_shell or call.run_id or detail.get("backgroundTaskId"):
             return
         self._shell_cwd = directory_after(first_text(call.input, "command", "cmd"), call.cwd)
-        back = _MOVED_BACK.search(text_of(detail.get("stderr"))) or _MOVED_BACK.search(output)
+        back = _MOVED_BACK.search(_last_line(text_of(detail.get("stderr")))) or _MOVED_BACK.search(
+            _last_line(output)
+        )
         if back is not None:
             self._shell_cwd = back[1].strip()
 
@@ -125,6 +127,11 @@ def output_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(_words_of(item) for item in items_of(content))
+
+
+def _last_line(text: str) -> str:
+    text = text.rstrip()
+    return text[text.rfind("\n") + 1 :]
 
 
 def _words_of(item: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.shell_words import Unreadable, pipelines_of
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _DYNAMIC = frozenset("$~*?[")
@@ -14,6 +13,9 @@ def directory_after(command: str, cwd: str) -> str:
     """The directory after a command that succeeded in `cwd`; "" when that cannot be told."""
     if not any(move in command for move in _MOVES):
         return cwd
+    # Only now: few commands move, and reading one takes a family of patterns.
+    from harness.sources.dialects.shell_words import Unreadable, pipelines_of
+
     try:
         pipelines = pipelines_of(command)
     except Unreadable:
