@@ -23,7 +23,11 @@ class Connection:
         self.body = body
 
     def send(self, data: bytes) -> None:
-        self._client.sendall(data)
+        try:
+            self._client.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            self._far_side.hangups.release()  # it has left before it was answered
+            raise
 
     def await_hangup(self) -> None:
         """Until the client closes its side."""
