@@ -9,8 +9,8 @@ what stands before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from typing import NamedTuple
 
 RARE_BYTES = b"ZQJX@YVzKBjGHWMF"
@@ -55,16 +55,18 @@ def quick_places(text: bytes, needle: bytes) -> list[int] | None:
     """Where a needle stands, found by its rarest byte. None: that is not rare enough here."""
     if len(text) <= _SHORT_BYTES and needle not in text:
         return []
-    index = _rarest(needle)
-    places = None if index is None else rare_places(text, needle[index : index + 1])
-    if index is None or places is None:
+    anchor = rarest_byte(needle)
+    places = rare_places(text, anchor) if anchor else None
+    if places is None:
         return None
-    return [place - index for place in places if place >= index and text.startswith(needle, place - index)]
+    lead = needle.index(anchor)
+    return [place - lead for place in places if place >= lead and text.startswith(needle, place - lead)]
 
 
 @cache
-def _rarest(needle: bytes) -> int | None:
-    return next((needle.index(byte) for byte in RARE_BYTES if byte in needle), None)
+def rarest_byte(needle: bytes) -> bytes:
+    """Empty when no byte of it is rare."""
+    return next((bytes([byte]) for byte in RARE_BYTES if byte in needle), b"")
 
 
 class AnchoredSearch:
@@ -75,7 +77,7 @@ class AnchoredSearch:
     """
 
     def __init__(self, anchor: bytes, guard: bytes = b"", boundary: bytes = b"") -> None:
-        self._anchor = anchor
+        self.anchor = anchor
         self._guard = guard
         self._boundary = boundary
         self._alternatives: list[bytes] = []
@@ -91,15 +93,11 @@ class AnchoredSearch:
         self._literals += literals
 
     def spans(self, text: bytes) -> Iterator[Span]:
-        places = rare_places(text, self._anchor)
-        if places == [] or not self._may_find(text):
+        if not self._may_find(text):
             return
-        pattern = self._compiled()
-        ahead = None if places is None else iter(places)
+        next_match = self._matches(text)
         position = 0
-        while (
-            match := pattern.search(text, position) if ahead is None else _at(ahead, pattern, text, position)
-        ):
+        while match := next_match(position):
             row = self._rows[(match.lastindex or 1) - 1]
             start = match.start() - row.lead
             position = match.start() + 1
@@ -117,17 +115,21 @@ class AnchoredSearch:
         self._seen_bytes += len(text)
         return len(text) > _FIRST_BYTES or any(literal in text for literal in self._literals)
 
-    def _compiled(self) -> re.Pattern[bytes]:
+    def _matches(self, text: bytes) -> Callable[[int], re.Match[bytes] | None]:
+        """A function that gives the next match from a position on; the positions must rise."""
         if self._pattern is None:
             alternatives = b"|".join(self._alternatives)
-            self._pattern = re.compile(b"%b%b(?:%b)" % (re.escape(self._anchor), self._guard, alternatives))
-        return self._pattern
+            self._pattern = re.compile(b"%b%b(?:%b)" % (re.escape(self.anchor), self._guard, alternatives))
+        places = rare_places(text, self.anchor)
+        if places is None:
+            return partial(self._pattern.search, text)
+        return partial(_first_match, self._pattern, text, iter(places))
 
 
-def _at(
-    places: Iterator[int], pattern: re.Pattern[bytes], text: bytes, position: int
+def _first_match(
+    pattern: re.Pattern[bytes], text: bytes, places: Iterator[int], position: int
 ) -> re.Match[bytes] | None:
-    """The first match at one of the places that are left."""
+    """At one of the places that are left."""
     for place in places:
         if place >= position and (match := pattern.match(text, place)):
             return match

@@ -100,6 +100,8 @@ class Seams:
         """Take whole lines that begin at `offset`. What stands before `released` can no longer be changed."""
         edits: list[Edit] = []
         for key, patterns in self._patterns.items():
+            if quick_places(block, patterns.key) == []:
+                continue
             pieces = _Pieces(patterns, block, offset)
             for context, numbers in pieces.by_context().items():
                 edits += self._advance(self._stream(key, context), pieces, numbers, released)
@@ -181,8 +183,6 @@ class _Pieces:
         self._offset = offset
         self._contexts: tuple[bytes, ...] = ()
         self.texts: tuple[bytes, ...] = ()
-        if quick_places(block, patterns.key) == []:
-            return
         self._pattern = compiled(patterns.quick)
         self._find()
         if b"\n" in b"".join(self.texts):

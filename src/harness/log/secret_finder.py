@@ -15,6 +15,7 @@ from harness.log.anchored_search import (
     Span,
     compiled,
     quick_places,
+    rarest_byte,
 )
 from harness.log.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, SHORTEST_BODY, TOKEN, KeyShape, Phrase
 
@@ -138,14 +139,16 @@ class SecretFinder:
         """All secrets, in order; those that overlap are one."""
         found: list[Span] = []
         for search in self._searches:
-            found += search.spans(text)
+            if search.anchor in text:
+                found += search.spans(text)
         for form in self._lone_forms:
             start = text.find(form.spelling)
             while start >= 0:
                 found.append(Span(start, start + len(form.spelling), form.name))
                 start = text.find(form.spelling, start + 1)
-        for phrase in PHRASES:
-            found += _phrase_spans(phrase, text)
+        for anchor, phrase in _PHRASES_BY_ANCHOR:
+            if anchor in text:
+                found += _phrase_spans(phrase, text)
         return united(found) if len(found) > 1 else found
 
     def cut_off(self, text: bytes) -> Span | None:
@@ -192,6 +195,9 @@ def united(spans: list[Span]) -> list[Span]:
             longest, name = span.end - span.start, span.name
         result[-1] = Span(last.start, max(last.end, span.end), name)
     return result
+
+
+_PHRASES_BY_ANCHOR = [(rarest_byte(phrase.needle), phrase) for phrase in PHRASES]
 
 
 def _phrase_spans(phrase: Phrase, text: bytes) -> Iterator[Span]:

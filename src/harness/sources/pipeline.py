@@ -68,8 +68,12 @@ class Pipeline:
         told: list[Event] = []
         """What the records since the last odd line say: the course takes it all at once."""
         rules: list[str] = []
-        translator, record = self.translator, self.translator.record
+        translator, piece, record = self.translator, self.translator.piece, self.translator.record
         for line in BytesIO(data):
+            if (event := piece(line)) is not None:
+                rules.append(translator.rule)
+                told.append(event)
+                continue
             try:
                 value = decode(line)
             except DECODE_ERRORS:

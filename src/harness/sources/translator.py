@@ -68,6 +68,14 @@ class Translator:
         kind = record.get("type")
         return kind if isinstance(kind, str) else ""
 
+    def piece(self, line: bytes) -> Event | None:
+        """The event of a line that is a piece of a streamed text, without the detour over a record.
+
+        None: it is not, or not surely; the line is then taken as a record.
+        """
+        del line
+        return None
+
     def record(self, record: Record) -> Sequence[Event]:
         """Translate one JSON object of stdout."""
         self.rule = kind = self.kind(record)

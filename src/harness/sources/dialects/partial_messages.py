@@ -10,13 +10,38 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
+
+import msgspec
 
 from harness.events import Event, ReasoningDelta, TextDelta, TextRetracted, ToolInputDelta, Unknown
 from harness.sources.dialects.fields import count_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger, usage_of_call
 
 _NO_BLOCK = -1
+
+
+class _TextOfPiece(msgspec.Struct, tag_field="type", tag="text_delta", gc=False):
+    text: str
+
+
+class _PieceOfBlock(msgspec.Struct, tag_field="type", tag="content_block_delta", gc=False):
+    index: int
+    delta: _TextOfPiece
+
+
+class TextPiece(msgspec.Struct, tag_field="type", tag="stream_event", gc=False):
+    """A line that says no more than the next words of a text."""
+
+    event: _PieceOfBlock
+    parent_tool_use_id: str | None = None
+
+
+@cache
+def text_piece_decoder() -> Callable[[bytes], TextPiece]:
+    """Raises on every other line."""
+    return msgspec.json.Decoder(TextPiece).decode
 
 
 class PartialMessage:

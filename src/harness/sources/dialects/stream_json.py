@@ -29,11 +29,12 @@ from harness.events import (
 from harness.sources.dialects.claude_tools import CLAUDE
 from harness.sources.dialects.fields import count_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger
-from harness.sources.dialects.partial_messages import PartialMessage
+from harness.sources.dialects.partial_messages import PartialMessage, text_piece_decoder
 from harness.sources.dialects.stream_results import error_of, outcome_of, stop_reason_of
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.dialects.tool_calls import ToolCalls, output_of
 from harness.sources.dialects.toolset import Call, Toolset
+from harness.sources.lines import DECODE_ERRORS
 from harness.sources.translator import Ending, Record, Translator
 
 _CALL_BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
@@ -87,17 +88,22 @@ class StreamJson(Translator):
             return f"system/{text_of(record.get('subtype'))}"
         return kind if isinstance(kind, str) else ""
 
+    def piece(self, line: bytes) -> Event | None:
+        """Nearly every line of a long run is a piece of the text that is being written."""
+        partial = self._partial
+        if partial.text_index < 0 or not line.startswith(b'{"type":"stream_event"'):
+            return None
+        try:
+            told = text_piece_decoder()(line)
+        except DECODE_ERRORS:
+            return None
+        text = told.event.delta.text
+        if not text or told.event.index != partial.text_index or told.parent_tool_use_id:
+            return None
+        self.rule = "stream_event"
+        return TextDelta(id=partial.block_id, text=text)
+
     def record(self, record: Record) -> Sequence[Event]:
-        if record.get("type") == "stream_event" and not record.get("parent_tool_use_id"):
-            event = record.get("event")
-            # Nearly every line of a long run is a piece of the text that is being written: the short way.
-            if type(event) is dict and event.get("index") == self._partial.text_index:
-                delta = event.get("delta")
-                if type(delta) is dict and delta.get("type") == "text_delta":
-                    text = delta.get("text")
-                    if type(text) is str and text:
-                        self.rule = "stream_event"
-                        return (TextDelta(id=self._partial.block_id, text=text),)
         self._has_records = True
         if self._held:
             return [*self._release(record), *super().record(record)]
