@@ -66,7 +66,7 @@ def play(
 ) -> tuple[Trial, Performance | None]:
     """Contract: writes only below `folder`; never raises for what an agent does."""
     bench = load_bench(subject.agent.name)
-    if reason := scenario.not_offered(subject.agent, bench):
+    if reason := scenario.not_offered(subject.agent, bench, parse_version(subject.version)):
         return Trial(scenario=scenario.name, verdict="skipped", reason=reason), None
     began_s = time.monotonic()
     cwd = os.path.join(folder, "project")
@@ -197,7 +197,8 @@ def _judge(subject: Subject, scenario: Scenario, performance: Performance, cwd: 
     )
     if not any(entry.wire for entry in performance.requests):
         what = "no request arrived: it ignores the base URL, or ended before it asked its model"
-        yield Finding(kind="broken", what=what, example=last_words)
+        errors = [event.message for event in performance.events if isinstance(event, Error)]
+        yield Finding(kind="broken", what=what, example=last_words or " / ".join(errors[-1:])[:300])
         return
     if isinstance(result, Result) and result.outcome == "timed_out":
         limit_s = performance.request.limits.timeout_s or 0
