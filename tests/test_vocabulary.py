@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import harness.events
-from harness.events import AnyEvent, Event, Operation
+from harness.events import AnyEvent, Event, Operation, Steering
 from source_tree import expect_none, package_modules
 
 EVENTS: tuple[type[Event], ...] = get_args(AnyEvent)
@@ -28,7 +28,7 @@ def _subclasses(cls: type[Event]) -> Iterator[type[Event]]:
 def test_every_event_class_is_in_the_union_and_exported() -> None:
     for module in pkgutil.iter_modules(harness.events.__path__, "harness.events."):
         importlib.import_module(module.name)
-    defined = {cls for cls in _subclasses(Event) if cls.__module__.startswith("harness.")}
+    defined = {cls for cls in _subclasses(Event) if cls.__module__.startswith("harness.")} - {Steering}
     assert defined == set(EVENTS)
     assert {cls.__name__ for cls in EVENTS} <= set(harness.events.__all__)
 

@@ -5,11 +5,43 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from harness.events.envelope import Event
+from harness.events.memory import (
+    BufferingEnd,
+    BufferingFailed,
+    BufferingStart,
+    MemoryActivated,
+    MemoryModelChanged,
+    MemoryStatus,
+    ObservationEnd,
+    ObservationFailed,
+    ObservationStart,
+    ReflectionEnd,
+    ReflectionFailed,
+    ReflectionStart,
+)
 from harness.events.notice import Error, Info, Unknown, Warning
 from harness.events.operation import Operation
 from harness.events.relay import Relay, RelayReply
 from harness.events.repl import ReplInput, ReplOutput, ReplProgress
 from harness.events.run import Compacted, Outcome, Result, SessionStart
+from harness.events.steering import (
+    FollowUpsChanged,
+    Forked,
+    GoalChanged,
+    GoalEvaluated,
+    ModeChanged,
+    ModelChanged,
+    NotificationChanged,
+    Resumed,
+    Signal,
+    StateChanged,
+    Steering,
+    SubagentModelChanged,
+    Suspended,
+    ThreadCreated,
+    ThreadRenamed,
+    WorkspaceChanged,
+)
 from harness.events.step import StepEnd, StepStart
 from harness.events.task import Task, TasksChanged
 from harness.events.text import Message, ReasoningDelta, TextDelta, TextRetracted
@@ -38,6 +70,33 @@ AnyEvent: TypeAlias = (
     | ReplInput
     | ReplProgress
     | ReplOutput
+    | ThreadCreated
+    | ThreadRenamed
+    | ModeChanged
+    | ModelChanged
+    | SubagentModelChanged
+    | StateChanged
+    | FollowUpsChanged
+    | Suspended
+    | Resumed
+    | Forked
+    | WorkspaceChanged
+    | Signal
+    | NotificationChanged
+    | GoalChanged
+    | GoalEvaluated
+    | MemoryStatus
+    | ObservationStart
+    | ObservationEnd
+    | ObservationFailed
+    | ReflectionStart
+    | ReflectionEnd
+    | ReflectionFailed
+    | BufferingStart
+    | BufferingEnd
+    | BufferingFailed
+    | MemoryActivated
+    | MemoryModelChanged
     | Error
     | Warning
     | Info
@@ -47,27 +106,54 @@ AnyEvent: TypeAlias = (
 
 __all__ = [
     "AnyEvent",
+    "BufferingEnd",
+    "BufferingFailed",
+    "BufferingStart",
     "Compacted",
     "Error",
     "Event",
+    "FollowUpsChanged",
+    "Forked",
+    "GoalChanged",
+    "GoalEvaluated",
     "Info",
+    "MemoryActivated",
+    "MemoryModelChanged",
+    "MemoryStatus",
     "Message",
+    "ModeChanged",
+    "ModelChanged",
+    "NotificationChanged",
+    "ObservationEnd",
+    "ObservationFailed",
+    "ObservationStart",
     "Operation",
     "Outcome",
     "ReasoningDelta",
+    "ReflectionEnd",
+    "ReflectionFailed",
+    "ReflectionStart",
     "Relay",
     "RelayReply",
     "ReplInput",
     "ReplOutput",
     "ReplProgress",
     "Result",
+    "Resumed",
     "SessionStart",
+    "Signal",
+    "StateChanged",
+    "Steering",
     "StepEnd",
     "StepStart",
+    "SubagentModelChanged",
+    "Suspended",
     "Task",
     "TasksChanged",
     "TextDelta",
     "TextRetracted",
+    "ThreadCreated",
+    "ThreadRenamed",
     "ToolEnd",
     "ToolInputDelta",
     "ToolProgress",
@@ -77,4 +163,5 @@ __all__ = [
     "Usage",
     "UsageDelta",
     "Warning",
+    "WorkspaceChanged",
 ]

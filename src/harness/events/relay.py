@@ -11,12 +11,17 @@ class Relay(Event, frozen=True, kw_only=True):
     """The run waits for an answer: may it call a tool, what does the person want, is the plan good."""
 
     id: str
-    kind: Literal["permission", "question", "plan"] = "permission"
+    kind: Literal["permission", "question", "plan", "tool"] = "permission"
+    """`tool`: a tool of somebody else's waits for something that only its `payload` tells."""
     call_id: str = ""
     tool_name: str = ""
     input: Any = None
     question: str = ""
     options: list[str] | None = None
+    payload: Any = None
+    """What a tool that waits wants shown, as it gave it."""
+    resume_schema: Any = None
+    """JSON Schema of the answer, where the tool says."""
 
 
 class RelayReply(Event, frozen=True, kw_only=True):

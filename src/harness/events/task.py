@@ -13,6 +13,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     text: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
     id: str = ""
+    active_form: str = ""
+    """What is said while it is being worked on."""
 
 
 class TasksChanged(Event, frozen=True, kw_only=True):

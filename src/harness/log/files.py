@@ -24,7 +24,11 @@ def open_private(path: str, flags: int) -> int:
     """Open (never through a symbolic link) with mode 0600 whatever the umask."""
     fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     if flags & os.O_CREAT:
-        os.fchmod(fd, 0o600)
+        try:
+            os.fchmod(fd, 0o600)
+        except OSError:
+            os.close(fd)
+            raise
     return fd
 
 

@@ -39,7 +39,7 @@ class Hub:
     ) -> None:
         self.log_id = log_id
         self.clock = clock or new_clock()
-        self._store = store
+        self.store = store
         self._writer = writer
         self._next_seq = writer.next_seq
         self._last_ms = 0
@@ -108,7 +108,7 @@ class Hub:
 
     def follower(self, cursor: int = 0) -> Follower:
         """For readers that do not block: poll it, and be woken through `add_waker`."""
-        return Follower(self, self._store, cursor)
+        return Follower(self, self.store, cursor)
 
     def add_waker(self, wake: Callable[[], object]) -> Callable[[], None]:
         """Call `wake` after every change, from the writer's thread; returns how to stop that."""
@@ -118,6 +118,11 @@ class Hub:
             self._wakers = [other for other in self._wakers if other is not wake]
 
         return remove
+
+    @property
+    def next_seq(self) -> int:
+        """What the next event will have."""
+        return self._next_seq
 
     def has(self, cursor: int) -> bool:
         """Whether there is anything from `cursor` on."""

@@ -1,4 +1,4 @@
-"""Ids of runs: UUIDv7, so that sorting by name is sorting by time."""
+"""Ids of runs: UUIDv7, so that sorting by name is sorting by time. Ids of logs: those, or the application's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LOG_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def new_run_id(timestamp_ms: int) -> str:
@@ -17,5 +18,10 @@ def new_run_id(timestamp_ms: int) -> str:
 
 
 def is_run_id(text: str) -> bool:
-    """Whether a text is an id that we could have made: also the gate before any file is opened."""
+    """Whether a text is an id that we could have made."""
     return _UUID.fullmatch(text) is not None
+
+
+def is_log_id(text: str) -> bool:
+    """Whether a text may name a log: the gate before any file is opened."""
+    return _LOG_ID.fullmatch(text) is not None

@@ -17,6 +17,8 @@ from harness.events import Event, Message, Result, SessionStart, TextDelta, Tool
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata, Store, read_all
+from harness.testing import finding_checks, fork_checks, knowledge_checks
+from harness.testing.small_logs import expect
 
 Check: TypeAlias = Callable[[Store], None]
 
@@ -71,7 +73,7 @@ def only_one_may_write(store: Store) -> None:
     log_id = new_run_id(1)
     writer = store.create(Metadata(session_id=log_id))
     assert store.is_live(log_id)
-    _expect(LogLocked, lambda: store.open(log_id))
+    expect(LogLocked, lambda: store.open(log_id))
 
     writer.close()
     assert not store.is_live(log_id)
@@ -94,13 +96,13 @@ def a_log_goes_on_where_it_ended(store: Store) -> None:
 def an_id_is_used_once(store: Store) -> None:
     log_id = _create(store)
 
-    _expect(StoreError, lambda: store.create(Metadata(session_id=log_id)))
+    expect(StoreError, lambda: store.create(Metadata(session_id=log_id)))
 
 
 def what_is_not_there_is_said_so(store: Store) -> None:
     nothing = new_run_id(7)
     for ask in (store.open, store.reader, store.is_live, store.metadata, store.delete):
-        _expect(UnknownSession, lambda ask=ask: ask(nothing))  # type: ignore[misc]
+        expect(UnknownSession, lambda ask=ask: ask(nothing))  # type: ignore[misc]
 
 
 def metadata_is_replaced_as_a_whole(store: Store) -> None:
@@ -125,12 +127,12 @@ def the_newest_is_listed_first(store: Store) -> None:
 def a_deleted_log_is_gone_but_a_live_one_stays(store: Store) -> None:
     log_id = new_run_id(1)
     writer = store.create(Metadata(session_id=log_id))
-    _expect(LogLocked, lambda: store.delete(log_id))
+    expect(LogLocked, lambda: store.delete(log_id))
     writer.close()
 
     store.delete(log_id)
     assert list(store.list()) == []
-    _expect(UnknownSession, lambda: store.reader(log_id))
+    expect(UnknownSession, lambda: store.reader(log_id))
 
 
 def a_hub_stamps_without_gaps_and_maps_child_runs(store: Store) -> None:
@@ -188,6 +190,9 @@ CHECKS: tuple[Check, ...] = (
     a_deleted_log_is_gone_but_a_live_one_stays,
     a_hub_stamps_without_gaps_and_maps_child_runs,
     followers_from_any_cursor_miss_and_repeat_nothing,
+    *fork_checks.CHECKS,
+    *finding_checks.CHECKS,
+    *knowledge_checks.CHECKS,
 )
 
 
@@ -205,11 +210,3 @@ def _numbered(count: int) -> list[Event]:
     return [
         TextDelta(seq=number, timestamp_ms=1, run_id="r", text=f"text {number}") for number in range(count)
     ]
-
-
-def _expect(error: type[Exception], act: Callable[[], object]) -> None:
-    try:
-        act()
-    except error:
-        return
-    raise AssertionError(f"{error.__name__} was expected")

@@ -10,18 +10,18 @@ import os
 import re
 
 from harness.errors import StoreError, UnknownSession
-from harness.log.ids import is_run_id
+from harness.log.ids import is_log_id, is_run_id
 from harness.log.stores.files import FileStore
 
 LAST = "last"
 _LOG_SUFFIX = ".ndjson"
-_BEGINNING = re.compile(r"[0-9a-f-]{1,36}")
+_BEGINNING = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SHORTEST = 8
 _LONGEST_SHOWN = 60
 
 
 def all_ids(store: FileStore) -> list[str]:
-    """The newest first."""
+    """The newest first; then those whose ids an application made, which say nothing of time."""
     try:
         entries = os.listdir(store.directory)
     except FileNotFoundError:
@@ -29,26 +29,32 @@ def all_ids(store: FileStore) -> list[str]:
     except OSError as error:
         raise StoreError(f"cannot list {store.directory}: {error.strerror}") from error
     ids = (entry.removesuffix(_LOG_SUFFIX) for entry in entries if entry.endswith(_LOG_SUFFIX))
-    return sorted(filter(is_run_id, ids), reverse=True)
+    return sorted(filter(is_log_id, ids), key=lambda log_id: (is_run_id(log_id), log_id), reverse=True)
 
 
 def find(store: FileStore, text: str) -> str:
     """Raises UnknownSession when it is none, or not only one."""
     known = all_ids(store)
-    wanted = text.strip().lower()
-    if wanted == LAST and known:
+    wanted = text.strip()
+    if wanted in known:
+        return wanted
+    if wanted.lower() == LAST and known:
         return known[0]
-    found = [log_id for log_id in known if log_id.startswith(wanted)] if _BEGINNING.fullmatch(wanted) else []
+    found = _beginning_with(wanted, known) or _beginning_with(wanted.lower(), known)
     if len(found) == 1:
         return found[0]
     if found:
         some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
         raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint="give more of the id")
     hint = "`harness sessions list` shows what there is" if known else f"there are none in {store.directory}"
-    if wanted == LAST:
+    if wanted.lower() == LAST:
         raise UnknownSession("there is no session yet", hint=hint)
     shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
     raise UnknownSession(f"unknown session: {shown!r}", hint=hint)
+
+
+def _beginning_with(wanted: str, known: list[str]) -> list[str]:
+    return [log_id for log_id in known if log_id.startswith(wanted)] if _BEGINNING.fullmatch(wanted) else []
 
 
 def abbreviated(log_id: str, known: list[str]) -> str:

@@ -1,27 +1,43 @@
 """Logs as files: `<id>.ndjson`, one event a line, and `<id>.meta.json` beside it.
 
-The file is written in place and only ever appended to; whoever writes holds its lock, which the
-system frees with the process. Nothing but these files is the truth.
+Nothing but these files is the truth. `index.sqlite3` beside them answers what would otherwise take reading
+all of them; it is made when it is first asked, and may be deleted at any time.
+A log that was deleted but still has forks is called `<id>.ndjson.deleted`.
 """
 
 from __future__ import annotations
 
+import builtins
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.errors import LogLocked, StoreError, UnknownSession
-from harness.events import Event, Unknown
-from harness.log import codec
-from harness.log.files import append_all, make_private_directory, open_private, replace_private
-from harness.log.ids import is_run_id
-from harness.log.store import Metadata, Writer
+from harness.events import Usage
+from harness.log import sidecar
+from harness.log.event_file import (
+    BLOCK_BYTES,
+    HIDDEN,
+    INDEX,
+    LOG,
+    SIDECAR,
+    FileReader,
+    FileWriter,
+    Place,
+    next_seq_of,
+)
+from harness.log.files import make_private_directory, open_private, replace_private
+from harness.log.ids import is_log_id
+from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
-_LOG, _SIDECAR = ".ndjson", ".meta.json"
-_BLOCK_BYTES = 256 * 1024
+if TYPE_CHECKING:
+    from harness.log.file_watch import FileWatch
+    from harness.log.forks import Stretch
+    from harness.log.index_access import IndexAccess
 
 
 class FileStore:
@@ -29,43 +45,43 @@ class FileStore:
 
     def __init__(self, directory: str) -> None:
         self.directory = os.path.abspath(directory)
+        self._index: IndexAccess | None = None
+        self._watch: FileWatch | None = None
 
-    def path(self, log_id: str, suffix: str = _LOG) -> str:
+    def path(self, log_id: str, suffix: str = LOG) -> str:
         """Where a log, or a file beside it, is. Raises UnknownSession for what is no id of ours."""
-        if not is_run_id(log_id):
+        if not is_log_id(log_id):
             raise UnknownSession(
                 f"unknown session: {log_id!r}", hint="`harness sessions list` shows what there is"
             )
         return os.path.join(self.directory, log_id + suffix)
 
     def create(self, metadata: Metadata) -> FileWriter:
-        path = self.path(metadata.session_id)
-        try:
-            make_private_directory(self.directory)
-            fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
-        except OSError as error:
-            raise StoreError(
-                f"cannot create the log {path}: {error.strerror}",
-                hint="set XDG_DATA_HOME or [log] directory to a place that can be written",
-            ) from error
-        writer = FileWriter(fd, path, holder="")
-        self.save_metadata(metadata)
-        return writer
+        stamped(metadata)
+        if metadata.fork is None:
+            return self._create(metadata, 0)
+        with self._arranging(metadata.fork.log_id):
+            self._check(metadata.fork)
+            return self._create(metadata, metadata.fork.seq)
 
     def open(self, log_id: str) -> FileWriter:
         path = self.path(log_id)
+        metadata = self.metadata(log_id)
         try:
             fd = open_private(path, os.O_RDWR | os.O_APPEND)
+            return FileWriter(fd, path, holder=_holder(metadata), base=_base(metadata))
         except OSError as error:
             raise self._unknown(log_id, error) from error
-        return FileWriter(fd, path, holder=self._holder(log_id))
 
-    def reader(self, log_id: str, cursor: int = 0) -> FileReader:
-        try:
-            fd = open_private(self.path(log_id), os.O_RDONLY)
-        except OSError as error:
-            raise self._unknown(log_id, error) from error
-        return FileReader(os.fdopen(fd, "rb", buffering=_BLOCK_BYTES), cursor)
+    def reader(self, log_id: str, cursor: int = 0) -> LogReader:
+        reader = self._part(log_id, LOG, cursor)
+        fork = self._sidecar(log_id, SIDECAR).fork
+        if fork is None:
+            return reader
+        reader.close()
+        from harness.log.forks import ForkReader
+
+        return ForkReader(self._stretches(log_id), cursor, self._stretch)
 
     def is_live(self, log_id: str) -> bool:
         try:
@@ -81,45 +97,245 @@ class FileStore:
         return False
 
     def metadata(self, log_id: str) -> Metadata:
-        try:
-            fd = open_private(self.path(log_id, _SIDECAR), os.O_RDONLY)
-            with os.fdopen(fd, "rb") as file:
-                return msgspec.json.decode(file.read(), type=Metadata)
-        except (OSError, msgspec.DecodeError) as error:
-            if not os.path.lexists(self.path(log_id)):
-                raise self._unknown(log_id, error) from error
-            return Metadata(session_id=log_id)  # the sidecar is damaged; the log itself is the truth
+        return self._sidecar(log_id, SIDECAR)
 
     def save_metadata(self, metadata: Metadata) -> None:
-        metadata = msgspec.structs.replace(metadata, writer=Writer(os.getpid(), os.uname().nodename))
-        text = msgspec.json.format(msgspec.json.encode(metadata), indent=2) + b"\n"
+        log_id = metadata.session_id
+        if not os.path.lexists(self.path(log_id)):
+            raise self._unknown(log_id, FileNotFoundError())
+        self._save(metadata, SIDECAR)
+
+    def list(self) -> Iterator[Metadata]:
+        from harness.log.selection import age
+
         try:
-            replace_private(self.path(metadata.session_id, _SIDECAR), text)
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return iter(())
+        except OSError as error:
+            raise StoreError(f"cannot list {self.directory}: {error.strerror}") from error
+        ids = (name.removesuffix(LOG) for name in names if name.endswith(LOG))
+        found = [metadata for log_id in ids if (metadata := self._known(log_id)) is not None]
+        return iter(sorted(found, key=age, reverse=True))
+
+    def delete(self, log_id: str) -> None:
+        try:
+            with self._arranging(log_id), self._alone(log_id):
+                if self._has_forks(log_id):
+                    self._hide(log_id)
+                else:
+                    self._remove(log_id)
+        except OSError as error:
+            raise StoreError(f"cannot delete session {log_id}: {error}") from error
+
+    def find(self, query: Query) -> builtins.list[Metadata]:
+        return self._asking().ask(lambda index: index.find(query, self._is_live_now))
+
+    def resource_ids(self) -> builtins.list[str]:
+        return self._asking().ask(lambda index: index.resource_ids())
+
+    def messages(self, log_id: str, limit: int) -> int:
+        from harness.log.forks import start_of_last
+
+        parts = self._stretches(log_id)
+        if limit <= 0:
+            return self._next_seq(log_id)
+        ids = [part.log_id for part in parts]
+        return self._asking().ask(lambda index: start_of_last(parts, limit, index.starts), ids)
+
+    def usage(self, log_id: str) -> Usage:
+        self.metadata(log_id)
+        return self._asking().ask(lambda index: index.digest(log_id).usage, [log_id])
+
+    def snapshot(self, log_id: str, name: str) -> tuple[int, bytes] | None:
+        parts = self._stretches(log_id)
+        return self._asking().ask(lambda index: index.snapshot(parts, name), [part.log_id for part in parts])
+
+    def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
+        if seq <= self._next_seq(log_id):
+            self._asking().ask(lambda index: index.save_snapshot(log_id, name, seq, data), [log_id])
+
+    def watch(self, log_id: str, wake: Callable[[], object]) -> Callable[[], None]:
+        self.metadata(log_id)
+        if self._watch is None:
+            from harness.log.file_watch import FileWatch
+
+            self._watch = FileWatch()
+        return self._watch.add([self.path(log_id), self.path(log_id, SIDECAR)], wake)
+
+    def rebuild(self) -> None:
+        """Forget the index, snapshots included, and make it again from the files."""
+        self._asking().rebuild()
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _create(self, metadata: Metadata, base: int) -> FileWriter:
+        path = self.path(metadata.session_id)
+        try:
+            make_private_directory(self.directory)
+            if os.path.lexists(path + HIDDEN):
+                raise FileExistsError(None, "an older one has forks")
+            fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+        except OSError as error:
+            raise StoreError(
+                f"cannot create the log {path}: {error.strerror}",
+                hint="set XDG_DATA_HOME or [log] directory to a place that can be written",
+            ) from error
+        writer = FileWriter(fd, path, holder="", base=base)
+        try:
+            self.save_metadata(metadata)
+        except StoreError:
+            with suppress(OSError):
+                os.unlink(path)  # else the id could never be used
+            writer.close()
+            raise
+        return writer
+
+    @contextmanager
+    def _arranging(self, log_id: str) -> Iterator[None]:
+        """Nobody forks or deletes meanwhile: what is left, and what is still needed, must not change."""
+        try:
+            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._unknown(log_id, error) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _alone(self, log_id: str) -> Iterator[None]:
+        try:
+            fd = open_private(self.path(log_id), os.O_RDONLY)
+        except OSError as error:
+            raise self._unknown(log_id, error) from error
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise LogLocked(f"session {log_id} is being written", hint="stop the run first") from error
+            yield
+        finally:
+            os.close(fd)
+
+    def _hide(self, log_id: str) -> None:
+        self._save(msgspec.structs.replace(self.metadata(log_id), deleted=True), SIDECAR + HIDDEN)
+        os.rename(self.path(log_id), self.path(log_id, LOG + HIDDEN))
+        self._unlink(log_id, (LOG + HIDDEN, SIDECAR + HIDDEN))
+
+    def _remove(self, log_id: str) -> None:
+        """And with it every hidden log that was kept for it alone. The log goes first: then it is unknown."""
+        hidden = "" if os.path.lexists(self.path(log_id)) else HIDDEN
+        fork = self._sidecar(log_id, SIDECAR + hidden).fork
+        os.unlink(self.path(log_id, LOG + hidden))
+        self._unlink(log_id, ())
+        if fork is None or not os.path.lexists(self.path(fork.log_id, LOG + HIDDEN)):
+            return
+        if not self._has_forks(fork.log_id):
+            self._remove(fork.log_id)
+
+    def _unlink(self, log_id: str, kept: tuple[str, ...]) -> None:
+        """All that is beside the log, but for what is kept."""
+        for name in os.listdir(self.directory):
+            stem, dot, suffix = name.partition(".")
+            if stem == log_id and dot + suffix not in kept and not name.startswith(INDEX):
+                os.unlink(os.path.join(self.directory, name))
+
+    def _has_forks(self, log_id: str) -> bool:
+        for name in os.listdir(self.directory):
+            stem, dot, suffix = name.partition(".")
+            if (dot + suffix).removesuffix(HIDDEN) == SIDECAR and is_log_id(stem):
+                try:
+                    fork = self._sidecar(stem, dot + suffix).fork
+                except (UnknownSession, StoreError):
+                    continue
+                if fork is not None and fork.log_id == log_id:
+                    return True
+        return False
+
+    def _check(self, fork: Fork) -> None:
+        if not 0 <= fork.seq <= self._next_seq(fork.log_id):
+            raise StoreError(f"session {fork.log_id} has no seq {fork.seq} to fork at")
+
+    def _next_seq(self, log_id: str) -> int:
+        try:
+            fd = open_private(self.path(log_id), os.O_RDONLY)
+        except OSError as error:
+            raise self._unknown(log_id, error) from error
+        try:
+            return next_seq_of(fd, _base(self.metadata(log_id)))
+        finally:
+            os.close(fd)
+
+    def _stretches(self, log_id: str) -> builtins.list[Stretch]:
+        from harness.log.forks import stretches
+
+        return stretches(log_id, lambda one: self._sidecar(one, SIDECAR, may_be_hidden=one != log_id).fork)
+
+    def _stretch(self, part: Stretch, cursor: int) -> FileReader:
+        is_hidden = not os.path.lexists(self.path(part.log_id))
+        return self._part(part.log_id, LOG + HIDDEN if is_hidden else LOG, cursor, part.start)
+
+    def _part(self, log_id: str, suffix: str, cursor: int, base: int = 0) -> FileReader:
+        try:
+            fd = open_private(self.path(log_id, suffix), os.O_RDONLY)
+        except OSError as error:
+            raise self._unknown(log_id, error) from error
+        file = os.fdopen(fd, "rb", buffering=BLOCK_BYTES)
+        return FileReader(file, cursor, base, self._place(log_id, cursor))
+
+    def _place(self, log_id: str, cursor: int) -> Place | None:
+        """An index that nobody has asked for anything so far is not asked for this either."""
+        return self._index.place(log_id, cursor) if cursor and self._index is not None else None
+
+    def _sidecar(self, log_id: str, suffix: str, *, may_be_hidden: bool = False) -> Metadata:
+        try:
+            fd = open_private(self.path(log_id, suffix), os.O_RDONLY)
+            with os.fdopen(fd, "rb") as file:
+                metadata = msgspec.json.decode(file.read(), type=Metadata)
+        except (OSError, msgspec.DecodeError) as error:
+            if may_be_hidden and os.path.lexists(self.path(log_id, LOG + HIDDEN)):
+                return self._sidecar(log_id, suffix + HIDDEN)
+            if not os.path.lexists(self.path(log_id, LOG + suffix.removeprefix(SIDECAR))):
+                raise self._unknown(log_id, error) from error
+            return Metadata(session_id=log_id)  # the sidecar is damaged; the log itself is the truth
+        if not os.path.lexists(self.path(log_id, LOG + suffix.removeprefix(SIDECAR))):
+            raise self._unknown(log_id, FileNotFoundError())
+        return metadata
+
+    def _save(self, metadata: Metadata, suffix: str) -> None:
+        metadata = msgspec.structs.replace(metadata, writer=Writer(os.getpid(), os.uname().nodename))
+        text = msgspec.json.format(sidecar.encode(metadata), indent=2) + b"\n"
+        try:
+            replace_private(self.path(metadata.session_id, suffix), text)
         except OSError as error:
             raise StoreError(
                 f"cannot write the metadata of {metadata.session_id}: {error.strerror}"
             ) from error
 
-    def list(self) -> Iterator[Metadata]:
+    def _known(self, log_id: str) -> Metadata | None:
         try:
-            names = os.listdir(self.directory)
-        except FileNotFoundError:
-            return
-        for name in sorted(names, reverse=True):
-            log_id = name.removesuffix(_LOG)
-            if name.endswith(_LOG) and is_run_id(log_id):
-                yield self.metadata(log_id)
+            return self.metadata(log_id)
+        except (UnknownSession, StoreError):
+            return None
 
-    def delete(self, log_id: str) -> None:
-        if self.is_live(log_id):
-            raise LogLocked(f"session {log_id} is being written", hint="stop the run first")
-        for name in os.listdir(self.directory):
-            if name.split(".", 1)[0] == log_id:
-                os.unlink(os.path.join(self.directory, name))
+    def _is_live_now(self, log_id: str) -> bool:
+        try:
+            return self.is_live(log_id)
+        except (UnknownSession, StoreError):
+            return False
 
-    def _holder(self, log_id: str) -> str:
-        writer = self.metadata(log_id).writer
-        return f"{writer.pid} on {writer.host}" if writer else "unknown"
+    def _asking(self) -> IndexAccess:
+        if self._index is None:
+            from harness.log.index_access import IndexAccess
+
+            self._index = IndexAccess(self.directory)
+        return self._index
 
     def _unknown(self, log_id: str, error: Exception) -> StoreError | UnknownSession:
         if isinstance(error, FileNotFoundError):
@@ -129,115 +345,10 @@ class FileStore:
         return StoreError(f"cannot open session {log_id}: {error}", hint=f"look at {self.path(log_id)}")
 
 
-class FileWriter:
-    """Holds the lock of one log. Opening repairs the end that a crash tore."""
-
-    def __init__(self, fd: int, path: str, holder: str) -> None:
-        self._fd = fd
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(fd)
-            message = f"{path} is being written by process {holder}"
-            raise LogLocked(message, holder=holder, hint="wait until it has ended, or stop it") from error
-        self.next_seq = _repair(fd)
-
-    def append(self, events: Sequence[Event]) -> int:
-        data = codec.encode_lines(events)
-        if data:
-            append_all(self._fd, (data,))
-        return len(data)
-
-    def close(self) -> None:
-        os.close(self._fd)
+def _holder(metadata: Metadata) -> str:
+    writer = metadata.writer
+    return f"{writer.pid} on {writer.host}" if writer else "unknown"
 
 
-class FileReader:
-    """Reads whole lines only: what is half written is left for the next time."""
-
-    def __init__(self, file: BinaryIO, cursor: int) -> None:
-        self._file = file
-        self._cursor = cursor
-        self._expected = 0
-        if cursor:
-            self._skip_to(cursor)
-
-    def read(self, most: int = 1000) -> list[Event]:
-        batch: list[Event] = []
-        while len(batch) < most:
-            start = self._file.tell()
-            line = self._file.readline()
-            if not line.endswith(b"\n"):
-                self._file.seek(start)
-                break
-            for event in _events_of(line, self._expected):
-                self._expected = event.seq + 1
-                if event.seq >= self._cursor:
-                    batch.append(event)
-        return batch
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _skip_to(self, cursor: int) -> None:
-        """Jump over as many lines as there should be; if it lands too far, begin at the beginning."""
-        missing = cursor
-        while missing and (block := self._file.read(_BLOCK_BYTES)):
-            count = block.count(b"\n")
-            if count < missing:
-                missing -= count
-                continue
-            position = -1
-            for _ in range(missing):
-                position = block.index(b"\n", position + 1)
-            self._file.seek(position + 1 - len(block), os.SEEK_CUR)
-            missing = 0
-        start = self._file.tell()
-        line = self._file.readline()
-        first = next(iter(_events_of(line, cursor)), None) if line else None
-        is_past = first is not None and first.seq > cursor
-        self._file.seek(0 if is_past else start)
-        self._expected = 0 if is_past else cursor
-
-
-def _events_of(line: bytes, expected_seq: int) -> list[Event]:
-    try:
-        return [codec.decode(line)]
-    except codec.UNREADABLE:
-        return codec.salvage(line, expected_seq)
-
-
-def _repair(fd: int) -> int:
-    """Cut off a torn last line; returns the next `seq`."""
-    end = size = os.lseek(fd, 0, os.SEEK_END)
-    tail = b""
-    while end:
-        start = max(0, end - _BLOCK_BYTES)
-        tail = os.pread(fd, end - start, start) + tail
-        end = start
-        whole = tail.rfind(b"\n") + 1
-        if whole < len(tail) and whole:
-            os.ftruncate(fd, size - (len(tail) - whole))
-            size -= len(tail) - whole
-            tail = tail[:whole]
-        last = _last_seq(tail, is_whole=end == 0)
-        if last is not None:
-            return last + 1
-    if size and not tail.endswith(b"\n"):
-        os.ftruncate(fd, 0)
-    return 0
-
-
-def _last_seq(tail: bytes, *, is_whole: bool) -> int | None:
-    """The `seq` of the last readable line in a tail of the file; None when there is none in it."""
-    lines = tail.split(b"\n")
-    for line in reversed(lines if is_whole else lines[1:]):
-        if line:
-            found = [
-                event
-                for event in _events_of(line + b"\n", -1)
-                if not isinstance(event, Unknown) or event.seq >= 0
-            ]
-            if found and found[-1].seq >= 0:
-                return found[-1].seq
-    return None
+def _base(metadata: Metadata) -> int:
+    return 0 if metadata.fork is None else metadata.fork.seq

@@ -1,0 +1,122 @@
+"""What the one who steers decided: facts of a conversation that no agent said.
+
+All of them inherit `Steering`, so that a view which shows the agents' work alone can pass them over in one line.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from harness.events.envelope import Event
+
+
+class Steering(Event, frozen=True, kw_only=True):
+    """Base of these facts; never written itself."""
+
+
+class ThreadCreated(Steering, frozen=True, kw_only=True):
+    """The conversation begins: the first event of its log, or of its own part when it was forked."""
+
+    id: str
+    resource_id: str = ""
+    title: str = ""
+    cloned_from: str = ""
+    """The thread that it was cloned from; what lies before this event is then that thread's."""
+
+
+class ThreadRenamed(Steering, frozen=True, kw_only=True):
+    title: str
+    old_title: str = ""
+    cycle_id: str = ""
+    """Of the observation that found the title; empty when a person gave it."""
+
+
+class ModeChanged(Steering, frozen=True, kw_only=True):
+    mode_id: str
+    previous_mode_id: str = ""
+
+
+class ModelChanged(Steering, frozen=True, kw_only=True):
+    model_id: str
+    scope: Literal["", "global", "thread", "mode"] = ""
+    mode_id: str = ""
+
+
+class SubagentModelChanged(Steering, frozen=True, kw_only=True):
+    model_id: str
+    scope: str = "thread"
+    agent_type: str = ""
+
+
+class StateChanged(Steering, frozen=True, kw_only=True):
+    """What changed of the application's own state, and nothing else."""
+
+    changes: dict[str, Any]
+
+
+class FollowUpsChanged(Steering, frozen=True, kw_only=True):
+    """The whole queue as it is now."""
+
+    pending: list[Any]
+    taken_by: str = ""
+    """The run that took the first one, when that is why the queue changed."""
+
+
+class Suspended(Steering, frozen=True, kw_only=True):
+    """The run has let go of everything and waits for the answers to its open relays; it may wait for ever.
+
+    It is not over: the run goes on with `Resumed`, in this process or in another one.
+    """
+
+
+class Resumed(Steering, frozen=True, kw_only=True):
+    """The run goes on where it was suspended."""
+
+
+class Forked(Steering, frozen=True, kw_only=True):
+    """The call's sub-agent works on a fork of this conversation: its events are in that log."""
+
+    call_id: str
+    log_id: str
+    agent_type: str = ""
+    task: str = ""
+    model_id: str = ""
+
+
+class WorkspaceChanged(Steering, frozen=True, kw_only=True):
+    status: Literal["pending", "initializing", "ready", "paused", "error", "destroying", "destroyed"]
+    error: str = ""
+    workspace_id: str = ""
+    workspace_name: str = ""
+
+
+class Signal(Steering, frozen=True, kw_only=True):
+    """Something the model is told that nobody typed: state, a reminder, a notification; or a person's words
+    with attributes.
+    """
+
+    id: str
+    category: Literal["user", "state", "reactive", "notification"]
+    tag_name: str
+    contents: Any
+    """Text, or a list of text and file parts."""
+    attributes: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None
+    """Of a state signal: lane id, cache key, mode (`snapshot` or `delta`), version."""
+
+
+class NotificationChanged(Steering, frozen=True, kw_only=True):
+    """One record of the inbox as it is now."""
+
+    record: dict[str, Any]
+
+
+class GoalChanged(Steering, frozen=True, kw_only=True):
+    """The objective as it is now; None when there is none any more."""
+
+    objective: dict[str, Any] | None = None
+
+
+class GoalEvaluated(Steering, frozen=True, kw_only=True):
+    payload: dict[str, Any]

@@ -1,0 +1,130 @@
+"""What stores know of a log without reading it again: where its messages begin, their words, what was used.
+
+A digest is fed the log's own events once, in order, and goes on from its saved form. Events of other kinds
+than `KINDS` tell it nothing but how far the log has come, so a store need not decode them.
+
+Where messages begin
+- A message of the user begins where it stands, or with the start of the run that it is the first word of.
+- What the agent says, thinks and does up to the next message of the user is one message, which begins
+  right after the one before.
+- Sub-agents' messages are part of the message in which they were called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from harness.events import (
+    Event,
+    GoalEvaluated,
+    Message,
+    Result,
+    SessionStart,
+    Signal,
+    StepStart,
+    Usage,
+    UsageDelta,
+)
+
+KINDS = (SessionStart, Result, StepStart, Message, Signal, GoalEvaluated, UsageDelta)
+_LONGEST_TEXT = 100_000
+"""Characters of a message that can be searched; more is pasted data, not words."""
+
+
+class Start(NamedTuple):
+    """A message begins at `seq`; that it does is known from the event at `known_seq` on."""
+
+    seq: int
+    known_seq: int
+
+
+class Text(NamedTuple):
+    seq: int
+    text: str
+    """As it is searched: in one case."""
+
+
+class Gain(NamedTuple):
+    """What new events added."""
+
+    starts: list[Start]
+    texts: list[Text]
+
+
+class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
+    next_seq: int = 0
+    updated_ms: int = 0
+    """Of the last event."""
+    usage: Usage = Usage()
+    nested: list[str] = msgspec.field(default_factory=list)
+    """Runs of sub-agents that have not ended."""
+    answer_seq: int = 0
+    """Where the agent's next message begins, unless a message of the user comes first."""
+    run_seq: int | None = None
+    """The start of a run in which nothing was said so far."""
+    is_answering: bool = False
+
+    def feed(self, events: Iterable[Event]) -> Gain:
+        gain = Gain([], [])
+        for event in events:
+            self._note(event, gain)
+            self.next_seq = event.seq + 1
+            self.updated_ms = max(self.updated_ms, event.timestamp_ms)
+        return gain
+
+    def _note(self, event: Event, gain: Gain) -> None:
+        match event:
+            case SessionStart() | Result():
+                self._note_run(event)
+            case StepStart():
+                self._answer(event, gain)
+            case Message():
+                if event.text:
+                    gain.texts.append(Text(event.seq, folded(event.text)))
+                if event.role == "assistant":
+                    self._answer(event, gain)
+                elif event.run_id not in self.nested:
+                    self._ask(event, gain)
+            case Signal(category="user"):
+                if isinstance(event.contents, str) and event.contents:
+                    gain.texts.append(Text(event.seq, folded(event.contents)))
+                self._ask(event, gain)
+            case GoalEvaluated():
+                self._turn(event)
+            case UsageDelta():
+                self.usage = self.usage.plus(event.usage)
+            case _:
+                pass
+
+    def _note_run(self, event: SessionStart | Result) -> None:
+        is_nested = event.run_id in self.nested
+        match event:
+            case SessionStart() if event.parent_id and not is_nested:
+                self.nested.append(event.run_id)
+            case SessionStart() if not is_nested:
+                self._turn(event)
+                self.run_seq = self.answer_seq = event.seq
+            case Result() if is_nested:
+                self.nested.remove(event.run_id)
+            case _:
+                pass
+
+    def _ask(self, event: Event, gain: Gain) -> None:
+        gain.starts.append(Start(event.seq if self.run_seq is None else self.run_seq, event.seq))
+        self._turn(event)
+
+    def _answer(self, event: Event, gain: Gain) -> None:
+        if not self.is_answering and event.run_id not in self.nested:
+            self.is_answering, self.run_seq = True, None
+            gain.starts.append(Start(self.answer_seq, event.seq))
+
+    def _turn(self, event: Event) -> None:
+        self.is_answering, self.run_seq, self.answer_seq = False, None, event.seq + 1
+
+
+def folded(text: str) -> str:
+    """As it is searched: upper and lower case are one."""
+    return text[:_LONGEST_TEXT].casefold()

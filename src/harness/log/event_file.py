@@ -1,0 +1,183 @@
+"""One log as a file: one event a line, written in place and only ever appended to.
+
+Whoever writes holds the file's lock, which the system frees with the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from typing import BinaryIO, NamedTuple
+
+from harness.errors import LogLocked, UnknownSession
+from harness.events import Event, Unknown
+from harness.log import codec
+from harness.log.files import append_all
+
+LOG, SIDECAR = ".ndjson", ".meta.json"
+"""What follows the id in the name of a log, and of its metadata."""
+HIDDEN = ".deleted"
+"""Follows one of these two when the log is kept for its forks alone."""
+INDEX = "index.sqlite3"
+"""Begins the names of the index and of what SQLite puts beside it."""
+
+BLOCK_BYTES = 256 * 1024
+
+
+class Place(NamedTuple):
+    """The event `seq` begins at `offset`."""
+
+    seq: int
+    offset: int
+
+
+class FileWriter:
+    """Holds the lock of one log. Opening repairs the end that a crash tore."""
+
+    def __init__(self, fd: int, path: str, holder: str, base: int = 0) -> None:
+        self._fd = fd
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            message = f"{path} is being written by process {holder}"
+            raise LogLocked(message, holder=holder, hint="wait until it has ended, or stop it") from error
+        if not os.fstat(fd).st_nlink:
+            os.close(fd)
+            raise UnknownSession(f"{path} has just been deleted")
+        try:
+            self.next_seq = _repair(fd, base)
+        except OSError:
+            os.close(fd)
+            raise
+
+    def append(self, events: Sequence[Event]) -> int:
+        data = codec.encode_lines(events)
+        if data:
+            append_all(self._fd, (data,))
+        return len(data)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class FileReader:
+    """Reads whole lines only: what is half written is left for the next time.
+
+    `base` is the `seq` of the first line; `place` is where to begin counting lines, if anybody knows.
+    """
+
+    def __init__(self, file: BinaryIO, cursor: int, base: int = 0, place: Place | None = None) -> None:
+        self._file = file
+        self._cursor = cursor
+        self._base = self._expected = base
+        if cursor > base:
+            self._skip_to(cursor, place or Place(base, 0))
+
+    def read(self, most: int = 1000) -> list[Event]:
+        batch: list[Event] = []
+        while len(batch) < most:
+            start = self._file.tell()
+            line = self._file.readline()
+            if not line.endswith(b"\n"):
+                self._file.seek(start)
+                break
+            for event in events_of(line, self._expected):
+                self._expected = event.seq + 1
+                if event.seq >= self._cursor:
+                    batch.append(event)
+        return batch
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _skip_to(self, cursor: int, place: Place) -> None:
+        """Jump over as many lines as there should be; if it lands too far, begin at the beginning."""
+        if not self._is_at(place):
+            place = Place(self._base, 0)
+        self._file.seek(place.offset)
+        missing = cursor - place.seq
+        while missing and (block := self._file.read(BLOCK_BYTES)):
+            count = block.count(b"\n")
+            if count < missing:
+                missing -= count
+                continue
+            position = -1
+            for _ in range(missing):
+                position = block.index(b"\n", position + 1)
+            self._file.seek(position + 1 - len(block), os.SEEK_CUR)
+            missing = 0
+        first = self._next_seq()
+        is_past = first is not None and first > cursor
+        self._expected = self._base if is_past else cursor
+        if is_past:
+            self._file.seek(0)
+
+    def _is_at(self, place: Place) -> bool:
+        if place.offset > os.fstat(self._file.fileno()).st_size:
+            return False
+        self._file.seek(place.offset)
+        return self._next_seq() in (place.seq, None)
+
+    def _next_seq(self) -> int | None:
+        """Of the event that is read next."""
+        start = self._file.tell()
+        line = self._file.readline()
+        self._file.seek(start)
+        return next((event.seq for event in events_of(line, -1)), None) if line else None
+
+
+def events_of(line: bytes, expected_seq: int) -> list[Event]:
+    """Of one line; of a damaged one what can be saved."""
+    try:
+        return [codec.decode(line)]
+    except codec.UNREADABLE:
+        return codec.salvage(line, expected_seq)
+
+
+def next_seq_of(fd: int, base: int = 0) -> int:
+    """How far a log has come, without changing anything of it."""
+    return _end_of(fd, base)[0]
+
+
+def _repair(fd: int, base: int) -> int:
+    """Cut off a torn last line; returns the next `seq`."""
+    next_seq, whole_bytes, size = _end_of(fd, base)
+    if whole_bytes < size:
+        os.ftruncate(fd, whole_bytes)
+    return next_seq
+
+
+def _end_of(fd: int, base: int) -> tuple[int, int, int]:
+    """The next `seq`, how many bytes are whole lines, and how many there are."""
+    end = size = whole_bytes = os.lseek(fd, 0, os.SEEK_END)
+    tail, is_cut = b"", False
+    while end:
+        start = max(0, end - BLOCK_BYTES)
+        tail = os.pread(fd, end - start, start) + tail
+        end = start
+        whole = tail.rfind(b"\n") + 1
+        if not is_cut and whole:
+            is_cut = True
+            whole_bytes = end + whole
+            tail = tail[:whole]
+        last = _last_seq(tail, is_whole=end == 0) if is_cut else None
+        if last is not None:
+            return last + 1, whole_bytes, size
+    return base, whole_bytes if is_cut else 0, size
+
+
+def _last_seq(tail: bytes, *, is_whole: bool) -> int | None:
+    """The `seq` of the last readable line in a tail of the file; None when there is none in it."""
+    lines = tail.split(b"\n")
+    for line in reversed(lines if is_whole else lines[1:]):
+        if line:
+            found = [
+                event
+                for event in events_of(line + b"\n", -1)
+                if not isinstance(event, Unknown) or event.seq >= 0
+            ]
+            if found and found[-1].seq >= 0:
+                return found[-1].seq
+    return None

@@ -1,0 +1,98 @@
+"""The tables of the index, version after version.
+
+Every version that was ever published stays in this list, so that an index of any of them becomes a current
+one. An index that a newer Harness made is not read: it is thrown away and made again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+LISTS_AND_STARTS = """
+CREATE TABLE logs (
+    number INTEGER PRIMARY KEY,
+    log_id TEXT NOT NULL UNIQUE,
+    created_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    resource_id TEXT NOT NULL,
+    updated_ms INTEGER NOT NULL,
+    is_deleted INTEGER NOT NULL,
+    heading TEXT NOT NULL,
+    metadata BLOB NOT NULL,
+    sidecar_mark TEXT NOT NULL,
+    inode INTEGER NOT NULL,
+    read_bytes INTEGER NOT NULL,
+    digest BLOB NOT NULL
+);
+CREATE TABLE starts (
+    log INTEGER NOT NULL, seq INTEGER NOT NULL, known_seq INTEGER NOT NULL, PRIMARY KEY (log, known_seq, seq)
+) WITHOUT ROWID;
+CREATE TABLE places (
+    log INTEGER NOT NULL, seq INTEGER NOT NULL, offset INTEGER NOT NULL, PRIMARY KEY (log, seq)
+) WITHOUT ROWID;
+CREATE TABLE texts (number INTEGER PRIMARY KEY, log INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE INDEX texts_of_logs ON texts (log);
+CREATE TABLE snapshots (
+    log INTEGER NOT NULL, name TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (log, name)
+) WITHOUT ROWID;
+"""
+
+SEARCH = """
+CREATE VIRTUAL TABLE search USING fts5 (
+    text, content='texts', content_rowid='number', tokenize='trigram', detail='none'
+);
+INSERT INTO search (search) VALUES ('rebuild');
+"""
+"""Finds three letters or more anywhere in a text. Where SQLite has no such table, `texts` itself is searched."""
+
+MIGRATIONS = (LISTS_AND_STARTS, SEARCH)
+"""The first makes version 1 of an empty file."""
+OPTIONAL = (SEARCH,)
+VERSION = len(MIGRATIONS)
+
+
+class Unusable(Exception):
+    """What is there is no index that this version can read."""
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Bring an index, or an empty file, to the current version. Raises Unusable, sqlite3.Error."""
+    if _version(connection) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for script in _missing(_version(connection)):  # another process may have been faster
+            _migrate(connection, script)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def has_search(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'search'").fetchall())
+
+
+def _missing(version: int) -> tuple[str, ...]:
+    if version > VERSION:
+        raise Unusable(f"version {version}")
+    return MIGRATIONS[version:]
+
+
+def _migrate(connection: sqlite3.Connection, script: str) -> None:
+    for statement in script.split(";"):  # executescript would end the transaction
+        try:
+            connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if script in OPTIONAL and str(error).startswith(
+                ("no such module", "no such tokenizer", "unrecognized")
+            ):
+                return
+            raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
