@@ -11,27 +11,78 @@ for event in harness.start(harness.Request(agent="claude", prompt="fix the bug")
 
 from __future__ import annotations
 
+from harness.version import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from harness.errors import HarnessError
+    from harness.log.open_store import open_store
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
+    from harness.session.config import (
+        BackingAgent,
+        CommandAgent,
+        HeartbeatHandler,
+        MemoryDefaults,
+        Mode,
+        RequestContext,
+        Subagent,
+    )
+    from harness.session.harness import Harness
+    from harness.session.remembering import Memory
+    from harness.session.session import Session
+    from harness.session.workspaces import WorkspaceConfig
+    from harness.sources.function_tool import tool
     from harness.sources.request import Limits, Request
     from harness.sources.run import Run, run, start
 
-__version__ = "0.1.0"
-
-__all__ = ["FileStore", "HarnessError", "Limits", "MemoryStore", "Request", "Run", "run", "start"]
+__all__ = [
+    "BackingAgent",
+    "CommandAgent",
+    "FileStore",
+    "Harness",
+    "HarnessError",
+    "HeartbeatHandler",
+    "Limits",
+    "Memory",
+    "MemoryDefaults",
+    "MemoryStore",
+    "Mode",
+    "Request",
+    "RequestContext",
+    "Run",
+    "Session",
+    "Subagent",
+    "WorkspaceConfig",
+    "__version__",
+    "open_store",
+    "run",
+    "start",
+    "tool",
+]
 
 _HOMES = {
+    "BackingAgent": "harness.session.config",
+    "CommandAgent": "harness.session.config",
     "FileStore": "harness.log.stores.files",
+    "Harness": "harness.session.harness",
     "HarnessError": "harness.errors",
+    "HeartbeatHandler": "harness.session.config",
     "Limits": "harness.sources.request",
+    "Memory": "harness.session.remembering",
+    "MemoryDefaults": "harness.session.config",
     "MemoryStore": "harness.log.stores.memory",
+    "Mode": "harness.session.config",
     "Request": "harness.sources.request",
+    "RequestContext": "harness.session.config",
     "Run": "harness.sources.run",
+    "Session": "harness.session.session",
+    "Subagent": "harness.session.config",
+    "WorkspaceConfig": "harness.session.workspaces",
+    "open_store": "harness.log.open_store",
     "run": "harness.sources.run",
     "start": "harness.sources.run",
+    "tool": "harness.sources.function_tool",
 }
 
 

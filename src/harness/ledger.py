@@ -112,7 +112,7 @@ class Ledger:
         """One log. Events that do not speak of usage may be left out."""
         current: _Invocation | None = None
         for event in events:
-            if current is None or (type(event) is SessionStart and current.is_over and not event.parent_id):
+            if current is None or _begins_another(current, event):
                 current = _begun(metadata, event)
                 self._invocations.append(current)
             _note(current, event)
@@ -220,6 +220,13 @@ def _begun(metadata: Metadata, event: Event) -> _Invocation:
         names={},
         deltas=[],
     )
+
+
+def _begins_another(current: _Invocation, event: Event) -> bool:
+    """Whether a run follows the one before it in the same log."""
+    if type(event) is not SessionStart or event.parent_id:
+        return False
+    return current.is_over or event.run_id != current.run_id
 
 
 def _note(invocation: _Invocation, event: Event) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from showing import shown
+from steered import steered
 
 from harness.events import (
     AnyEvent,
@@ -135,6 +136,7 @@ HIDDEN: list[Event] = [
     ReplInput(id="p", code="1"),
     ReplProgress(id="p", text="x"),
     ReplOutput(id="p"),
+    *steered("x"),
 ]
 
 

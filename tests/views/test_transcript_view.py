@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from showing import shown, shown_bytes
+from steered import steered
 
 from harness.events import (
     AnyEvent,
@@ -366,6 +367,7 @@ def hostile_events(text: str) -> list[Event]:
         Unknown(raw=text),
         Unrecognized(unread={"type": text}),
         UsageDelta(usage=Usage(input=1), model=text),
+        *steered(text),
         Result(success=False, outcome="failed", text=text, stop_reason=text),
     ]
 

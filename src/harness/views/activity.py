@@ -34,6 +34,7 @@ from harness.events import (
     ReplProgress,
     Result,
     SessionStart,
+    Steering,
     StepEnd,
     StepStart,
     TasksChanged,
@@ -49,6 +50,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
+from harness.rendering.lineage import Lineage
 from harness.stage import Aside, View, ViewOptions
 
 _encode = msgspec.json.Encoder().encode
@@ -78,7 +80,7 @@ class Activities:
     def __init__(self, *, reasoning: bool = False) -> None:
         self._wants_reasoning = reasoning
         self._session_id = ""
-        self._top: str | None = None
+        self._lineage = Lineage()
         self._calls: dict[tuple[str, str], ToolStart] = {}
         self._children: dict[str, SessionStart] = {}
         self._known_spawns: set[str] = set()
@@ -134,12 +136,14 @@ class Activities:
                 pass
             case ReplInput() | ReplProgress() | ReplOutput():
                 pass
+            case Steering():
+                self._lineage.see(event)
             case _:
                 assert_never(event)
 
     def _begun(self, event: SessionStart) -> Iterator[Activity]:
-        if self._top is None or event.run_id == self._top:
-            self._top = event.run_id
+        self._lineage.see(event)
+        if self._lineage.is_top(event):
             # An id that the agent never told is ours, and is not shown as if it were its own.
             self._session_id = "" if event.session_id == event.run_id else event.session_id
             return
@@ -148,6 +152,7 @@ class Activities:
         yield _orchestration("started", _own_id(event), event.name, None)
 
     def _ended(self, event: Result) -> Iterator[Activity]:
+        self._lineage.see(event)
         start = self._children.pop(event.run_id, None)
         if start is not None:
             action = "completed" if event.success else "failed"

@@ -1,4 +1,7 @@
-"""The whole run as a Markdown document. What sub-agents do is quoted below the call that began them."""
+"""The whole run as a Markdown document. What sub-agents do is quoted below the call that began them.
+
+The runs of a thread follow each other; each ends with its result.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from harness.events import (
     Message,
     Result,
     SessionStart,
+    Suspended,
     TextDelta,
     TextRetracted,
+    ThreadCreated,
     ToolEnd,
     ToolStart,
     Usage,
@@ -51,6 +56,8 @@ class Markdown:
             UsageDelta: self._on_usage,
             Error: self._on_error,
             Result: self._on_result,
+            ThreadCreated: self._lineage.see,
+            Suspended: self._lineage.see,
         }
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
@@ -70,6 +77,7 @@ class Markdown:
             self._names[event.run_id] = event.name or event.agent
             return
         self._speaker = event.run_id
+        self._used = Usage()
         self._block(event, f"# harness session — {single_line(event.agent)}")
         if event.model:
             self._block(event, f"**Model:** {single_line(event.model)}")
@@ -112,6 +120,7 @@ class Markdown:
         self._block(event, quoted(f"{message}{chr(10) if chr(10) in message else ' '}{code}".rstrip(), 1))
 
     def _on_result(self, event: Result) -> None:
+        self._lineage.see(event)
         self._write_unfinished(event.run_id)
         status = "Success" if event.success else "Error"
         if not self._lineage.is_top(event):

@@ -1,4 +1,7 @@
-"""How it ended, as one JSON object after the end; also when it ended badly, or not at all."""
+"""How it ended, as one JSON object after the end; also when it ended badly, or not at all.
+
+Of a thread with several runs, how the last one did.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.events import Error, Event, Message, Outcome, Result, SessionStart
+from harness.events import Error, Event, Message, Outcome, Result, SessionStart, Steering
 from harness.rendering.json_text import pretty
 from harness.rendering.lineage import Lineage
 from harness.rendering.usage_data import UsageData, usage_data
@@ -41,14 +44,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ResultView:
     def __init__(self) -> None:
         self._lineage = Lineage()
-        self._session_id = ""
-        self._last_text = ""
-        self._error: Failure | None = None
-        self._result = Result(success=False, outcome="interrupted")
-        """What holds as long as no end was told."""
+        self._run_id: str | None = None
+        self._begin(SessionStart())
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        if isinstance(event, SessionStart):
+        if isinstance(event, SessionStart | Result | Steering):
             self._lineage.see(event)
         if self._lineage.is_top(event):
             self._note(event)
@@ -57,9 +57,18 @@ class ResultView:
     def finish(self) -> Sequence[bytes]:
         return (pretty(self._report()).encode() + b"\n",)
 
+    def _begin(self, event: SessionStart) -> None:
+        self._session_id = event.session_id
+        self._last_text = ""
+        self._error: Failure | None = None
+        self._result = Result(success=False, outcome="interrupted")
+        """What holds as long as no end was told."""
+
     def _note(self, event: Event) -> None:
         if isinstance(event, SessionStart):
-            self._session_id = event.session_id
+            if event.run_id != self._run_id:
+                self._begin(event)
+            self._run_id, self._session_id = event.run_id, event.session_id
         elif isinstance(event, Message):
             if event.role == "assistant" and event.text:
                 self._last_text = event.text

@@ -26,6 +26,7 @@ from harness.events import (
     ReplProgress,
     Result,
     SessionStart,
+    Steering,
     StepEnd,
     StepStart,
     TasksChanged,
@@ -148,6 +149,9 @@ class Stream:
                 return self._start(event, at_ms)
             case Result():
                 return self._result(event, at_ms)
+            case Steering():
+                self._lineage.see(event)
+                return None
             case (
                 ReasoningDelta()
                 | ToolInputDelta()
@@ -179,6 +183,7 @@ class Stream:
         return SessionStartLine(at_ms, event.session_id, event.agent, event.model, event.cwd)
 
     def _result(self, event: Result, at_ms: int) -> ResultLine | None:
+        self._lineage.see(event)
         if not self._lineage.is_top(event):
             return None
         return ResultLine(

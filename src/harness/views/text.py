@@ -20,6 +20,7 @@ from harness.events import (
     ReplProgress,
     Result,
     SessionStart,
+    Steering,
     StepEnd,
     StepStart,
     TasksChanged,
@@ -67,11 +68,17 @@ class Text:
                 # What is printed cannot be taken back; the new answer begins on a line of its own.
                 self._streamed.forget(event.run_id, event.id)
                 return self._end_line() if event.id == self._open_stream else ""
-            case SessionStart() | ToolStart():
+            case SessionStart():
+                return self._start(event)
+            case ToolStart():
                 self._lineage.see(event)
                 return ""
             case Result():
+                self._lineage.see(event)
                 return self._result(event) if self._lineage.is_top(event) else ""
+            case Steering():
+                self._lineage.see(event)
+                return ""
             case (
                 ReasoningDelta()
                 | ToolInputDelta()
@@ -96,6 +103,13 @@ class Text:
                 return ""
             case _:
                 assert_never(event)
+
+    def _start(self, event: SessionStart) -> str:
+        self._lineage.see(event)
+        if not self._lineage.is_top(event):
+            return ""
+        self._has_spoken = False
+        return self._end_line()
 
     def _delta(self, event: TextDelta) -> str:
         if not event.text:

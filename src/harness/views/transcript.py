@@ -1,5 +1,7 @@
 """A run as a person follows it in a terminal: what is said as it is said, one line per tool call.
 
+The runs of a thread follow each other; what was steered in between is a line each.
+
 A call's line is written when the call has ended, or when something begins below it; until then
 it is the status line, if the terminal is live.
 """
@@ -25,6 +27,7 @@ from harness.events import (
     ReplProgress,
     Result,
     SessionStart,
+    Signal,
     StepEnd,
     StepStart,
     TasksChanged,
@@ -46,6 +49,7 @@ from harness.rendering.calls import call_lines, described, excerpt, gist
 from harness.rendering.lineage import Lineage
 from harness.rendering.operations import short_directory
 from harness.rendering.page import Page, Segment, Style
+from harness.rendering.steering import STEERING, signal_text, steering_words
 from harness.rendering.streamed import Streamed
 from harness.rendering.totals import settled
 from harness.stage import View, ViewOptions
@@ -83,6 +87,7 @@ class Transcript:
         self._names: dict[str, str] = {}
         self._tasks: dict[str, dict[str, str]] = {}
         self._cwd = ""
+        self._head = ("", "")
         self._block: object = None
         """What the last line is a part of; another thing begins after a blank line."""
         self._speaker = ""
@@ -116,6 +121,7 @@ class Transcript:
             Info: self._on_info,
             Unknown: self._on_unknown,
             Unrecognized: self._on_unrecognized,
+            **dict.fromkeys(STEERING, self._on_steering),
         }
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
@@ -142,12 +148,13 @@ class Transcript:
             return
         self._cwd = event.cwd
         self._speaker = event.run_id
+        self._used, self._has_spoken = Usage(), False
         details = [event.version, event.model, short_directory(event.cwd)]
-        self._begin("head")
-        self._page.line(
-            ("bold", event.agent or "agent"),
-            ("dim", "".join(f" · {detail}" for detail in details if detail)),
-        )
+        head = (event.agent or "agent", "".join(f" · {detail}" for detail in details if detail))
+        if head != self._head:
+            self._head = head
+            self._begin("head")
+            self._page.line(("bold", head[0]), ("dim", head[1]))
 
     def _on_child_start(self, event: SessionStart) -> None:
         call = next((call for call in self._calls.values() if call.start.call_id == event.parent_id), None)
@@ -187,9 +194,7 @@ class Transcript:
         elif event.role == "assistant":
             self._page.block(self._lead(event), "dim", event.text, most=_CHILD_TEXT_LINES)
         elif is_top:
-            self._begin(object())
-            style: Style = "" if event.role == "user" else "dim"
-            self._page.block([("cyan", _PROMPT)], style, event.text, most=_PROMPT_LINES)
+            self._show_prompt(event.text, "" if event.role == "user" else "dim")
 
     def _on_tool_start(self, event: ToolStart) -> None:
         self._lineage.see(event)
@@ -248,6 +253,17 @@ class Transcript:
         elif event.stdout:
             self._notice(event, "  ", "dim", event.stdout)
 
+    def _on_steering(self, event: Event) -> None:
+        self._lineage.see(event)
+        if isinstance(event, Signal) and event.category == "user":
+            self._show_prompt(signal_text(event))
+        elif words := steering_words(event):
+            self._line(event, ("dim", f"· {words}"))
+
+    def _show_prompt(self, text: str, style: Style = "") -> None:
+        self._begin(object())
+        self._page.block([("cyan", _PROMPT)], style, text, most=_PROMPT_LINES)
+
     def _on_error(self, event: Error) -> None:
         self._has_spoken = True
         self._notice(event, "✗ ", "red", event.message)
@@ -266,6 +282,7 @@ class Transcript:
         self._line(event, ("dim", f"? of a newer version: {kind}"))
 
     def _on_result(self, event: Result) -> None:
+        self._lineage.see(event)
         mark = _ENDINGS.get(event.outcome, _BAD_ENDING)
         if not self._lineage.is_top(event):
             self._on_child_result(event, mark)

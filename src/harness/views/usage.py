@@ -1,6 +1,6 @@
 """Tokens and money: in all, per model, and per run, as one JSON object after the end.
 
-null means that the agent never says; 0 that it said zero.
+null means that the agent never says; 0 that it said zero. Of a thread, all its runs together.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.events import Event, Result, SessionStart, Usage, UsageDelta
+from harness.events import Event, Result, SessionStart, Suspended, ThreadCreated, Usage, UsageDelta
 from harness.rendering.amounts import total_line
 from harness.rendering.json_text import pretty
 from harness.rendering.totals import settled
@@ -82,7 +82,15 @@ class _RunTally(msgspec.Struct):
 
 class _State(msgspec.Struct):
     top_run: str | None = None
+    """The last of them."""
+    is_going_on: bool = False
+    is_thread: bool = False
+    """In which a run follows another even if that was never ended."""
+    before: _Tally = msgspec.field(default_factory=_Tally)
+    """Of the top runs before it, with all that they began."""
+    before_ms: int | None = None
     total: _Tally = msgspec.field(default_factory=_Tally)
+    """Of the last top run, with all that it began."""
     models: dict[str, _Tally] = {}
     runs: dict[str, _RunTally] = {}
     stated: Usage | None = None
@@ -102,8 +110,10 @@ class UsageFold:
             self._add(event)
         elif isinstance(event, SessionStart):
             self._begin(event)
-        elif isinstance(event, Result) and self._state.top_run in (None, event.run_id):
+        elif isinstance(event, Result | Suspended) and self._state.top_run in (None, event.run_id):
             self._end(event)
+        elif isinstance(event, ThreadCreated):
+            self._state.is_thread = True
         return ()
 
     def finish(self) -> Sequence[bytes]:
@@ -117,7 +127,7 @@ class UsageFold:
             session_id=top.session_id,
             agent=top.agent,
             total=self._total().amount,
-            duration_ms=state.duration_ms,
+            duration_ms=_sum_ms(state.before_ms, state.duration_ms),
             models=[
                 ModelUsage(model=model or None, usage=tally.amount) for model, tally in state.models.items()
             ],
@@ -133,12 +143,25 @@ class UsageFold:
 
     def _begin(self, event: SessionStart) -> None:
         state = self._state
-        if state.top_run is None and not event.parent_id:
-            state.top_run = event.run_id
+        may_follow = state.top_run is None or state.is_thread or not state.is_going_on
+        if not event.parent_id and may_follow and event.run_id != state.top_run:
+            if state.top_run is not None:
+                self._settle()
+            state.top_run, state.is_going_on = event.run_id, True
         self._run(event.run_id).start = event
 
-    def _end(self, event: Result) -> None:
+    def _settle(self) -> None:
+        """Another run follows: what the last one used is certain."""
         state = self._state
+        state.before = self._total()
+        state.before_ms = _sum_ms(state.before_ms, state.duration_ms)
+        state.total, state.stated, state.stated_usd, state.duration_ms = _Tally(), None, None, None
+
+    def _end(self, event: Result | Suspended) -> None:
+        state = self._state
+        state.is_going_on = False
+        if isinstance(event, Suspended):
+            return
         state.stated, state.stated_usd = event.usage, event.total_cost_usd
         state.duration_ms = event.duration_ms
 
@@ -159,7 +182,17 @@ class UsageFold:
         state = self._state
         usage = settled(state.total.usage, state.stated, state.stated_usd)
         is_summed = usage.cost_usd == state.total.usage.cost_usd
-        return _Tally(usage, state.total.sources if is_summed else [])
+        last = _Tally(usage, state.total.sources if is_summed else [])
+        if not state.before.usage:
+            return last
+        together = _Tally(state.before.usage, state.before.sources)
+        together.add(usage)
+        together.sources = sorted({*together.sources, *last.sources})
+        return together
+
+
+def _sum_ms(left: int | None, right: int | None) -> int | None:
+    return right if left is None else left if right is None else left + right
 
 
 def summary(report: Report) -> str:

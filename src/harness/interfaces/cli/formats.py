@@ -17,7 +17,7 @@ ALIASES = {
     "md": "markdown",
 }
 FOR_PROGRAMS, FOR_PEOPLE = "stream", "transcript"
-SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events")
+SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events", "session-events")
 SUMMED_UP = ("text", "markdown")
 """After these, tokens and cost are told on standard error."""
 

@@ -7,7 +7,7 @@ Rules
    and as carried out, under the run and the id of the log. One that was refused in between has only its
    result there.
 3. No two streams share an id: one that comes again, or that another run also uses, is numbered.
-4. Warnings, tasks and the like have no word here.
+4. Warnings, tasks, what somebody steered and the like have no word here.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.rendering.steering import STEERING
 from harness.rendering.wire import events as wire
 from harness.rendering.wire.content import denial, outcome_of, question_of, requested_calls, user_content
 from harness.rendering.wire.events import WireEvent
@@ -92,6 +93,7 @@ class WireTranslation:
             Info: _nothing,
             Unknown: _nothing,
             Unrecognized: _nothing,
+            **dict.fromkeys(STEERING, _nothing),
         }
 
     def feed(self, event: Event, /) -> Sequence[WireEvent]:

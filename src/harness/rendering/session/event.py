@@ -1,0 +1,28 @@
+"""What all events for listeners have in common: a name, and keys in the spelling of the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+def tag_of(class_name: str) -> str:
+    """ToolStart → tool_start; TextPart → text."""
+    name = class_name.removesuffix("Part")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+class HarnessEvent(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    gc=False,
+    rename="camel",
+    tag_field="type",
+    tag=tag_of,
+):
+    """A field without a default is always on the wire; the others only when there is something to say."""
+
+    @property
+    def type(self) -> str:
+        return str(self.__struct_config__.tag)

@@ -1,0 +1,96 @@
+"""What runs inside of runs do, and what happens on forks: told as the sub-agents of the calls that began them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness.events import (
+    Event,
+    Forked,
+    Message,
+    ReplInput,
+    ReplOutput,
+    Result,
+    SessionStart,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolStart,
+)
+from harness.rendering.session import events as wire
+from harness.rendering.session.events import HarnessEvent
+from harness.rendering.session.runs import ChildRun, OpenCall
+
+REPL_TOOL = "repl"
+"""What a program that a model runs is called, where it is told as a call."""
+
+
+def started(event: SessionStart, call: OpenCall | None) -> tuple[ChildRun, Sequence[HarnessEvent]]:
+    """A run that hangs on a call."""
+    name = event.name or (call.agent_name if call is not None else "") or event.agent or "sub-agent"
+    number = 1
+    if call is not None:
+        call.children += 1
+        number = call.children
+    # A call that begins several has one id, but each of them is another.
+    tool_call_id = event.parent_id if number == 1 else f"{event.parent_id}#{number}"
+    child = ChildRun(tool_call_id, name, event.timestamp_ms)
+    start = wire.SubagentStart(
+        tool_call_id=tool_call_id,
+        agent_type=name,
+        task=call.task if call is not None else "",
+        model_id=event.model,
+    )
+    return child, (start,)
+
+
+def forked(event: Forked) -> tuple[ChildRun, Sequence[HarnessEvent]]:
+    child = ChildRun(event.call_id, event.agent_type, event.timestamp_ms, is_fork=True)
+    start = wire.SubagentStart(
+        tool_call_id=event.call_id,
+        agent_type=event.agent_type,
+        task=event.task,
+        model_id=event.model_id,
+        forked=True,
+    )
+    return child, (start,)
+
+
+def told(child: ChildRun, event: Event) -> Sequence[HarnessEvent]:
+    """Whatever a sub-agent's run says, but for its beginning."""
+    handler = _HANDLERS.get(type(event))
+    return () if handler is None else handler(child, event)
+
+
+def _message(child: ChildRun, event: Message) -> Sequence[HarnessEvent]:
+    return child.complete(event.id, event.text) if event.role == "assistant" else ()
+
+
+def _retracted(child: ChildRun, event: TextRetracted) -> Sequence[HarnessEvent]:
+    child.texts.pop(event.id, None)
+    return ()
+
+
+def _result(child: ChildRun, event: Result) -> Sequence[HarnessEvent]:
+    duration_ms = event.duration_ms
+    if duration_ms is None:
+        duration_ms = max(0, event.timestamp_ms - child.started_ms)
+    left = [one for call_id in list(child.calls) for one in child.end_call(call_id, None, is_error=True)]
+    return [*left, *child.end(event.text, duration_ms, is_error=not event.success)]
+
+
+_HANDLERS: Mapping[type[Event], Callable[[ChildRun, Any], Sequence[HarnessEvent]]] = {
+    TextDelta: lambda child, event: child.say(event.id, event.text),
+    TextRetracted: _retracted,
+    Message: _message,
+    ToolStart: lambda child, event: child.start_call(event.call_id, event.tool_name, event.input),
+    ToolEnd: lambda child, event: child.end_call(
+        event.call_id, event.output, is_error=event.success is False
+    ),
+    ReplInput: lambda child, event: child.start_call(event.id, REPL_TOOL, {"code": event.code}),
+    ReplOutput: lambda child, event: child.end_call(
+        event.id, event.error or event.stdout, is_error=bool(event.error)
+    ),
+    Result: _result,
+}

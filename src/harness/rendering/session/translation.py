@@ -1,0 +1,294 @@
+"""A thread's log as the events that listeners get.
+
+Rules
+1. A run without a parent is the agent: agent_start, agent_end. All other runs are sub-agents of the call that
+   began them. One run speaks at a time: one that begins while another has not ended says that that was cut short.
+2. A run writes one message until somebody else speaks or its goal was judged; then another. A message that
+   was written piece by piece is not told again when it is whole.
+3. Ids of messages are those of the log; where it has none they follow from the place in the log, so that they are
+   the same wherever one begins to read.
+4. Nothing that has ended is remembered: what is kept does not grow with the thread.
+5. Any log will do, whoever wrote it and wherever it begins; what has no place here is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from harness.events import (
+    BufferingFailed,
+    Error,
+    Event,
+    Forked,
+    GoalEvaluated,
+    Message,
+    ObservationFailed,
+    ReflectionFailed,
+    Relay,
+    RelayReply,
+    Result,
+    Resumed,
+    SessionStart,
+    Signal,
+    StateChanged,
+    Suspended,
+    TasksChanged,
+    TextDelta,
+    ThreadCreated,
+    ThreadRenamed,
+    ToolEnd,
+    ToolStart,
+    UsageDelta,
+)
+from harness.rendering.session import events as wire
+from harness.rendering.session import subagents
+from harness.rendering.session.content import part_of_signal, parts_of_contents, parts_of_message, task_items
+from harness.rendering.session.encoding import read, to_wire
+from harness.rendering.session.events import HarnessEvent
+from harness.rendering.session.facts import FACTS, memory_failure
+from harness.rendering.session.lifecycle import Lifecycle, State
+from harness.rendering.session.messages import HarnessMessage, Role
+from harness.rendering.session.parts import Part, TextPart
+from harness.rendering.session.runs import ChildRun, OpenCall, TopRun
+from harness.rendering.session.speech import SPEECH
+from harness.rendering.session.tool_calls import TOOLS
+from harness.rendering.session.usage import NOTHING_USED, TokenUsage, token_usage
+
+_OF_RUNS: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] = {**SPEECH, **TOOLS}
+
+
+class SessionTranslation:
+    """Stage: event of a log → events for listeners. A snapshot of it is plain data."""
+
+    def __init__(self, *, signals_apart: bool = False) -> None:
+        """`signals_apart`: each signal is a message of its own, as in a list of messages; else one that comes while
+        a run speaks is a part of what the run says.
+        """
+        self._signals_apart = signals_apart
+        self._runs = Lifecycle()
+        self._handlers: Mapping[type[Event], Callable[[Any], Sequence[HarnessEvent]]] = {
+            SessionStart: self._runs.start,
+            Result: self._runs.end,
+            Suspended: self._runs.suspend,
+            Resumed: self._runs.resume,
+            Forked: self._runs.fork,
+            Relay: self._runs.relay,
+            RelayReply: self._runs.reply,
+            UsageDelta: self._on_usage,
+            Error: self._on_error,
+            TasksChanged: self._on_tasks,
+            Signal: self._on_signal,
+            GoalEvaluated: self._on_goal,
+            ThreadCreated: self._on_thread,
+            ThreadRenamed: self._on_title,
+            StateChanged: self._on_state,
+            ObservationFailed: self._on_memory_failure,
+            ReflectionFailed: self._on_memory_failure,
+            BufferingFailed: self._on_memory_failure,
+        }
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Of all runs of the thread."""
+        return self._runs.state.usage
+
+    @usage.setter
+    def usage(self, usage: TokenUsage) -> None:
+        self._runs.state.usage = usage
+
+    @property
+    def open_message(self) -> HarnessMessage | None:
+        """What is being written."""
+        draft = self._runs.active.draft if self._runs.active is not None else None
+        return None if draft is None else HarnessMessage(draft, len(draft.changes))
+
+    def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
+        kind = type(event)
+        run = self._runs.active
+        if kind is TextDelta and run is not None and run.run_id == event.run_id:
+            # Without a detour: nine of ten events are this.
+            stream, draft = run.texts.get(event.id), run.draft  # type: ignore[attr-defined]
+            if stream is not None and draft is not None and stream.place == draft.writing:
+                text: str = event.text  # type: ignore[attr-defined]
+                stream.pieces.append(text)
+                changes = draft.changes
+                changes.append(text)
+                draft.size += len(text)
+                return (
+                    TextPart(text=text),
+                    wire.MessageUpdate(message=HarnessMessage(draft, len(changes))),
+                )
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            return handler(event)
+        fact = FACTS.get(kind)
+        if fact is not None:
+            return () if self._is_below(event) else fact(event)
+        return self._of_run(event) if kind in _OF_RUNS else ()
+
+    def feed_fork(self, call_id: str, event: Event) -> Sequence[HarnessEvent]:
+        """What a forked sub-agent does: events of its own log, for the call that it works for."""
+        child = self._runs.state.forks.get(call_id)
+        if child is None:
+            return ()
+        if isinstance(event, Result) and not event.parent_id:
+            del self._runs.state.forks[call_id]
+        return subagents.told(child, event)
+
+    def finish(self) -> Sequence[HarnessEvent]:
+        return ()
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is needed to go on from here, and nothing of what has ended."""
+        plain: dict[str, Any] = to_wire(self._runs.state)
+        return plain
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        """Raises msgspec.ValidationError for what is no snapshot of this version."""
+        self._runs.restore(read(snapshot, State))
+
+    def _of_run(self, event: Event) -> Sequence[HarnessEvent]:
+        state = self._runs.state
+        child = state.children.get(event.run_id)
+        if child is not None:
+            return self._of_child(child, event)
+        if isinstance(event, Message) and event.role != "assistant":
+            return self._said(event, event.role, event.id, parts_of_message(event))
+        run = state.runs.get(event.run_id)
+        told: Sequence[HarnessEvent] = ()
+        if run is None:
+            if event.run_id in state.ended or self._runs.active is not None:
+                return ()  # too late, or of a sub-agent that began before what we have read
+            if isinstance(event, Message):
+                return self._said(event, "assistant", event.id, parts_of_message(event))
+            told, run = self._runs.begin(event.run_id)
+        if not run.is_running and not isinstance(event, ToolEnd):
+            return told
+        done = self._runs.end_fork(event) if isinstance(event, ToolEnd) else ()
+        return [*told, *done, *_OF_RUNS[type(event)](run, event)]
+
+    def _of_child(self, child: ChildRun, event: Event) -> Sequence[HarnessEvent]:
+        calls = self._runs.state.child_calls
+        if isinstance(event, ToolStart):
+            calls[event.call_id] = OpenCall.of(event)
+        elif isinstance(event, ToolEnd):
+            calls.pop(event.call_id, None)
+        return subagents.told(child, event)
+
+    def _is_below(self, event: Event) -> bool:
+        """Whether it is of a sub-agent."""
+        return event.run_id in self._runs.state.children
+
+    def _on_usage(self, event: UsageDelta) -> Sequence[HarnessEvent]:
+        used = token_usage(event.usage)
+        self._runs.state.usage = self._runs.state.usage.plus(used)
+        return (wire.UsageUpdate(usage=used),)
+
+    def _on_error(self, event: Error) -> Sequence[HarnessEvent]:
+        state = self._runs.state
+        if self._is_below(event) or event.run_id in state.ended:
+            return ()
+        known, state.told_failure = state.told_failure, ""
+        if event.message == known:
+            return ()
+        run = state.runs.get(event.run_id)
+        if run is not None:
+            run.failure = event.message
+        return (wire.Error(error=wire.Problem(message=event.message), error_type=event.code or None),)
+
+    def _on_tasks(self, event: TasksChanged) -> Sequence[HarnessEvent]:
+        return () if self._is_below(event) else (wire.TaskUpdated(tasks=task_items(event)),)
+
+    def _on_signal(self, event: Signal) -> Sequence[HarnessEvent]:
+        if event.category == "user":
+            return self._said(event, "user", event.id, parts_of_contents(event.contents), event.attributes)
+        part = part_of_signal(event)
+        run = self._runs.active
+        if run is None or self._signals_apart:
+            return [part, *self._message(event, "user", event.id, [part])]
+        return [*run.begin_message(event), *run.add([part], len(part.message))]
+
+    def _said(
+        self,
+        event: Event,
+        role: Role,
+        id: str,
+        parts: Sequence[Part],
+        attributes: dict[str, Any] | None = None,
+    ) -> Sequence[HarnessEvent]:
+        """Somebody else speaks: what the run was writing is done."""
+        told = self._runs.active.end_message("complete") if self._runs.active is not None else []
+        return [*told, *self._message(event, role, id, parts, attributes)]
+
+    def _message(
+        self,
+        event: Event,
+        role: Role,
+        id: str,
+        parts: Sequence[Part],
+        attributes: dict[str, Any] | None = None,
+    ) -> Sequence[HarnessEvent]:
+        state = self._runs.state
+        if not id:
+            state.messages += 1
+            place = event.seq if event.seq >= 0 else f"said-{state.messages}"
+            id = f"{event.run_id}/{place}"
+        message = HarnessMessage.of(
+            id=id, role=role, content=parts, created_at=event.timestamp_ms, attributes=attributes
+        )
+        return [wire.MessageStart(message=message), wire.MessageEnd(message=message)]
+
+    def _on_goal(self, event: GoalEvaluated) -> Sequence[HarnessEvent]:
+        told = self._runs.active.end_message("complete") if self._runs.active is not None else []
+        return [*told, wire.GoalEvaluation(payload=event.payload)]
+
+    def _on_thread(self, event: ThreadCreated) -> Sequence[HarnessEvent]:
+        self._runs.state.thread_id = event.id
+        self._runs.state.usage = NOTHING_USED
+        thread = wire.HarnessThread(
+            id=event.id,
+            resource_id=event.resource_id,
+            title=event.title,
+            created_at=event.timestamp_ms,
+            updated_at=event.timestamp_ms,
+        )
+        return (wire.ThreadCreated(thread=thread),)
+
+    def _on_title(self, event: ThreadRenamed) -> Sequence[HarnessEvent]:
+        if not event.cycle_id:
+            return ()
+        updated = wire.OmThreadTitleUpdated(
+            cycle_id=event.cycle_id,
+            thread_id=self._runs.state.thread_id,
+            old_title=event.old_title or None,
+            new_title=event.title,
+        )
+        return (updated,)
+
+    def _on_state(self, event: StateChanged) -> Sequence[HarnessEvent]:
+        state = self._runs.state
+        state.values = {**state.values, **event.changes}
+        return (wire.StateChanged(state=dict(state.values), changed_keys=list(event.changes)),)
+
+    def _on_memory_failure(
+        self, event: ObservationFailed | ReflectionFailed | BufferingFailed
+    ) -> Sequence[HarnessEvent]:
+        failed, text = memory_failure(event)
+        self._runs.state.told_failure = text
+        if self._runs.active is not None:
+            self._runs.active.failure = text
+        return (failed, wire.Error(error=wire.Problem(message=text)))
+
+
+def history_messages(events: Iterable[Event]) -> list[HarnessMessage]:
+    """All messages of a log, or of a part of it, in order; the last may still be being written."""
+    translation = SessionTranslation(signals_apart=True)
+    messages: dict[str, HarnessMessage] = {}
+    for event in events:
+        for told in translation.feed(event):
+            if isinstance(told, wire.MessageStart | wire.MessageEnd):
+                messages[told.message.id] = told.message
+    if (unfinished := translation.open_message) is not None:
+        messages[unfinished.id] = unfinished
+    return list(messages.values())
