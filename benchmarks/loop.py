@@ -1,6 +1,6 @@
 """What the agent loop itself costs: CPU per text delta and per tool step, with a model that costs nothing.
 
-usage: python benchmarks/loop.py [deltas] [steps] [growth] [start-up]      (default: all)
+usage: python benchmarks/loop.py [deltas] [steps] [growth] [conversation] [start-up]      (default: all)
 
 Each number is the least of several rounds. "bare" is the same model read by nobody but a counter: the floor.
 """
@@ -16,10 +16,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
-from harness.log.store import Store
+from harness.log.hub import Hub
+from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.sources.function_tool import tool
+from harness.sources.loops.conversation import Conversation
+from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.orchestrator import Orchestrator
 from harness.sources.loops.permissions import Permissions
@@ -150,6 +153,56 @@ def measure_growth(folder: str) -> None:
         print(f"  steps {end - 100:>5} to {end:>5}  {cost_us:6.1f}   ({cost_us / best[0]:.2f}x)")
 
 
+class Chatter:
+    """Asks for a call, says something, asks for a call …"""
+
+    name = "bench/chatter"
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
+        del ask
+        self._asked += 1
+        if self._asked % 2:
+            part = {"type": "tool_call", "id": f"c{self._asked}", "name": "add", "input": {"a": 1, "b": 2}}
+            yield Message(role="assistant", text="", parts=[part])
+        else:
+            yield Message(role="assistant", text="done")
+        yield UsageDelta(usage=USED)
+        yield StepEnd(id="", stop_reason="end")
+
+
+async def _talk(most_messages: int) -> list[tuple[int, float]]:
+    """How many messages there were after each turn, and what the turn cost."""
+    store = MemoryStore()
+    hub = Hub(store, "bench", store.create(Metadata(session_id="bench", kind="thread")))
+    conversation = Conversation(Host(hub, cwd=os.getcwd(), env={}, secrets={}))
+    options = AgentOptions(
+        model=Chatter(), tools=(add,), permissions=Permissions("allow"), system_prompt="Add."
+    )
+    costs: list[tuple[int, float]] = []
+    while len(conversation.entries) < most_messages:
+        before_s = time.process_time()
+        await conversation.send(options, "1 and 2?")
+        costs.append((len(conversation.entries), time.process_time() - before_s))
+    return costs
+
+
+def measure_conversation(folder: str) -> None:
+    del folder
+    ends = (200, 1000, 5000, 20_000)
+    print("\nCPU per turn of a conversation (two model calls, one tool call), memory store, masked        µs")
+    best = [1e9] * len(ends)
+    for _ in range(3):
+        costs = asyncio.run(_talk(ends[-1]))
+        for place, end in enumerate(ends):
+            near = sorted(cost_s for count, cost_s in costs if end - 200 < count <= end)
+            best[place] = min(best[place], near[len(near) // 2] * 1e6)
+    for end, cost_us in zip(ends, best, strict=True):
+        print(f"  at {end:>6} messages  {cost_us:6.1f}   ({cost_us / best[0]:.2f}x)")
+
+
 def measure_start_up(folder: str) -> None:
     del folder
     print("\nCPU and memory of a new process")
@@ -179,6 +232,7 @@ MEASUREMENTS = {
     "deltas": measure_deltas,
     "steps": measure_steps,
     "growth": measure_growth,
+    "conversation": measure_conversation,
     "start-up": measure_start_up,
 }
 

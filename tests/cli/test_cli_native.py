@@ -27,3 +27,24 @@ def test_a_dry_run_says_that_nothing_is_started(world: World) -> None:
 def test_recordings_are_still_played_by_the_player(world: World) -> None:
     answer = world.call("run", "--recording", "/nowhere.jsonl")
     assert "there is no recording at /nowhere.jsonl" in answer.err
+
+
+def test_it_goes_on_with_an_earlier_session(world: World) -> None:
+    script = world.root / "script.json"
+    script.write_text('{"responses": [{"events": [{"type": "text", "content": "Hello."}]}]}')
+    native = ("run", "--agent", "native", "--model", f"scripted/{script}")
+    first = world.call(*native, "--prompt", "remember the blue whale")
+    assert first.code == 0
+    [session] = world.call("sessions", "list", "--json").data
+    for option in (("--resume", session["session_id"]), ("--continue",)):
+        answer = world.call(*native, "--prompt", "which animal?", *option, "--format", "stream")
+        assert answer.code == 0
+        assert "does not support" not in answer.err
+    sessions = world.call("sessions", "list", "--json").data
+    assert len(sessions) == 3
+    assert {one["agent_session_id"] for one in sessions} == {session["session_id"]}
+
+
+def test_a_session_that_is_not_there_is_said(world: World) -> None:
+    answer = world.call("run", "--agent", "native", "--prompt", "x", "--continue", "--model", "scripted/none")
+    assert answer.code != 0

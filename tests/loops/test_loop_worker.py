@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from played_model import PlayedModel, assert_whole, calls, says
 
 from harness.errors import HarnessError, UsageError
@@ -50,7 +51,8 @@ class Started:
     def __init__(
         self, model: Any, *, limits: Limits | None = None, broken: HarnessError | None = None, **options: Any
     ) -> None:
-        launch = prepare(Request(agent="native", prompt="go", limits=limits or Limits(), resume="x"))
+        launch = prepare(Request(agent="native", prompt="go", limits=limits or Limits()))
+        launch = replace(launch, warnings=("Harness agent does not support --this: dropped",))
         clock = new_clock()
         run_id = new_run_id(clock())
         store = MemoryStore()

@@ -158,3 +158,36 @@ def test_modes_tell_reading_from_everything_else(
     ):
         verdict = permissions_for(mode).verdict("t", {}, operations)  # type: ignore[arg-type]
         assert verdict.decision == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "glob", "expected"),
+    [
+        ("src/a.py", "src/*", True),
+        ("src/../../etc/passwd", "src/*", False),
+        ("src/..", "src/*", False),
+        ("src/../x", "src/../x", True),
+        ("src/a..b", "src/*", True),
+        ("../lib/x", "../lib/*", True),
+    ],
+)
+def test_a_glob_does_not_allow_a_path_that_climbs(path: str, glob: str, expected: bool) -> None:
+    permission = ToolPermission("write", {"filePath": glob})
+    assert matches(permission, "write", {"filePath": path}, [Write(path=path)]) is expected
+
+
+@pytest.mark.parametrize(
+    "path", ["secret/x", "./secret/x", "a/../secret/x", "/project/secret/x", "secret//x"]
+)
+def test_a_denial_finds_the_path_that_is_meant(path: str) -> None:
+    denial = Denial(tool="write", params={"filePath": "secret/*"})
+    assert denial.covers("", "write", {"filePath": path}, [Write(path="/project/secret/x")])
+    absolute = Denial(tool="write", params={"filePath": "/project/secret/*"})
+    assert absolute.covers("", "write", {"filePath": path}, [Write(path="/project/secret/x")])
+
+
+def test_an_argument_is_found_under_each_name_that_a_tool_takes_for_it() -> None:
+    both = {"file_path": "src/a", "filePath": "other/b"}
+    assert not matches(ToolPermission("write", {"file_path": "src/*"}), "write", both)
+    assert matches(ToolPermission("write", {"filePath": "src/*"}), "write", {"file_path": "src/a"})
+    assert Denial(tool="write", params={"file_path": "other/*"}).covers("", "write", both)

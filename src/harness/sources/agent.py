@@ -30,7 +30,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     binaries: tuple[str, ...]
-    """Names looked for on PATH, in this order."""
+    """Names looked for on PATH, in this order. Without any, and without `work`, the caller has to name a program."""
     command: Callable[[Request, Version], CommandLine]
     translator: Callable[[], Translator]
     supports: frozenset[str]

@@ -1,29 +1,40 @@
 """The proof of a log: its raw entries, translated again, give its events again.
 
-`check` compares the two; `recover` completes a log whose writer was killed, from the same entries.
+`check` compares the two; `recover` completes a log whose writer was killed, from the same entries. In a thread
+that goes for each of its runs: one whose process died is completed, unless somebody may still answer it.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, LogLocked, UnknownAgent
-from harness.events import Event, Result, SessionStart, Unknown
+from harness.events import Event, Result, SessionStart, Suspended, Unknown
 from harness.log import codec
 from harness.log.files import open_private
 from harness.log.hub import Hub
 from harness.log.raw import Entry, Exit, Output, RawWriter, Start, entries_with_ends, read_raw
-from harness.log.store import read_all
+from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore
-from harness.sources.course import Course
+from harness.sources.audit_runs import (
+    LoggedRun,
+    closing_events,
+    closing_of_loop,
+    own_raw_paths,
+    raw_paths,
+    runs_in,
+)
 from harness.sources.pipeline import Pipeline
 from harness.sources.registry import load
 
 RAW = RawWriter.suffix
+_SETTLED = "settled"
+"""The snapshot that says up to where nothing is left open in a thread."""
 _MOST_DIFFERENCES = 20
 
 
@@ -64,6 +75,8 @@ def check(store: FileStore, log_id: str) -> Audit:
     audit.events = len(logged)
     audit.unknown = sum(isinstance(event, Unknown) for event in logged)
     _check_order(logged, audit)
+    if store.metadata(log_id).kind == "thread":
+        return _check_runs(store, logged, audit)
     path = store.path(log_id, RAW)
     if not os.path.exists(path):
         if _runs_in_process(store.metadata(log_id).agent_name):
@@ -71,6 +84,12 @@ def check(store: FileStore, log_id: str) -> Audit:
         else:
             audit.problems.append("there is no raw record beside this log, so it cannot be proved")
         return audit
+    _prove(path, logged, audit, is_live=store.is_live(log_id))
+    return audit
+
+
+def _prove(path: str, logged: list[Event], audit: Audit, *, is_live: bool) -> None:
+    """Compare the events of one run with its raw record."""
     entries = list(read_raw(path))
     for entry in entries:
         if isinstance(entry, Output):
@@ -80,17 +99,34 @@ def check(store: FileStore, log_id: str) -> Audit:
         pipeline, expected = translate(entries)
     except HarnessError as error:
         audit.problems.append(error.message)
-        return audit
-    audit.rules = dict(sorted(pipeline.rules.items()))
+        return
+    rules = Counter(audit.rules)
+    rules.update(pipeline.rules)
+    audit.rules = dict(sorted(rules.items()))
     audit.problems += [f"lost line: {line[:200]!r}" for line in pipeline.lost[:_MOST_DIFFERENCES]]
-    if not store.is_live(log_id):
+    if not is_live:
         audit.problems += list(_differences(expected, logged))
+
+
+def _check_runs(store: FileStore, logged: list[Event], audit: Audit) -> Audit:
+    """The same for each run of a thread."""
+    paths = raw_paths(store, audit.log_id)
+    is_live = store.is_live(audit.log_id)
+    runs = runs_in(logged, paths)
+    for run in runs:
+        if run.id in paths:
+            _prove(paths[run.id], run.events, audit, is_live=is_live)
+        elif run.says_something and not run.is_told_by_us and not _is_in_process(run):
+            audit.problems.append(f"run {run.id}: there is no raw record, so it cannot be proved")
+    audit.is_original = not any(run.id in paths for run in runs)
     return audit
 
 
 def recover(store: FileStore, log_id: str) -> bool:
     """Complete a log whose writer died: repaired end, missing events, a `Result`. False if there was no need."""
     metadata = store.metadata(log_id)
+    if metadata.kind == "thread":
+        return recover_thread(store, log_id)
     if metadata.outcome:
         return False
     try:
@@ -113,20 +149,64 @@ def recover(store: FileStore, log_id: str) -> bool:
     return True
 
 
+def recover_thread(store: Store, log_id: str) -> bool:
+    """Complete the runs of a thread whose process died. False if there was no need, or somebody writes it.
+
+    A run that asked somebody, and would go on with the answer, is left as it is, and called suspended.
+    """
+    try:
+        writer = store.open(log_id)
+    except LogLocked:
+        return False
+    hub = Hub(store, log_id, writer)
+    try:
+        if (seen := store.snapshot(log_id, _SETTLED)) is not None and seen[0] == hub.next_seq:
+            return False
+        before = hub.next_seq
+        _settle_runs(store, hub)
+        has_changed = hub.next_seq > before
+        store.save_snapshot(log_id, _SETTLED, hub.next_seq, b"")
+    finally:
+        hub.close()
+    return has_changed
+
+
+def _settle_runs(store: Store, hub: Hub) -> None:
+    from harness.sources.loops.history import history
+
+    logged = list(read_all(store, hub.log_id))
+    paths = own_raw_paths(store, hub.log_id) if isinstance(store, FileStore) else {}
+    pending = history(logged).pending
+    runs = runs_in(logged, paths)
+    unheard = [LoggedRun(run_id) for run_id in paths.keys() - {run.id for run in runs}]
+    for run in [*(run for run in runs if not run.has_ended), *unheard]:
+        if run.id in paths:
+            events, run_ids = _missing_of(paths[run.id], run.events, run.id)
+        elif pending is None or run.id != pending.run_id:
+            events, run_ids = closing_of_loop(run.events, run.id)
+        else:
+            events, run_ids = [] if pending.is_suspended else [Suspended()], {"": run.id}
+        hub.append(events, run_ids)
+
+
 def _missing_events(store: FileStore, log_id: str, logged: list[Event]) -> tuple[list[Event], dict[str, str]]:
     top = logged[0].run_id if logged else log_id
     if logged and isinstance(logged[-1], Result) and logged[-1].run_id == top:
         return [], {"": top}
     path = store.path(log_id, RAW)
-    if os.path.exists(path):
-        try:
-            _, expected = translate(_completed(path))
-        except HarnessError:
-            expected = []
-        known = _matching(expected, logged)
-        if known is not None and len(expected) > len(logged):
-            return expected[len(logged) :], known
-    return _closing_events(logged, top)
+    return _missing_of(path, logged, top) if os.path.exists(path) else closing_events(logged, top)
+
+
+def _missing_of(path: str, logged: list[Event], top: str) -> tuple[list[Event], dict[str, str]]:
+    """What the raw record of a run says that its log does not; without a usable one, what ends the run."""
+    try:
+        _, expected = translate(_completed(path))
+    except HarnessError:
+        expected = []
+    known = _matching(expected, logged)
+    if known is not None and len(expected) > len(logged):
+        return expected[len(logged) :], {"": top} | known
+    return closing_events(logged, top)
 
 
 def _completed(path: str) -> Iterator[Entry]:
@@ -147,17 +227,6 @@ def _completed(path: str) -> Iterator[Entry]:
     yield lost
 
 
-def _closing_events(logged: list[Event], top: str) -> tuple[list[Event], dict[str, str]]:
-    """Without a usable raw record: close what the log itself shows as open."""
-    course, ignored, out = Course(), list[Event](), list[Event]()
-    course.begin(Start(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
-    course.accept(
-        (replace(event, run_id="" if event.run_id == top else event.run_id) for event in logged), ignored
-    )
-    course.end(Exit(at_ms=logged[-1].timestamp_ms if logged else 0, lost=True), out, announces_end=True)
-    return out, {"": top} | {event.run_id: event.run_id for event in logged if event.run_id != top}
-
-
 def _matching(expected: list[Event], logged: list[Event]) -> dict[str, str] | None:
     """Which key is which run, if the log is a beginning of what is expected; else None."""
     run_ids: dict[str, str] = {}
@@ -165,6 +234,10 @@ def _matching(expected: list[Event], logged: list[Event]) -> dict[str, str] | No
         if run_ids.setdefault(ours.run_id, theirs.run_id) != theirs.run_id or _bare(ours) != _bare(theirs):
             return None
     return run_ids
+
+
+def _is_in_process(run: LoggedRun) -> bool:
+    return run.start is not None and _runs_in_process(run.start.agent)
 
 
 def _runs_in_process(agent_name: str) -> bool:

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from harness import __version__
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.sources.agent import Agent
 from harness.sources.invocation import Invocation
 from harness.sources.probe import parse_version, probe_version
 from harness.sources.registry import load
 from harness.sources.request import Request
+from harness.version import __version__
 
 _OPTIONAL = ("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt")
 _LIMITS = ("max_turns", "max_budget_usd")
@@ -38,6 +38,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     watched_limits: frozenset[str]
     """Of max_turns and max_budget_usd: those that the harness must watch itself."""
+    run_id: str = ""
+    """Under which it is written; empty when it has a log of its own, whose id it shares."""
 
 
 def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launch:
@@ -97,6 +99,8 @@ def find_binary(agent: Agent, explicit: str, environ: Mapping[str, str]) -> str:
 
 def not_found(agent: Agent) -> AgentNotFound:
     names = " or ".join(agent.binaries)
+    if not names:
+        return AgentNotFound(f"{agent.title} is no program by itself", hint=agent.install)
     return AgentNotFound(
         f"agent binary not found: {names} (is {agent.title} installed?)",
         hint=agent.install or "install it, or give its path with --binary",

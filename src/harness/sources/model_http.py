@@ -15,7 +15,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -298,9 +298,19 @@ async def _kept_client(
             trust_env=not is_here,
             headers={"user-agent": "harness", "accept-encoding": "identity"},
         ) as client:
+            _quicken(client)
             yield client
     finally:
         _clients.pop(asyncio.get_running_loop(), None)
+
+
+def _quicken(client: httpx.AsyncClient) -> None:
+    """Give it our own sockets. httpx has no option for that: where it is built otherwise, it keeps its own."""
+    from harness.sources.model_socket import Backend
+
+    pool: Any = getattr(getattr(client, "_transport", None), "_pool", None)
+    if hasattr(pool, "_network_backend"):
+        pool._network_backend = Backend()  # noqa: SLF001
 
 
 def require_httpx() -> None:

@@ -36,7 +36,7 @@ class Pump:
         self._hub = hub
         self._recorder = recorder
         self._on_end = on_end
-        self._source = hub.source(hub.log_id)
+        self._source = hub.source(launch.run_id or hub.log_id)
         self._pipeline = Pipeline(launch.speaks.translator())
         self._session: SessionStart | None = None
         self._child: Child | None = None

@@ -13,12 +13,15 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.config import sessions_directory
 from harness.errors import HarnessError, StoreError, UsageError
-from harness.events import Event, RelayReply, Result, SessionStart, Warning
+from harness.events import Error, Event, RelayReply, Result, SessionStart, Warning
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
+from harness.log.raw import RawWriter
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
@@ -32,23 +35,36 @@ from harness.sources.worker import Answerable, OnEnd, Steerable, Worker
 class Run:
     """One invocation of an agent. Contract: `cancel` may be called at any time, from any thread."""
 
-    def __init__(self, launch: Launch, store: Store, hub: Hub, worker: Worker) -> None:
-        self.id = hub.log_id
+    def __init__(
+        self, launch: Launch, store: Store, hub: Hub, worker: Worker, *, is_guest: bool = False
+    ) -> None:
+        """`is_guest`: the log is somebody else's, and goes on after the run."""
+        self.id = launch.run_id or hub.log_id
         self.launch = launch
         self.store = store
         self.hub = hub
         self._worker = worker
+        self._is_guest = is_guest
+        self._first_seq = hub.next_seq if is_guest else 0
+        self._end_seq: int | None = None
+        """Where the log goes on without the run, once that is known."""
         self._thread = threading.Thread(target=self._work, name=f"run-{self.id}", daemon=True)
         self._failure: BaseException | None = None
 
     def __iter__(self) -> Iterator[Event]:
-        """All events from the first, live, until the run has ended."""
+        """All events of its log from its first, live, until the run has ended."""
         for batch in self.batches():
             yield from batch
 
     def batches(self, cursor: int = 0) -> Iterator[Sequence[Event]]:
         """The same in batches, which is cheaper for those who write them on."""
-        yield from self.hub.batches(cursor)
+        cursor = max(cursor, self._first_seq)
+        if not self._is_read(cursor):
+            for batch in self.hub.batches(cursor):
+                own = self._up_to_result(batch)
+                yield own
+                if self._is_read(own[-1].seq + 1):
+                    break
         self._raise_failure()
 
     async def events(self, cursor: int = 0) -> AsyncIterator[Event]:
@@ -58,13 +74,14 @@ class Run:
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         remove = self.hub.add_waker(lambda: loop.call_soon_threadsafe(changed.set))
-        follower = self.hub.follower(cursor)
+        follower = self.hub.follower(max(cursor, self._first_seq))
         try:
-            while True:
+            while not self._is_read(follower.cursor):
                 changed.clear()
-                for event in follower.poll():
+                own = self._up_to_result(follower.poll())
+                for event in own:
                     yield event
-                if follower.is_ended:
+                if follower.is_ended or (own and self._is_read(own[-1].seq + 1)):
                     break
                 if not self.hub.has(follower.cursor):
                     await changed.wait()
@@ -106,13 +123,33 @@ class Run:
         """Start the agent; `start` has done so already."""
         self._thread.start()
 
+    def _up_to_result(self, batch: Sequence[Event]) -> Sequence[Event]:
+        """Where the log goes on after the run: what belongs to the time of the run."""
+        if self._is_guest:
+            for place, event in enumerate(batch):
+                if type(event) is Result and event.run_id == self.id:
+                    self._end_seq = event.seq + 1
+                    return batch[: place + 1]
+        return batch
+
+    def _is_read(self, cursor: int) -> bool:
+        if self._end_seq is None and self._is_guest and self._worker.result is not None:
+            self._end_seq = self._worker.result.seq + 1
+        return self._end_seq is not None and cursor >= self._end_seq
+
     def _work(self) -> None:
         try:
             self._worker.work()
         except BaseException as error:  # the reader must learn of it, whatever it is
             self._failure = error
         finally:
-            self.hub.close()
+            if not self._is_guest:
+                self.hub.close()
+            elif self._worker.result is None:
+                message = f"the run broke: {self._failure!r}"
+                self.hub.source(self.id).append(
+                    [Error(message=message, code="internal_error"), Result(success=False, outcome="failed")]
+                )
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -121,14 +158,26 @@ class Run:
             ) from self._failure
 
 
-def start(request: Request, *, store: Store | None = None, redact: bool = True) -> Run:
+def start(
+    request: Request,
+    *,
+    store: Store | None = None,
+    redact: bool = True,
+    hub: Hub | None = None,
+    run_id: str = "",
+) -> Run:
     """Begin a run and return at once. Raises UsageError and its kin for what cannot be asked.
 
     An agent that is not installed, or does not start, is an outcome of the run, not an exception.
+    `hub`: a log that is being written already, and in which this is one run of several; its metadata are left
+    to whoever writes it. `run_id`: what the run is to be called there.
     """
     launch = prepare(request)
+    if hub is not None:
+        launch = replace(launch, run_id=run_id or new_run_id(hub.clock()))
+        return _start_in(hub, launch, store or hub.store, redact=redact)
     clock = new_clock()
-    run_id = new_run_id(clock())
+    run_id = run_id or new_run_id(clock())
     metadata = _metadata(launch, run_id, clock())
     store = store or FileStore(sessions_directory())
     recorder = Recorder(launch, redact=redact)
@@ -150,6 +199,20 @@ def start(request: Request, *, store: Store | None = None, redact: bool = True) 
         run = Run(launch, store, hub, Pump(launch, hub, recorder, on_end))
     if trouble is not None:
         hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
+    run.begin()
+    return run
+
+
+def _start_in(hub: Hub, launch: Launch, store: Store, *, redact: bool) -> Run:
+    """Begin a run in a log that outlives it."""
+    if launch.agent.work is not None:
+        worker = launch.agent.work(launch, hub, _ignore, redact)
+    else:
+        recorder = Recorder(launch, redact=redact)
+        if isinstance(store, FileStore):
+            recorder.open(store.path(hub.log_id, f".{launch.run_id}{RawWriter.suffix}"))
+        worker = Pump(launch, hub, recorder, _ignore)
+    run = Run(launch, store, hub, worker, is_guest=True)
     run.begin()
     return run
 
@@ -178,6 +241,10 @@ def _metadata(launch: Launch, run_id: str, now_ms: int) -> Metadata:
         name=request.name,
         tags=list(request.tags),
     )
+
+
+def _ignore(result: Result, session: SessionStart | None) -> None:
+    del result, session
 
 
 def _finish(store: Store, metadata: Metadata, result: Result, session: SessionStart | None) -> None:

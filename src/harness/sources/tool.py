@@ -12,13 +12,16 @@ Rules
    it. A tool that starts a program says `Command`, whatever the program is. No operations means that
    nobody knows, and counts as dangerous.
 4. The text of the output goes to the model; `result` is for the program around the loop.
+5. A tool may wait for somebody's answer: `answer = await context.suspend(payload)`. The run then lets go of
+   everything, maybe for days; when the answer is there, the tool is called again with the same arguments and
+   `suspend` gives the answer at once. So a tool does nothing before it suspends that it must not do twice.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -29,7 +32,10 @@ from harness.sources.model import Attachment, ToolSpec
 __all__ = [
     "Attachment",
     "FileTimes",
+    "Question",
+    "QuestionKind",
     "StaleFile",
+    "Suspension",
     "Tool",
     "ToolContext",
     "ToolFailure",
@@ -43,6 +49,27 @@ __all__ = [
 
 class ToolFailure(Exception):
     """A call that did not work; the text is what the model reads."""
+
+
+QuestionKind: TypeAlias = Literal["question", "plan", "tool"]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call waits for."""
+
+    kind: QuestionKind
+    payload: Any = None
+    question: str = ""
+    options: list[str] | None = None
+    schema: Any = None
+
+
+class Suspension(BaseException):  # not an error, and no tool should catch it
+    """Ends the coroutine of a call that waits. Tools let it pass."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__("the call waits for an answer")
+        self.question = question
 
 
 class ToolPermission(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,6 +118,11 @@ async def _no_spawn(task: str, name: str) -> str:
     raise ToolFailure("sub-agents cannot be started here")
 
 
+async def _no_answer(question: Question) -> Any:
+    del question
+    raise ToolFailure("nobody can be asked here")
+
+
 class ToolContext:
     """What one call is given: where it works, and how it speaks to the run around it.
 
@@ -107,6 +139,7 @@ class ToolContext:
         files: FileTimes | None = None,
         on_progress: Callable[[str], None] = _no_progress,
         on_spawn: Callable[[str, str], Awaitable[str]] = _no_spawn,
+        on_suspend: Callable[[Question], Awaitable[Any]] | None = None,
     ) -> None:
         self.run_id = run_id
         self.call_id = call_id
@@ -119,11 +152,32 @@ class ToolContext:
         """For code in a thread of its own, which cannot be interrupted: leave soon when this is true."""
         self.progress = on_progress
         """`progress(text)`: show something of a call that is still going on. From any thread."""
+        self.can_suspend = on_suspend is not None
+        """Whether there is somebody who could answer."""
         self._on_spawn = on_spawn
+        self._on_suspend = on_suspend or _no_answer
 
     async def spawn(self, task: str, name: str = "") -> str:
         """Give a task to a sub-agent, a run of its own, and wait for its answer. Raises ToolFailure."""
         return await self._on_spawn(task, name)
+
+    async def suspend(
+        self,
+        payload: Any = None,
+        *,
+        kind: QuestionKind = "question",
+        question: str = "",
+        options: list[str] | None = None,
+        schema: Any = None,
+    ) -> Any:
+        """Wait for somebody's answer, by rule 5 above; `schema` is that of the answer.
+
+        Called a second time in the same call, it asks a second question. Raises ToolFailure when the question
+        was refused, or nobody answered.
+        """
+        return await self._on_suspend(
+            Question(kind=kind, payload=payload, question=question, options=options, schema=schema)
+        )
 
 
 def derived_permission(tool: str, arguments: Mapping[str, Any]) -> ToolPermission:

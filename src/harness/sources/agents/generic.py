@@ -56,8 +56,7 @@ class GenericTranslator(Translator):
 AGENT = Agent(
     name="generic",
     title="Generic program",
-    # What a message calls it; there is no such program, and the caller has to name one.
-    binaries=("generic",),
+    binaries=(),  # the caller has to name one
     command=command,
     translator=GenericTranslator,
     supports=frozenset({"agent-default"}),

@@ -34,6 +34,8 @@ AGENT = Agent(
             "model",
             "mcp",
             "sandbox",
+            "resume",
+            "continue_last",
             "max_turns",
             "max_budget_usd",
             "system_prompt",

@@ -5,17 +5,18 @@ Rules
    permission to its end, and one `Result`, last. Whatever happens, everything opened is closed.
 2. Nothing is looked for in the past: each step costs what it adds, however long the run is.
 3. Cancelling the task that runs `run` stops it at once, wherever it is: the model's stream is closed,
-   calls and sub-agents are cancelled with it.
+   calls and sub-agents are cancelled with it. What does not listen is left behind after a while.
+4. A run that is part of a conversation may be suspended: it lets go of everything, and another `AgentRun` of
+   the same id goes on with it, with one `Result` in the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from harness.events import (
@@ -23,47 +24,39 @@ from harness.events import (
     Event,
     Message,
     Outcome,
+    Relay,
+    RelayReply,
     Result,
+    Resumed,
     SessionStart,
-    StepEnd,
-    StepStart,
-    TextDelta,
-    TextRetracted,
-    ToolInputDelta,
-    Usage,
-    UsageDelta,
+    Signal,
+    Suspended,
     Warning,
 )
 from harness.sources.endings import LIMITS
 from harness.sources.loops.calls import ToolCalls
+from harness.sources.loops.entries import StepContext
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.steering import Inbox
+from harness.sources.loops.pending import PendingRun, Resumption
+from harness.sources.loops.spoken import turn_of, user_message
+from harness.sources.loops.steering import Inbox, Said
+from harness.sources.loops.step import Step, Steps
+from harness.sources.loops.stopping import GRACE_S, stoppable
 from harness.sources.loops.subagent import spawn
-from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolSpec, Turn, UserTurn
+from harness.sources.loops.transcript import Transcript
+from harness.sources.model import AssistantTurn, Attachment, Call, ToolSpec, Turn, UserTurn
+from harness.sources.model_turns import ids_in
 
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
     "what was found out, and what is left to do."
 )
 
-
-class _Step:
-    """What one model call has said so far."""
-
-    __slots__ = ("calls", "end", "error", "id", "message", "pieces")
-
-    def __init__(self, step_id: str) -> None:
-        self.id = step_id
-        self.pieces: list[str] = []
-        self.message: Message | None = None
-        self.calls: tuple[Call, ...] = ()
-        self.error: Error | None = None
-        self.end: StepEnd | None = None
-
-    @property
-    def text(self) -> str:
-        return self.message.text if self.message is not None else "".join(self.pieces)
+_Ending: TypeAlias = Outcome | None
+"""How the run ended; None when it waits."""
+_ADDRESSED = frozenset(("user", "notification"))
+"""Signals that want an answer: the run goes on when it would have ended."""
 
 
 class AgentRun:
@@ -76,10 +69,12 @@ class AgentRun:
         parent_id: str = "",
         depth: int = 0,
         name: str = "",
+        session_id: str = "",
         inbox: Inbox | None = None,
         turns: Sequence[Turn] = (),
+        transcript: Transcript | None = None,
     ) -> None:
-        """`turns`: what was said before, without the system prompt."""
+        """`turns`: what was said before, without the system prompt; `transcript`: the same, to be continued."""
         self.host = host
         self.options = options
         self.run_id = run_id or host.new_id()
@@ -87,37 +82,81 @@ class AgentRun:
         self.inbox = inbox or Inbox()
         self.result: Result | None = None
         """As it was put into the log, when the run has ended."""
-        self.failure = ""
-        """The last error of the model."""
+        self.pending: PendingRun | None = None
+        """What is left of the run when it waits."""
+        self.has_begun = False
+        """Whether the log says so already."""
         self._parent_id = parent_id
         self._name = name
+        self._session_id = session_id
         self._channel = host.channel(self.run_id)
         self._put: Callable[[Event], bool] = partial(host.outbox.put, self._channel)
-        self._calls = ToolCalls(host, options, self._channel, partial(spawn, self))
+        self._is_lasting = transcript is not None
+        """Whether this is a part of a conversation that goes on after it."""
+        self._transcript = transcript or _transcript_of(turns, options)
+        self._transcript.instruct(options.system_prompt)
+        if self._transcript.is_recorded:
+            self._channel.on_stamped = self._transcript.note
+        self._calls = ToolCalls(
+            host,
+            options,
+            self._channel,
+            partial(spawn, self),
+            can_suspend=transcript is not None and not parent_id,
+            depth=depth,
+        )
+        self._steps = Steps(host, options, self.run_id, self._put, self._transcript)
         self._specs = [tool.spec for tool in options.tools]
-        self._turns: list[Turn] = [SystemTurn(options.system_prompt)] if options.system_prompt else []
-        self._turns += turns
-        self._used = Usage()
-        self._steps = 0
-        self._step: _Step | None = None
-        self._text = ""
-        self._call_ids: set[str] = set()
         self._started_ms = host.hub.clock()
-        self._takers: dict[type[Event], Callable[[_Step, Any], Event | None]] = {
-            Message: self._take_message,
-            UsageDelta: self._take_usage,
-            StepEnd: _take_end,
-            Error: self._take_error,
-            ToolInputDelta: self._take_input,
-            TextRetracted: _take_retraction,
-        }
+        self._spent_before_usd = host.spent_usd
+
+    @property
+    def failure(self) -> str:
+        """The last error of the model."""
+        return self._steps.failure
 
     def child(self, call_id: str, name: str) -> AgentRun:
         """A sub-agent for the call of that id."""
-        return AgentRun(self.host, self.options, parent_id=call_id, depth=self.depth + 1, name=name)
+        options = self.options
+        if options.before_step or options.after_answer or options.stop_when:
+            options = replace(options, before_step=None, after_answer=None, stop_when=None)
+        child = AgentRun(self.host, options, parent_id=call_id, depth=self.depth + 1, name=name)
+        child._spent_before_usd = self._spent_before_usd
+        return child
 
     async def run(self, prompt: str, attachments: tuple[Attachment, ...] = ()) -> Result:
         """Answer the prompt. Cancelled, it still closes everything before it lets the cancellation pass."""
+        ended = await self.begin(Said(prompt, attachments))
+        assert isinstance(ended, Result), "only a run of a conversation is suspended"
+        return ended
+
+    async def begin(self, said: Said | Signal) -> Result | Suspended:
+        """The same for a run that may be suspended, and may be begun by a signal."""
+        return await self._go(self._rounds, partial(self._announce, said))
+
+    async def resume(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
+        """Go on with a run that waits; `replies` are by relay id."""
+        self._started_ms = pending.started_ms
+        self._steps.count, self._steps.used = pending.steps, pending.used
+        self._steps.text = pending.text
+        self._spent_before_usd -= pending.used.cost_usd or 0.0
+        self._calls.take_over(pending)
+        resumption = Resumption(pending, replies)
+        return await self._go(
+            partial(self._resumed, resumption), partial(self._announce_again, pending, replies)
+        )
+
+    def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
+        """Put it into the log; the model sees it with its next step. `at_once`: it is an entry when this returns,
+        unless calls or an answer go on, which it must not tear apart.
+        """
+        wants_answer = event.category in _ADDRESSED if isinstance(event, Signal) else event.role == "user"
+        self._transcript.add(turn_of(event), wants_answer=wants_answer)
+        self._put(event)
+        if at_once:
+            self.host.outbox.flush()
+
+    def _announce(self, said: Said | Signal) -> None:
         options = self.options
         self._put(
             SessionStart(
@@ -127,201 +166,219 @@ class AgentRun:
                 version=options.version,
                 name=self._name,
                 parent_id=self._parent_id,
+                session_id=self._session_id,
             )
         )
-        self._say(prompt, attachments)
-        outcome: Outcome = "failed"
+        if isinstance(said, Signal):
+            self._transcript.say(turn_of(said))
+            self._put(said)
+        else:
+            self._say(said)
+
+    def _announce_again(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> None:
+        if not pending.is_suspended:
+            self._put(Suspended())
+        for relay_id, reply in replies.items():
+            self._put(replace(reply, id=relay_id))
+        self._put(Resumed())
+
+    async def _go(
+        self, goes_on: Callable[[], Coroutine[Any, Any, _Ending]], announce: Callable[[], None]
+    ) -> Result | Suspended:
+        async def body() -> _Ending:
+            self.has_begun = True
+            announce()
+            return await goes_on()
+
+        ending: _Ending = "failed"
         try:
-            outcome = await self._rounds()
+            ending = await stoppable(self.host, body(), self._grace_s)
         except asyncio.CancelledError:
-            outcome = self.host.stopped or "interrupted"
+            ending = self.host.stopped or "interrupted"
             raise
         except Exception as error:
             self._put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
             raise
         finally:
-            result = self._finish(outcome)
-        return result
+            if not self.has_begun:  # it was stopped before it began, and still says what it was
+                announce()
+            last = self._suspend() if ending is None else self._finish(ending)
+        return last
 
-    async def _rounds(self) -> Outcome:
+    def _grace_s(self) -> float:
+        """Calls that are stopped are waited for by themselves, so that what waits for them needs more."""
+        grace_s = GRACE_S / (1 + self.depth)
+        return grace_s if not self._calls.open_ids else 2 * grace_s
+
+    async def _resumed(self, resumption: Resumption) -> _Ending:
+        if not await self._carry_out(resumption.pending.calls, resumption):
+            return None
+        return "completed" if self._is_enough() else await self._rounds()
+
+    async def _rounds(self) -> _Ending:
         """One step after the other; one more than allowed, to sum up, when the model was not done by then."""
-        for iteration in range(self.options.max_iterations + 1):
-            for text in self.inbox.take():
-                self._say(text)
+        while True:
+            for said in self.inbox.take():
+                self._say(said)
             if self._is_budget_spent():
                 return "limit_exceeded"
-            is_last = iteration == self.options.max_iterations
+            is_last = self._steps.count >= self.options.max_iterations
             if is_last:
                 self._tell_limit()
             step = await self._ask(() if is_last else self._specs)
             if step.message is None:
                 return "failed"
+            turn = AssistantTurn(step.message.text, step.calls, step.message.opaque)
+            self._transcript.answer(turn, step.place, self.run_id)
             if is_last:
                 return "limit_exceeded"
-            self._turns.append(AssistantTurn(step.message.text, step.calls, step.message.opaque))
             if step.calls:
-                self._turns += await self._calls.carry_out(step.calls)
-            elif texts := self.inbox.take_last():
-                for text in texts:
-                    self._say(text)
-            else:
+                if not await self._carry_out(step.calls):
+                    return None
+                if self._is_enough():
+                    return "completed"
+            elif not await self._goes_on(step.message.text):
                 return "completed"
-        raise AssertionError("the last round returns")
 
-    async def _ask(self, tools: Sequence[ToolSpec]) -> _Step:
+    def _is_enough(self) -> bool:
+        """Whether somebody wants the run to end when its calls are done."""
+        return self.options.stop_when is not None and self.options.stop_when(self._context())
+
+    async def _carry_out(self, calls: Sequence[Call], resumption: Resumption | None = None) -> bool:
+        """False when the run has to wait for an answer."""
+        turns = await self._calls.carry_out(calls, resumption)
+        if turns is None:
+            return False
+        self._transcript.results(turns)
+        return True
+
+    async def _goes_on(self, answer: str) -> bool:
+        """Whether there is something to do after an answer that asks for nothing."""
+        transcript, after_answer = self._transcript, self.options.after_answer
+        if transcript.is_addressed() or self.inbox.has_steering:
+            return True
+        if after_answer is not None and (reminder := await after_answer(answer)):
+            self._remind(reminder)
+            return True
+        if transcript.is_addressed():
+            return True
+        last = self.inbox.take_last()
+        for said in last:
+            self._say(said)
+        return bool(last)
+
+    async def _ask(self, tools: Sequence[ToolSpec]) -> Step:
         """One model call."""
+        turns: Sequence[Turn] = self._transcript.turns
+        self._check_stopped()
+        if self.options.before_step is not None:
+            known = len(turns)
+            chosen = await self.options.before_step(self._context())
+            self._check_stopped()
+            if chosen is not None:
+                seen = {id(turn) for turn in chosen}
+                new = [turn for turn in turns[known:] if id(turn) not in seen]
+                turns = [*self._transcript.prompt, *chosen, *new]
+        return await self._steps.ask(turns, tools)
+
+    def _check_stopped(self) -> None:
         task = asyncio.current_task()
         if self.host.stopped is not None or (task is not None and task.cancelling()):
             # It was stopped before it began, or something in between did not let the cancellation pass.
             raise asyncio.CancelledError
-        options = self.options
-        step = self._step = _Step(self.host.new_id())
-        self._steps += 1
-        self._put(StepStart(id=step.id, model=options.model.name))
-        ask = Ask(
-            turns=self._turns,
-            tools=tools,
-            max_output_tokens=options.max_output_tokens,
-            temperature=options.temperature,
-            effort=options.effort,
-        )
-        try:
-            await self._listen(options.model.answer(ask), step)
-        except Exception as error:
-            self._put(
-                self._take_error(step, Error(message=f"the model broke: {error!r}", code="model_error"))
-            )
-        if step.message is None and step.error is None:
-            self._put(self._take_error(step, Error(message="the model said nothing", code="no_answer")))
-        elif step.error is not None:
-            step.message = None
-        self._end_step("error" if step.message is None else "")
-        return step
 
-    async def _listen(self, stream: AsyncIterator[Event], step: _Step) -> None:
-        put, takers, pieces, host = self._put, self._takers, step.pieces, self.host
-        try:
-            async for event in stream:
-                kind = type(event)
-                if kind is TextDelta:
-                    pieces.append(event.text)  # type: ignore[attr-defined]
-                elif kind in takers:
-                    taken = takers[kind](step, event)
-                    if taken is None:
-                        continue
-                    event = taken  # noqa: PLW2901
-                host.has_output = True
-                if put(event):
-                    # A model that never waits would let nobody else have a turn.
-                    await asyncio.sleep(0)
-        finally:
-            if (close := getattr(stream, "aclose", None)) is not None:
-                await close()
+    def _context(self) -> StepContext:
+        self.host.outbox.flush()  # only what is in the log has its place
+        return StepContext(self._transcript.entries, self._steps.count, self.run_id, self.options.model)
 
-    def _end_step(self, stop_reason: str) -> None:
-        step, self._step = self._step, None
-        if step is None:
-            return
-        self._text = step.text or self._text
-        end = step.end or StepEnd(id=step.id)
-        self._put(replace(end, id=step.id, stop_reason=end.stop_reason or stop_reason))
-
-    def _take_message(self, step: _Step, message: Message) -> Event:
-        calls = _calls_of(message)
-        step.calls = tuple([self._with_own_id(call) for call in calls])
-        if step.calls != tuple(calls):
-            others = [part for part in message.parts or () if not _is_call(part)]
-            message = replace(message, parts=[*others, *map(to_builtins, step.calls)])
-        step.message = message
-        return message
-
-    def _take_input(self, _step: _Step, event: ToolInputDelta) -> Event:
-        return replace(event, call_id=f"{self.run_id}/{event.call_id}")
-
-    def _take_usage(self, step: _Step, event: UsageDelta) -> Event:
-        model = event.model or self.options.model.name
-        usage = self.host.priced(model, event.usage)
-        self._used = self._used.plus(usage)
-        return UsageDelta(usage=usage, model=model, id=event.id or step.id)
-
-    def _take_error(self, step: _Step, error: Error) -> Event:
-        step.error = error
-        self.failure = error.message
-        return error
-
-    def _with_own_id(self, call: Call) -> Call:
-        """Some providers use an id twice; everybody else takes it for a name."""
-        wanted = call_id = call.id or "call"
-        number = 1
-        while call_id in self._call_ids:
-            number += 1
-            call_id = f"{wanted}-{number}"
-        self._call_ids.add(call_id)
-        return call if call_id == call.id else replace(call, id=call_id)
-
-    def _say(self, text: str, attachments: tuple[Attachment, ...] = ()) -> None:
+    def _say(self, said: Said) -> None:
         """Words of the user."""
-        parts = [
-            {"type": "file", "media_type": one.media_type, "data": one.data, "name": one.name}
-            for one in attachments
-        ]
-        self._put(Message(role="user", text=text, parts=parts or None))
-        self._turns.append(UserTurn(text, attachments))
+        turn = UserTurn(said.text, said.attachments)
+        self._transcript.say(turn)
+        self._put(user_message(turn, said.message_id))
+
+    def _remind(self, reminder: str | Signal) -> None:
+        """Words that nobody said."""
+        event = reminder if isinstance(reminder, Signal) else Message(role="system", text=reminder)
+        self._transcript.say(turn_of(event))
+        self._put(event)
 
     def _tell_limit(self) -> None:
         limit = LIMITS["turns"]
         self._put(Warning(message=limit.message.format(self.options.max_iterations), code=limit.code))
-        self._put(Message(role="system", text=SUMMARISE))
-        self._turns.append(SystemTurn(SUMMARISE))
+        self._remind(SUMMARISE)
 
     def _is_budget_spent(self) -> bool:
         budget_usd = self.options.max_budget_usd
-        if budget_usd is None or self.host.spent_usd < budget_usd:
+        if budget_usd is None or self.host.spent_usd - self._spent_before_usd < budget_usd:
             return False
         limit = LIMITS["budget"]
         self._put(Error(message=limit.message.format(f"${budget_usd:g}"), code=limit.code))
         return True
 
+    def _suspend(self) -> Suspended:
+        """Let go of everything, and keep what is needed to go on."""
+        self._take_leavings()
+        relay = self._calls.relay
+        assert relay is not None, "a run that waits has asked"
+        self._put(relay)
+        self.host.outbox.flush()
+        asked = self.host.outbox.last
+        self._put(Suspended())
+        self._channel.close()
+        told = self._transcript.pause(self._calls.ended)
+        own = f"{self.run_id}/"
+        begun = frozenset(call_id.removeprefix(own) for call_id in self._calls.open_ids)
+        self.pending = PendingRun(
+            run_id=self.run_id,
+            relays=(asked if isinstance(asked, Relay) and asked.id == relay.id else relay,),
+            calls=told.calls,
+            message_id=told.message_id,
+            results=told.results,
+            begun=begun,
+            answers={id: replies for id, replies in self._calls.answered.items() if id in begun},
+            additions=told.additions,
+            steps=self._steps.count,
+            used=self._steps.used,
+            text=self._steps.text,
+            started_ms=self._started_ms,
+        )
+        return Suspended()
+
     def _finish(self, outcome: Outcome) -> Result:
         """Close whatever is open, and say how it ended."""
         self._calls.close()
-        self._end_step("cancelled")
-        if left := self.inbox.close():
-            noun = "message was" if left == 1 else "messages were"
-            self._put(Warning(message=f"{left} {noun} not taken any more", code="not_taken"))
+        self._steps.end("cancelled")
+        self._transcript.close_calls(self._calls.ended)
+        self._take_leavings()
+        used = self._steps.used
         result = self.result = Result(
             success=outcome == "completed",
             outcome=outcome,
-            text=self._text,
+            text=self._steps.text,
             duration_ms=max(0, self.host.hub.clock() - self._started_ms),
-            total_cost_usd=self._used.cost_usd,
-            usage=self._used if self._used else None,
-            turns=self._steps,
+            total_cost_usd=used.cost_usd,
+            usage=used if used else None,
+            turns=self._steps.count,
         )
         self._put(result)
         self._channel.close()
+        self._transcript.take_additions()
         return result
 
-
-def _take_end(step: _Step, end: StepEnd) -> None:
-    """Put when everything else of the step is: models end a step before we know what it means."""
-    step.end = end
-
-
-def _take_retraction(step: _Step, event: TextRetracted) -> Event:
-    step.pieces.clear()
-    return event
-
-
-def _is_call(part: Any) -> bool:
-    return isinstance(part, Call) or (isinstance(part, dict) and part.get("type") == "tool_call")
+    def _take_leavings(self) -> None:
+        """What was said to a run that heard it no more: in a conversation the next run sees it."""
+        left = self.inbox.close()
+        if self._is_lasting:
+            for said in left:
+                self.add(user_message(UserTurn(said.text, said.attachments), said.message_id))
+        elif left:
+            noun = "message was" if len(left) == 1 else "messages were"
+            self._put(Warning(message=f"{len(left)} {noun} not taken any more", code="not_taken"))
 
 
-def _calls_of(message: Message) -> list[Call]:
-    return [
-        part
-        if isinstance(part, Call)
-        else Call(str(part.get("id", "")), str(part.get("name", "")), part.get("input"))
-        for part in message.parts or ()
-        if _is_call(part)
-    ]
+def _transcript_of(turns: Sequence[Turn], options: AgentOptions) -> Transcript:
+    transcript = Transcript(is_recorded=options.before_step is not None or options.stop_when is not None)
+    transcript.turns += turns
+    transcript.call_ids |= ids_in(turns)
+    return transcript

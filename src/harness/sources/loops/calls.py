@@ -3,6 +3,9 @@
 Every call gets a `ToolStart` and a `ToolEnd`, whatever becomes of it; the model gets one turn for each,
 in the order in which it asked. A refusal that nobody was asked about is a `RelayReply` by policy, whose
 id is that of the call.
+
+A call that waits for an answer ends nothing: when all others have ended, the first of those that wait is
+asked about, and the run is suspended. Where a run cannot be suspended, the call waits where it is.
 """
 
 from __future__ import annotations
@@ -12,32 +15,45 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from harness.events import Operation, Relay, RelayReply, ToolEnd, ToolProgress, ToolStart
 from harness.sources.function_tool import output_of
+from harness.sources.loops.call_words import denied, failure_words, problem_of, shortened
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.outbox import Channel
+from harness.sources.loops.pending import PendingRun, Resumption
+from harness.sources.loops.spoken import tool_turn
+from harness.sources.loops.stopping import settled
 from harness.sources.model import Call, ToolTurn
-from harness.sources.tool import StaleFile, Tool, ToolContext, ToolFailure, ToolOutput, derived_permission
+from harness.sources.tool import (
+    Question,
+    Suspension,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    derived_permission,
+)
 
 _GRACE_S = 3.0
 """How long calls that are stopped may take to put away what they began."""
-_PARSE_ERROR = "__toolParseError"
 
 
 class _Admitted:
     """A call that may run."""
 
-    __slots__ = ("arguments", "call", "call_id", "context", "tool")
+    __slots__ = ("answers", "arguments", "call", "call_id", "context", "question", "tool")
 
-    def __init__(self, call: Call, call_id: str, tool: Tool, context: ToolContext) -> None:
+    def __init__(self, call: Call, call_id: str, tool: Tool) -> None:
         self.call = call
         self.call_id = call_id
         self.tool = tool
         self.arguments: dict[str, Any] = dict(call.input)
-        self.context = context
+        self.context: ToolContext
+        self.answers: list[RelayReply] = []
+        """To its questions, in order; those that it has asked again are gone."""
+        self.question: Question | None = None
+        """What it waits for, when it has ended because of that."""
 
 
 class ToolCalls:
@@ -47,19 +63,42 @@ class ToolCalls:
         options: AgentOptions,
         channel: Channel,
         spawn: Callable[[str, str, str], Awaitable[str]],
+        *,
+        can_suspend: bool = False,
+        depth: int = 0,
     ) -> None:
         """`spawn`: (call id, task, name) → the answer of a sub-agent."""
+        self.ended: dict[str, ToolTurn] = {}
+        """By full id, the calls of this step that have ended."""
+        self.relay: Relay | None = None
+        """The question that must be answered before the calls can go on; it is not in the log yet."""
+        self.answered: dict[str, tuple[RelayReply, ...]] = {}
+        """By the model's id of a call: the answers to its questions so far."""
         self._host = host
         self._options = options
         self._channel = channel
         self._spawn = spawn
+        self._can_suspend = can_suspend
+        self._depth = depth
         self._tools = {tool.spec.name: tool for tool in options.tools}
         self._open: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
+        self._asking = asyncio.Lock()
 
-    async def carry_out(self, calls: Sequence[Call]) -> list[ToolTurn]:
-        """All of them; what the model is told of each, in order."""
-        turns: list[ToolTurn | _Admitted] = [await self._admit(call) for call in calls]
+    @property
+    def open_ids(self) -> Collection[str]:
+        """The full ids of calls that were begun and have not ended."""
+        return self._open.keys()
+
+    async def carry_out(
+        self, calls: Sequence[Call], resumption: Resumption | None = None
+    ) -> list[ToolTurn] | None:
+        """All of them; what the model is told of each, in order. None: `relay` must be answered first."""
+        if resumption is None:
+            self.ended.clear()
+            turns: list[ToolTurn | _Admitted] = [await self._admit(call) for call in calls]
+        else:
+            turns = [await self._admit_again(call, resumption) for call in calls]
         self._host.outbox.flush()  # what is about to be done is in the log before it is done
         tasks = {
             asyncio.create_task(self._execute(turn)): place
@@ -68,31 +107,78 @@ class ToolCalls:
         }
         if tasks:
             await self._wait(tasks, turns)
-        return [turn for turn in turns if isinstance(turn, ToolTurn)]
+        told = [turn for turn in turns if isinstance(turn, ToolTurn)]
+        if len(told) < len(turns):
+            self.relay = self._question(next(turn for turn in turns if isinstance(turn, _Admitted)))
+            return None
+        return told
+
+    def take_over(self, pending: PendingRun) -> None:
+        """The calls of a step that an earlier part of the run began."""
+        for call in pending.calls:
+            call_id, entry = f"{pending.run_id}/{call.id}", pending.results.get(call.id)
+            if entry is not None and isinstance(entry.turn, ToolTurn):
+                self.ended[call_id] = entry.turn
+            elif call.id in pending.begun:
+                self._open[call_id] = call.name
 
     def close(self) -> None:
         """End what is still open: nobody knows any more what became of it."""
         for call_id, name in list(self._open.items()):
-            self._put_end(ToolEnd(call_id=call_id, tool_name=name))
+            end = ToolEnd(call_id=call_id, tool_name=name)
+            self.ended[call_id] = tool_turn(call_id.removeprefix(f"{self._channel.run_id}/"), end)
+            self._put_end(end)
 
-    async def _admit(self, call: Call) -> ToolTurn | _Admitted:
+    async def _admit_again(self, call: Call, resumption: Resumption) -> ToolTurn | _Admitted:
+        """A call that was admitted earlier is not asked about again, and one that has ended not carried out."""
+        call_id = f"{self._channel.run_id}/{call.id}"
+        if (turn := self.ended.get(call_id)) is not None:
+            return turn
+        if call.id not in resumption.pending.begun:
+            relay = resumption.pending.relay_of(call_id)
+            reply = resumption.replies.get(relay.id) if relay is not None else None
+            return await self._admit(call, relay, reply)
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return self._end(call, call_id, ToolOutput(text=self._unknown(call), success=False))
+        answers = resumption.answers_to(call, call_id)
+        if answers:
+            self.answered[call.id] = tuple(answers)
+        return self._admitted(call, call_id, tool, answers)
+
+    async def _admit(
+        self, call: Call, relay: Relay | None = None, reply: RelayReply | None = None
+    ) -> ToolTurn | _Admitted:
+        """`relay`: somebody was asked already, and this was the answer, if there is one."""
         call_id = f"{self._channel.run_id}/{call.id}"
         tool = self._tools.get(call.name)
-        problem = _problem(call)
+        problem = problem_of(call)
         operations = _operations(tool, call.input) if tool is not None and not problem else []
         if tool is None:
-            names = ", ".join(self._tools) or "none"
-            problem = f"there is no tool called {call.name} (there are: {names})"
+            problem = self._unknown(call)
+        elif relay is not None:
+            refusal = self._heard(call, tool, reply or await self._answer(relay))
+            problem = denied(refusal) if refusal is not None else problem
         else:
             refusal = await self._refusal(call, call_id, tool, operations, is_harmless=bool(problem))
-            problem = _denied(refusal) if refusal is not None else problem
+            problem = denied(refusal) if refusal is not None else problem
         self._open[call_id] = call.name
         self._channel.put(
             ToolStart(call_id=call_id, tool_name=call.name, input=call.input, operations=operations)
         )
         if tool is None or problem:
             return self._end(call, call_id, ToolOutput(text=problem, success=False))
-        return _Admitted(call, call_id, tool, self._context(call_id))
+        return self._admitted(call, call_id, tool, [])
+
+    def _admitted(self, call: Call, call_id: str, tool: Tool, answers: list[RelayReply]) -> _Admitted:
+        admitted = _Admitted(call, call_id, tool)
+        admitted.answers = answers
+        admitted.context = self._context(admitted)
+        return admitted
+
+    def _unknown(self, call: Call) -> str:
+        names = ", ".join(self._tools) or "none"
+        return f"there is no tool called {call.name} (there are: {names})"
 
     async def _refusal(
         self, call: Call, call_id: str, tool: Tool, operations: list[Operation], *, is_harmless: bool
@@ -108,16 +194,50 @@ class ToolCalls:
                 return None
             self._channel.put(RelayReply(id=call_id, approved=False, by="policy", reason=verdict.reason))
             return verdict.reason
-        reply = await self._ask(call, call_id)
+        relay = Relay(id=self._host.new_id(), call_id=call_id, tool_name=call.name, input=call.input)
+        self._channel.put(relay)
+        return self._heard(call, tool, await self._answer(relay))
+
+    def _heard(self, call: Call, tool: Tool, reply: RelayReply) -> str | None:
         if not reply.approved:
             return reply.reason or "the user said no"
         if reply.always:
-            permissions.grant(_permission(tool, arguments))
+            arguments = call.input if isinstance(call.input, dict) else {}
+            self._options.permissions.grant(_permission(tool, arguments))
         return None
 
-    async def _ask(self, call: Call, call_id: str) -> RelayReply:
-        relay = Relay(id=self._host.new_id(), call_id=call_id, tool_name=call.name, input=call.input)
-        self._channel.put(relay)
+    def _question(self, admitted: _Admitted) -> Relay:
+        question = admitted.question
+        assert question is not None, "what has not ended waits"
+        return Relay(
+            id=self._host.new_id(),
+            kind=question.kind,
+            call_id=admitted.call_id,
+            tool_name=admitted.call.name,
+            input=admitted.call.input,
+            question=question.question,
+            options=question.options,
+            payload=question.payload,
+            resume_schema=question.schema,
+        )
+
+    async def _suspend(self, admitted: _Admitted, question: Question) -> Any:
+        """What a call is told when it asks: an answer that is there, or one that it has to wait for."""
+        if admitted.answers:
+            reply = admitted.answers.pop(0)
+        elif self._can_suspend:
+            raise Suspension(question)
+        else:
+            async with self._asking:  # one question at a time
+                admitted.question = question
+                relay = self._question(admitted)
+                self._channel.put(relay)
+                reply = await self._answer(relay)
+        if reply.answer is None and not reply.approved:
+            raise ToolFailure(reply.reason or "the user did not answer")
+        return reply.answer
+
+    async def _answer(self, relay: Relay) -> RelayReply:
         try:
             reply = await self._host.relays.answer(relay.id, self._options.relay_deadline_s)
         except asyncio.CancelledError:
@@ -128,12 +248,12 @@ class ToolCalls:
         return reply
 
     async def _wait(
-        self, tasks: dict[asyncio.Task[ToolTurn], int], turns: list[ToolTurn | _Admitted]
+        self, tasks: dict[asyncio.Task[ToolTurn | _Admitted], int], turns: list[ToolTurn | _Admitted]
     ) -> None:
         deadline_s = self._options.tool_deadline_s
         try:
-            _, late = await asyncio.wait(tasks, timeout=deadline_s)
-            if late:
+            await settled(tasks, deadline_s)
+            if late := [task for task in tasks if not task.done()]:
                 await self._stop(late)
         except asyncio.CancelledError:
             await self._stop(tasks)
@@ -147,16 +267,18 @@ class ToolCalls:
                 output = ToolOutput(text=f"it did not end within {deadline_s or 0:g} s", success=False)
                 turns[place] = self._end(admitted.call, admitted.call_id, output)
 
-    async def _stop(self, tasks: Collection[asyncio.Task[ToolTurn]]) -> None:
+    async def _stop(self, tasks: Collection[asyncio.Task[ToolTurn | _Admitted]]) -> None:
         """Cancel them, and wait a little; who is cancelled again does not wait. Some never listen."""
         for task in tasks:
             task.cancel()
         try:
-            await asyncio.wait(tasks, timeout=_GRACE_S)
+            # Whoever stops a sub-agent waits as well: what is deeper has to be done earlier.
+            await asyncio.wait(tasks, timeout=_GRACE_S / (1 + self._depth))
         finally:
             self._host.abandon(task for task in tasks if not task.done())
 
-    async def _execute(self, admitted: _Admitted) -> ToolTurn:
+    async def _execute(self, admitted: _Admitted) -> ToolTurn | _Admitted:
+        """The call itself when it waits for an answer."""
         started_ms = self._host.hub.clock()
         context = admitted.context
         try:
@@ -169,8 +291,11 @@ class ToolCalls:
             if task is None or task.cancelling():
                 raise
             output = ToolOutput(text="it was cancelled", success=False)
+        except Suspension as suspension:
+            admitted.question = suspension.question
+            return admitted
         except (Exception, SystemExit) as error:
-            output = ToolOutput(text=_words(error), success=False)
+            output = ToolOutput(text=failure_words(error), success=False)
         duration_ms = self._host.hub.clock() - started_ms
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
 
@@ -189,14 +314,17 @@ class ToolCalls:
         )
         if self._options.on_output is not None:
             self._options.on_output(call_id, output)
-        return ToolTurn(call.id, text, is_error=not output.success, attachments=output.attachments)
+        turn = ToolTurn(call.id, text, is_error=not output.success, attachments=output.attachments)
+        self.ended[call_id] = turn
+        return turn
 
     def _put_end(self, end: ToolEnd) -> None:
         # A call that was given up may still end some time later.
         if self._open.pop(end.call_id, None) is not None:
             self._channel.put(end)
 
-    def _context(self, call_id: str) -> ToolContext:
+    def _context(self, admitted: _Admitted) -> ToolContext:
+        call_id = admitted.call_id
         return ToolContext(
             cwd=self._host.cwd,
             env=self._host.env,
@@ -205,6 +333,7 @@ class ToolCalls:
             files=self._host.files,
             on_progress=lambda text: self._progress(call_id, text),
             on_spawn=lambda task, name: self._spawn(call_id, task, name),
+            on_suspend=lambda question: self._suspend(admitted, question),
         )
 
     def _progress(self, call_id: str, text: str) -> None:
@@ -223,30 +352,6 @@ class ToolCalls:
             self._channel.put(ToolProgress(call_id=call_id, text=text))
 
 
-def shortened(text: str, most_characters: int) -> str:
-    """A text that a model can still read: beginning and end, and how much is missing between them."""
-    if len(text) <= most_characters:
-        return text
-    half = most_characters // 2
-    return f"{text[:half]}\n… [{len(text) - 2 * half} characters left out] …\n{text[-half:]}"
-
-
-def _problem(call: Call) -> str:
-    arguments = call.input
-    if not isinstance(arguments, dict):
-        return (
-            f"Tool call had malformed arguments. Parse error: not a JSON object. Raw arguments: {arguments}"
-        )
-    if arguments.get(_PARSE_ERROR):
-        error, raw = arguments.get("parseError", ""), arguments.get("rawArguments", "")
-        return f"Tool call had malformed arguments. Parse error: {error}. Raw arguments: {raw}"
-    return ""
-
-
-def _denied(reason: str) -> str:
-    return msgspec.json.encode({"status": "denied", "reason": reason}).decode()
-
-
 def _operations(tool: Tool, arguments: dict[str, Any]) -> list[Operation]:
     try:
         return list(tool.operations(arguments))
@@ -259,10 +364,3 @@ def _permission(tool: Tool, arguments: dict[str, Any]) -> Any:
         return tool.permission(arguments)
     except Exception:
         return derived_permission(tool.spec.name, arguments)
-
-
-def _words(error: BaseException) -> str:
-    text = str(error)
-    if isinstance(error, ToolFailure | StaleFile) and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -37,7 +37,7 @@ class ConnectedRun:
     def _servers(self) -> Any:
         from harness.sources.tools.registry import mcp_tools
 
-        channel = self._host.channel(self._host.hub.log_id)
+        channel = self._host.channel(self._launch.run_id or self._host.hub.log_id)
         request = self._launch.request
         return mcp_tools(
             request.mcp,

@@ -12,6 +12,7 @@ from harness.log.hub import Hub
 from harness.sources.launch import Launch
 from harness.sources.loops.agent import AgentRun
 from harness.sources.loops.connected import ConnectedRun
+from harness.sources.loops.earlier import earlier
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.permissions import permissions_for
@@ -43,10 +44,18 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
 
     def open_job(host: Host, inbox: Inbox) -> Job:
         options = _options(launch, redact=redact)
+        before = earlier(launch.request, hub)
 
         def open_run(more: Sequence[Tool]) -> AgentRun:
             equipped = replace(options, tools=(*options.tools, *more))
-            return AgentRun(host, equipped, run_id=hub.log_id, inbox=inbox)
+            return AgentRun(
+                host,
+                equipped,
+                run_id=launch.run_id or hub.log_id,
+                session_id=before.session_id,
+                turns=before.turns,
+                inbox=inbox,
+            )
 
         return ConnectedRun(launch, host, open_run, redact=redact)
 

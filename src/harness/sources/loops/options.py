@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from harness.events import Signal
+from harness.sources.loops.entries import StepContext
 from harness.sources.loops.permissions import Permissions
-from harness.sources.model import Model
+from harness.sources.loops.policy import PermissionPolicy
+from harness.sources.model import Model, Turn
 from harness.sources.tool import Tool, ToolOutput
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Sub-agents work by the same options; `permissions` is one object for all of them."""
+    """Sub-agents work by the same options, but for the last three; `permissions` is one object for all of them."""
 
     model: Model
     tools: tuple[Tool, ...] = ()
-    permissions: Permissions = msgspec.field(default_factory=Permissions)
+    permissions: PermissionPolicy = msgspec.field(default_factory=Permissions)
     system_prompt: str = ""
     max_iterations: int = 10
     """Model calls; when they are used up, one more asks for a summary, without tools."""
@@ -38,3 +41,11 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     on_output: Callable[[str, ToolOutput], None] | None = None
     """Told of every output with the call's id, for programs that want `ToolOutput.result`."""
+    before_step: Callable[[StepContext], Awaitable[Sequence[Turn] | None]] | None = None
+    """Asked before every model call; may give the turns to send instead of all, without the system prompt.
+    Turns that are passed on unchanged should be the same objects: they are encoded once."""
+    after_answer: Callable[[str], Awaitable[str | Signal | None]] | None = None
+    """Asked when the run would end, with the answer; a text is put to the model as a reminder, or a signal as it
+    is, and it goes on."""
+    stop_when: Callable[[StepContext], bool] | None = None
+    """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""

@@ -7,7 +7,7 @@ each has a `Channel` of its own.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from harness.events import Event, SessionStart
 from harness.log.hub import Hub, Source
@@ -90,26 +90,37 @@ class Channel:
         self._source = source
         self._veil = veil
         self._is_timed = False
+        self._is_closed = False
+        self.on_stamped: Callable[[Sequence[Event]], None] | None = None
+        """Told of everything that was put here, as it is in the log."""
 
     def put(self, event: Event) -> bool:
         return self._outbox.put(self, event)
 
     def close(self) -> None:
-        """Everything that was put is in the log now."""
+        """Everything that was put is in the log now; what is put from now on, by whom nobody waits for, is not."""
         self._outbox.flush()
         self.release()
+        self._is_closed = True
 
     def append(self, events: list[Event]) -> None:
+        if self._is_closed:
+            return
         veil = self._veil
         if veil is not None:
             events = veil.mask(events)
             if veil.holds_back and not self._is_timed:
                 self._is_timed = True
                 self._outbox.release_later(self)
-        self._outbox.note(self._source.append(events))
+        self._note(self._source.append(events))
 
     def release(self) -> None:
         """Put into the log what waited for its other half."""
         self._is_timed = False
-        if self._veil is not None:
-            self._outbox.note(self._source.append(self._veil.release()))
+        if self._veil is not None and not self._is_closed:
+            self._note(self._source.append(self._veil.release()))
+
+    def _note(self, stamped: Sequence[Event]) -> None:
+        self._outbox.note(stamped)
+        if self.on_stamped is not None:
+            self.on_stamped(stamped)

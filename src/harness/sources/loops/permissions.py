@@ -2,19 +2,28 @@
 
 One `Permissions` object is shared by a run and all its sub-agents and read at every call, so that
 "always" takes effect everywhere at once. What a model or a file says never reaches it.
+
+Rules
+1. A glob is compared with the whole argument, except where a tool says that the argument is a command
+   line: there it allows single commands, and the line is allowed when each of its commands is (by one
+   glob or another). A line that cannot be taken apart with certainty is allowed by the same text alone.
+2. A glob never allows a path that climbs (`src/../../etc/passwd` is not below `src/`).
+3. A denial is eager: it is enough that some part of a line, or the path that is meant, fits.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from harness.events import Operation
-from harness.events.operation import List, Read, Search, Skill, Spawn, Tasks
+from harness.events.operation import Command, List, Read, Search, Skill, Spawn, Tasks, Write
 from harness.sources.request import Permissions as Mode
 from harness.sources.tool import ToolPermission, spelled
 
@@ -34,10 +43,15 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: dict[str, str] | None = None
     reason: str = ""
 
-    def covers(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    def covers(
+        self, call_id: str, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation] = ()
+    ) -> bool:
         if self.call_id:
             return self.call_id == call_id
-        return bool(self.tool) and matches(ToolPermission(self.tool, self.params), tool, arguments)
+        if self.tool != tool:
+            return False
+        asked = _Asked(tool, arguments, operations)
+        return all(asked.touches(name, glob) for name, glob in (self.params or {}).items())
 
 
 class Verdict(NamedTuple):
@@ -79,9 +93,9 @@ class Permissions:
     ) -> Verdict:
         """Decide one call; a grant for once is used up by it."""
         for denial in self.deny:
-            if denial.covers(call_id, tool, arguments):
+            if denial.covers(call_id, tool, arguments, operations):
                 return Verdict("deny", denial.reason or "denied")
-        if matches_any(self.allowlist, tool, arguments) or self._spend(tool, arguments):
+        if (self.allowlist or self.allow_once) and self._is_granted(_Asked(tool, arguments, operations)):
             return _ALLOWED
         if self.allows_reads and operations and all(isinstance(one, READS) for one in operations):
             return _ALLOWED
@@ -94,12 +108,14 @@ class Permissions:
         if permission not in self.allowlist:
             self.allowlist.append(permission)
 
-    def _spend(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        for place, permission in enumerate(self.allow_once):
-            if matches(permission, tool, arguments):
-                del self.allow_once[place]
-                return True
-        return False
+    def _is_granted(self, asked: _Asked) -> bool:
+        used = asked.allowed_by([*self.allowlist, *self.allow_once])
+        if used is None:
+            return False
+        for place in sorted(used, reverse=True):
+            if place >= len(self.allowlist):
+                del self.allow_once[place - len(self.allowlist)]
+        return True
 
 
 def permissions_for(mode: Mode) -> Permissions:
@@ -109,20 +125,112 @@ def permissions_for(mode: Mode) -> Permissions:
     return Permissions("deny" if mode == "read-only" else "ask", allows_reads=True)
 
 
-def matches(permission: ToolPermission, tool: str, arguments: Mapping[str, Any]) -> bool:
+def matches(
+    permission: ToolPermission, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation] = ()
+) -> bool:
     """Whether a permission covers a call: same tool, and every listed argument is there and fits its glob."""
-    if permission.tool != tool:
-        return False
-    return not permission.params or all(
-        name in arguments and _expression(glob).fullmatch(spelled(arguments[name])) is not None
-        for name, glob in permission.params.items()
-    )
+    return matches_any((permission,), tool, arguments, operations)
 
 
 def matches_any(
-    permissions: Iterable[ToolPermission] | None, tool: str, arguments: Mapping[str, Any]
+    permissions: Iterable[ToolPermission] | None,
+    tool: str,
+    arguments: Mapping[str, Any],
+    operations: Sequence[Operation] = (),
 ) -> bool:
-    return any(matches(permission, tool, arguments) for permission in permissions or ())
+    """Whether permissions cover a call: one of them, or several of them the commands of a line."""
+    return _Asked(tool, arguments, operations).allowed_by(list(permissions or ())) is not None
+
+
+_FILES = (Read, Write, Search, List)
+
+
+class _Asked:
+    """One call, as permissions see it."""
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation]) -> None:
+        self._tool = tool
+        self._texts = {name: spelled(value) for name, value in arguments.items()}
+        commands = [one.command for one in operations if isinstance(one, Command)]
+        self._lines = {
+            name: text
+            for name, text in self._texts.items()
+            if commands and isinstance(arguments[name], str) and any(text in command for command in commands)
+        }
+        """Arguments that are a command line, or become part of one."""
+        self._paths = [one.path for one in operations if isinstance(one, _FILES)]
+
+    def allowed_by(self, permissions: Sequence[ToolPermission]) -> set[int] | None:
+        """The places of the permissions that it takes; None when it is not allowed."""
+        candidates = [place for place, one in enumerate(permissions) if one.tool == self._tool]
+        for place in candidates:
+            if self._fits(permissions[place], {}):
+                return {place}
+        listed = {_folded(name) for place in candidates for name in permissions[place].params or ()}
+        lines = {name: text for name, text in self._lines.items() if _folded(name) in listed}
+        if not lines:
+            return None
+        from harness.sources.dialects.shell_commands import commands_of
+
+        used: set[int] = set()
+        for commands in product(*(commands_of(line) or () for line in lines.values())):
+            single = dict(zip(lines, commands, strict=True))
+            fitting = next((place for place in candidates if self._fits(permissions[place], single)), None)
+            if fitting is None:
+                return None
+            used.add(fitting)
+        return used or None
+
+    def touches(self, name: str, glob: str) -> bool:
+        """Whether an argument, or something in it, fits a glob."""
+        expression = _expression(glob)
+        return any(
+            expression.fullmatch(variant) is not None
+            for spelling in self._spellings(name)
+            for variant in self._variants(spelling)
+        )
+
+    def _fits(self, permission: ToolPermission, single: Mapping[str, str]) -> bool:
+        """`single`: the one command of each line that is looked at; without it lines count as they are."""
+        return all(
+            (spellings := self._spellings(name)) and all(self._covers(glob, one, single) for one in spellings)
+            for name, glob in (permission.params or {}).items()
+        )
+
+    def _covers(self, glob: str, name: str, single: Mapping[str, str]) -> bool:
+        text = self._texts[name]
+        is_whole_line = name in self._lines and name not in single
+        if is_whole_line or (self._paths and _climbs(text)):
+            return _is_exactly(glob, text)
+        return _expression(glob).fullmatch(single.get(name, text)) is not None
+
+    def _spellings(self, name: str) -> list[str]:
+        """The arguments that a tool may take for this one: tools are lenient about `file_path` and `filePath`."""
+        folded = _folded(name)
+        return [each for each in self._texts if each == name or _folded(each) == folded]
+
+    def _variants(self, name: str) -> Iterator[str]:
+        text = self._texts[name]
+        yield text
+        if name in self._lines:
+            from harness.sources.dialects.shell_commands import fragments_of
+
+            yield from fragments_of(text)
+        if self._paths and text and "\n" not in text:
+            meant = posixpath.normpath(text)
+            yield meant
+            yield from (path for path in self._paths if path.endswith(posixpath.basename(meant)))
+            if meant.startswith("/"):  # a glob may be meant from any folder
+                steps = meant.split("/")
+                yield from ("/".join(steps[start:]) for start in range(1, len(steps)))
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _climbs(text: str) -> bool:
+    return ".." in text and ".." in text.split("/") and posixpath.normpath(text) != text
 
 
 def _denied_by_policy(tool: str, *, allows_reads: bool) -> str:
@@ -134,6 +242,10 @@ def _denied_by_policy(tool: str, *, allows_reads: bool) -> str:
 _TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)|\[(?P<no>[!^]?)(?P<set>[^\]]+)\]", re.DOTALL
 )
+
+
+def _is_exactly(glob: str, text: str) -> bool:
+    return glob == text or _translated(glob) == re.escape(text)
 
 
 @lru_cache(maxsize=1024)

@@ -38,7 +38,8 @@ from harness.events import (
     Warning,
 )
 from harness.sources.endings import LIMITS
-from harness.sources.loops.calls import ToolCalls, shortened
+from harness.sources.loops.call_words import shortened
+from harness.sources.loops.calls import ToolCalls
 from harness.sources.loops.host import Host
 from harness.sources.loops.model_call import call_model
 from harness.sources.loops.options import AgentOptions
@@ -47,6 +48,7 @@ from harness.sources.loops.repl_command import Exec
 from harness.sources.loops.rlm_options import RlmOptions
 from harness.sources.loops.rlm_text import error_feedback, extract, output_feedback, system_prompt
 from harness.sources.loops.steering import Inbox
+from harness.sources.loops.stopping import GRACE_S, stoppable
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
 from harness.sources.tool import ToolFailure, ToolOutput
 
@@ -104,7 +106,7 @@ class RlmRun:
         )
         outcome: Outcome = "failed"
         try:
-            outcome = await self._rounds(prompt)
+            outcome = await stoppable(self.host, self._rounds(prompt), self._grace_s)
         except asyncio.CancelledError:
             outcome = self.host.stopped or "interrupted"
             raise
@@ -129,8 +131,8 @@ class RlmRun:
         self._repl = Repl(context, options.limits, functions, self._show)
         await self._repl.start()  # before the model is asked: without it every answer would be in vain
         for iteration in range(options.agent.max_iterations):
-            for text in self.inbox.take():
-                self._say(text)
+            for said in self.inbox.take():
+                self._say(said.text)
             if self._is_budget_spent:
                 limit = LIMITS["budget"]
                 message = limit.message.format(f"${options.agent.max_budget_usd:g}")
@@ -158,10 +160,10 @@ class RlmRun:
             return False
         self._answer = turn.final
         self._put(Message(role="assistant", text=turn.final, id=self.host.new_id()))
-        texts = self.inbox.take_last()
-        for text in texts:
-            self._say(text)
-        return not texts
+        last = self.inbox.take_last()
+        for said in last:
+            self._say(said.text)
+        return not last
 
     async def _ask(self) -> str | None:
         self._asked += 1
@@ -267,7 +269,9 @@ class RlmRun:
         """`exec`."""
         self._commands += 1
         call = Call(f"exec-{self._commands}", Exec.spec.name, arguments)
-        [turn] = await self._calls.carry_out([call])
+        turns = await self._calls.carry_out([call])
+        assert turns is not None, "commands ask no questions"
+        [turn] = turns
         result = self._results.pop(f"{self.run_id}/{call.id}", None)
         if result is None:
             raise ToolFailure(f"exec {_in_words(turn.text)}")
@@ -314,6 +318,9 @@ class RlmRun:
         budget_usd = self.options.agent.max_budget_usd
         return budget_usd is not None and self.host.spent_usd >= budget_usd
 
+    def _grace_s(self) -> float:
+        return GRACE_S / (1 + self.depth)
+
     async def _close(self) -> None:
         """End the REPL and everything that was asked from there; however often somebody presses."""
         if self._repl is None:
@@ -331,7 +338,7 @@ class RlmRun:
             self._put(
                 ReplOutput(id=self._input.id, error="the run was stopped", iteration=self._input.iteration)
             )
-        if left := self.inbox.close():
+        if left := len(self.inbox.close()):
             noun = "message was" if left == 1 else "messages were"
             self._put(Warning(message=f"{left} {noun} not taken any more", code="not_taken"))
         result = Result(

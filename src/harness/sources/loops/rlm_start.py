@@ -23,7 +23,8 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
 
     def open_run(host: Host, inbox: Inbox) -> RlmRun:
         context = read_context(launch.request.context)
-        return RlmRun(host, _options(launch), context, run_id=hub.log_id, inbox=inbox)
+        run_id = launch.run_id or hub.log_id
+        return RlmRun(host, _options(launch), context, run_id=run_id, inbox=inbox)
 
     return LoopWorker(launch, hub, on_end, open_run, redact=redact)
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from typing import NamedTuple
 
 from harness.errors import UsageError
+from harness.sources.model import Attachment
+
+
+class Said(NamedTuple):
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    message_id: str = ""
 
 
 class Inbox:
@@ -13,48 +21,52 @@ class Inbox:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._steering: deque[str] = deque()
-        self._follow_ups: deque[str] = deque()
+        self._steering: deque[Said] = deque()
+        self._follow_ups: deque[Said] = deque()
         self._is_closed = False
 
-    def steer(self, text: str) -> None:
-        """Raises UsageError when the run takes nothing any more."""
-        self._put(self._steering, text)
+    @property
+    def has_steering(self) -> bool:
+        return bool(self._steering)
 
-    def follow_up(self, text: str) -> None:
+    def steer(self, text: str, attachments: tuple[Attachment, ...] = (), message_id: str = "") -> None:
         """Raises UsageError when the run takes nothing any more."""
-        self._put(self._follow_ups, text)
+        self._put(self._steering, Said(text, attachments, message_id))
 
-    def take(self) -> list[str]:
+    def follow_up(self, text: str, attachments: tuple[Attachment, ...] = (), message_id: str = "") -> None:
+        """Raises UsageError when the run takes nothing any more."""
+        self._put(self._follow_ups, Said(text, attachments, message_id))
+
+    def take(self) -> list[Said]:
         """The steering messages that have come."""
         if not self._steering:
             return []
         with self._lock:
-            texts = list(self._steering)
+            said = list(self._steering)
             self._steering.clear()
-            return texts
+            return said
 
-    def take_last(self) -> list[str]:
+    def take_last(self) -> list[Said]:
         """At the end of a run: steering messages, or else the next follow-up; with neither, the inbox is closed."""
         with self._lock:
-            texts = list(self._steering)
+            said = list(self._steering)
             self._steering.clear()
-            if not texts and self._follow_ups:
-                texts = [self._follow_ups.popleft()]
-            self._is_closed = not texts
-            return texts
+            if not said and self._follow_ups:
+                said = [self._follow_ups.popleft()]
+            self._is_closed = not said
+            return said
 
-    def close(self) -> int:
-        """Take nothing any more; how many messages nobody has taken."""
+    def close(self) -> list[Said]:
+        """Take nothing any more; what nobody has taken."""
         with self._lock:
             self._is_closed = True
-            left = len(self._steering) + len(self._follow_ups)
+            left = [*self._steering, *self._follow_ups]
             self._steering.clear()
             self._follow_ups.clear()
             return left
 
-    def _put(self, queue: deque[str], text: str) -> None:
+    def _put(self, queue: deque[Said], said: Said) -> None:
         with self._lock:
             if self._is_closed:
                 raise UsageError("the run has ended and takes no more messages", hint="start another run")
-            queue.append(text)
+            queue.append(said)

@@ -38,6 +38,7 @@ class LoopWorker:
         self.result: Result | None = None
         self._launch = launch
         self._hub = hub
+        self._run_id = launch.run_id or hub.log_id
         self._on_end = on_end
         self._open_job = open_job
         self._redact = redact
@@ -86,7 +87,7 @@ class LoopWorker:
             secrets=secrets_in(environ) if self._redact else None,
             cost_of=_prices(request.cwd) if request.limits.max_budget_usd is not None else None,
         )
-        channel = host.channel(self._hub.log_id)
+        channel = host.channel(self._run_id)
         for warning in self._launch.warnings:
             channel.put(Warning(message=warning, code="unsupported_option"))
         if self._is_stopped:
@@ -102,7 +103,7 @@ class LoopWorker:
 
     def _conclude(self, host: Host) -> None:
         last = host.outbox.last
-        if type(last) is Result and last.run_id == self._hub.log_id:
+        if type(last) is Result and last.run_id == self._run_id:
             self.result = last
             self._on_end(last, host.outbox.session)
 
@@ -115,7 +116,7 @@ class LoopWorker:
     def _give_up(self, host: Host, error: HarnessError) -> None:
         """The run could not even begin: that is an outcome, not an exception."""
         request = self._launch.request
-        channel = host.channel(self._hub.log_id)
+        channel = host.channel(self._run_id)
         channel.put(
             SessionStart(
                 agent=self._launch.agent.name,
@@ -157,9 +158,7 @@ class LoopWorker:
             return
         limit = LIMITS[action]
         host.stopped = limit.outcome
-        host.channel(self._hub.log_id).put(
-            Error(message=limit.message.format(f"{seconds:g} s"), code=limit.code)
-        )
+        host.channel(self._run_id).put(Error(message=limit.message.format(f"{seconds:g} s"), code=limit.code))
         self._press()
 
 

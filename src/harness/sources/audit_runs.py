@@ -1,0 +1,161 @@
+"""The runs in one log: which events belong to which of them, and what ends one whose process died."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from harness.events import (
+    Event,
+    Message,
+    Relay,
+    RelayReply,
+    Result,
+    SessionStart,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+)
+from harness.events.steering import Steering
+from harness.log.ids import is_run_id
+from harness.log.raw import Exit, RawWriter, Start
+from harness.log.stores.files import FileStore
+from harness.sources.course import Course
+
+DIED = "The process ended while the call was running; nobody knows how far it came."
+_SAID = (Message, TextDelta, ToolStart)
+
+
+class LoggedRun:
+    """A top-level run with everything below it, as far as the log has it."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.events: list[Event] = []
+        self.has_ended = False
+
+    @property
+    def start(self) -> SessionStart | None:
+        return next((event for event in self.events if isinstance(event, SessionStart)), None)
+
+    @property
+    def is_told_by_us(self) -> bool:
+        """Whether it is the work of a loop in this program, which no raw record proves."""
+        return any(type(event).__name__ in ("StepStart", "ReplInput") for event in self.events)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether an agent was heard: a run that could not begin has nothing to prove."""
+        return any(
+            isinstance(event, _SAID) and not (isinstance(event, Message) and event.role != "assistant")
+            for event in self.events
+        )
+
+
+def runs_in(events: Iterable[Event], recorded: Collection[str] = ()) -> list[LoggedRun]:
+    """The runs in the order in which they began; `recorded`: the ids of those that have a raw record."""
+    runs: dict[str, LoggedRun] = {}
+    owners: dict[str, LoggedRun] = {}
+    callers: dict[str, LoggedRun] = {}
+    for event in events:
+        run = owners.get(event.run_id)
+        if run is None:
+            run = _owner(event, recorded, callers, runs)
+            if run is None:
+                continue  # what somebody who steers has written belongs to no run
+            owners[event.run_id] = runs[run.id] = run
+        if isinstance(event, Steering):
+            continue  # said of the run, not by it
+        run.events.append(event)
+        if type(event) is ToolStart:
+            callers[event.call_id] = run
+        elif type(event) is Result and event.run_id == run.id:
+            run.has_ended = True
+    return list(runs.values())
+
+
+def _owner(
+    event: Event, recorded: Collection[str], callers: dict[str, LoggedRun], runs: dict[str, LoggedRun]
+) -> LoggedRun | None:
+    if event.run_id in recorded:
+        return LoggedRun(event.run_id)
+    is_start = isinstance(event, SessionStart)
+    if is_start and event.parent_id in callers:
+        return callers[event.parent_id]
+    latest = next(reversed(runs.values()), None)
+    if latest is not None and not latest.has_ended and latest.id in recorded:
+        return latest  # a program's sub-agents are not always announced
+    return LoggedRun(event.run_id) if is_start else None
+
+
+def raw_paths(store: FileStore, log_id: str) -> dict[str, str]:
+    """The raw records of a log's runs by run id, those of the logs that it is a fork of among them."""
+    paths: dict[str, str] = {}
+    next_id: str | None = log_id
+    while next_id is not None:
+        paths = own_raw_paths(store, next_id) | paths
+        fork = store.metadata(next_id).fork
+        next_id = fork.log_id if fork is not None else None
+    return paths
+
+
+def own_raw_paths(store: FileStore, log_id: str) -> dict[str, str]:
+    suffix = RawWriter.suffix
+    found: dict[str, str] = {}
+    for name in sorted(os.listdir(store.directory)):
+        run_id = name.removeprefix(f"{log_id}.").removesuffix(suffix)
+        if name == f"{log_id}.{run_id}{suffix}" and is_run_id(run_id):
+            found[run_id] = os.path.join(store.directory, name)
+    return found
+
+
+def closing_events(logged: Sequence[Event], top: str) -> tuple[list[Event], dict[str, str]]:
+    """What ends a run that nobody goes on with, from its events alone: close what they show as open."""
+    course, ignored, out = Course(), list[Event](), list[Event]()
+    course.begin(Start(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
+    course.accept(
+        (replace(event, run_id="" if event.run_id == top else event.run_id) for event in logged), ignored
+    )
+    course.end(Exit(at_ms=logged[-1].timestamp_ms if logged else 0, lost=True), out, announces_end=True)
+    return out, {"": top} | {event.run_id: event.run_id for event in logged if event.run_id != top}
+
+
+def closing_of_loop(logged: Sequence[Event], top: str) -> tuple[list[Event], dict[str, str]]:
+    """The same for a loop of ours, which also has steps and questions to be ended."""
+    steps: dict[str, StepStart] = {}
+    relays: dict[str, Relay] = {}
+    for event in logged:
+        match event:
+            case StepStart():
+                steps[event.id] = event
+            case StepEnd():
+                steps.pop(event.id, None)
+            case Relay():
+                relays[event.id] = event
+            case RelayReply():
+                relays.pop(event.id, None)
+    reason = "the process that asked has ended"
+    out: list[Event] = [
+        *(
+            RelayReply(id=relay.id, approved=False, by="policy", reason=reason, run_id=_key(relay, top))
+            for relay in relays.values()
+        ),
+        *(
+            StepEnd(id=step.id, stop_reason="cancelled", run_id=_key(step, top))
+            for step in reversed(steps.values())
+        ),
+    ]
+    closing, run_ids = closing_events(logged, top)
+    out += [
+        replace(event, output=DIED) if isinstance(event, ToolEnd) and event.output is None else event
+        for event in closing
+    ]
+    return out, run_ids
+
+
+def _key(event: Event, top: str) -> str:
+    return "" if event.run_id == top else event.run_id

@@ -1,0 +1,129 @@
+"""From what a log says to the turns that a model is sent, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.events import Message, Signal, ToolEnd
+from harness.sources.model import (
+    AssistantTurn,
+    Attachment,
+    Call,
+    SystemTurn,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from harness.sources.tool import spelled
+
+CUT_OFF = "The call was stopped before it ended; nobody knows how far it came."
+NOT_BEGUN = "The call was not carried out: the run was stopped before."
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+_DATA_URI = re.compile(r"data:[^,]*;base64,")
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def message_id(event: Message | Signal) -> str:
+    """What a message is called; one without a name of its own is called by its place."""
+    return event.id or f"{event.run_id}/{event.seq}"
+
+
+def turn_of(event: Message | Signal) -> Turn:
+    """What the model is sent of a message or a signal."""
+    if isinstance(event, Signal):
+        return _signal_turn(event)
+    if event.role == "system":
+        return SystemTurn(event.text)
+    if event.role == "assistant":
+        return AssistantTurn(event.text, tuple(calls_of(event)), event.opaque)
+    return UserTurn(event.text, _files(event.parts))
+
+
+def user_message(turn: UserTurn, id: str = "") -> Message:
+    """The event of what a person said."""
+    parts = [
+        {"type": "file", "media_type": one.media_type, "data": one.data, "name": one.name}
+        for one in turn.attachments
+    ]
+    return Message(role="user", text=turn.text, id=id, parts=parts or None)
+
+
+def tool_turn(call_id: str, end: ToolEnd) -> ToolTurn:
+    """What the model is told of a call that has ended; `call_id` is its own name of it."""
+    text = CUT_OFF if end.output is None and end.success is None else end.output or ""
+    return ToolTurn(call_id, text, is_error=not end.success)
+
+
+def is_call(part: Any) -> bool:
+    return isinstance(part, Call) or (isinstance(part, dict) and part.get("type") == "tool_call")
+
+
+def calls_of(message: Message) -> list[Call]:
+    return [
+        part
+        if isinstance(part, Call)
+        else Call(str(part.get("id", "")), str(part.get("name", "")), part.get("input"))
+        for part in message.parts or ()
+        if is_call(part)
+    ]
+
+
+def _signal_turn(signal: Signal) -> UserTurn:
+    """A person's words are plain, unless they have attributes; everything else is marked with its tag.
+
+    Where there are files, only the first text carries the tag.
+    """
+    texts = _texts(signal.contents)
+    attachments = _files(signal.contents)
+    attributes = {name: value for name, value in (signal.attributes or {}).items() if value is not None}
+    if signal.category == "user" and not attributes:
+        return UserTurn("\n".join(texts), attachments)
+    if not attachments:
+        texts = ["\n".join(texts)]
+    first, rest = (texts[0], texts[1:]) if texts else ("", [])
+    return UserTurn("\n".join([_markup(signal.tag_name, attributes, first), *rest]), attachments)
+
+
+def _markup(tag: str, attributes: Mapping[str, Any], text: str) -> str:
+    tag = _NOT_IN_NAMES.sub("-", tag) or "signal"
+    written = "".join(
+        f' {_NOT_IN_NAMES.sub("-", name)}="{_escaped(spelled(value)).replace(chr(34), "&quot;")}"'
+        for name, value in attributes.items()
+    )
+    return f"<{tag}{written}>{_escaped(text)}</{tag}>" if text else f"<{tag}{written} />"
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _texts(contents: Any) -> list[str]:
+    if isinstance(contents, str):
+        return [contents]
+    return [
+        part if isinstance(part, str) else str(part.get("text", ""))
+        for part in _parts(contents)
+        if isinstance(part, str) or (isinstance(part, Mapping) and part.get("type") == "text")
+    ]
+
+
+def _files(parts: Any) -> tuple[Attachment, ...]:
+    """The files among parts, as a log or whoever signals spells them."""
+    files: list[Attachment] = []
+    for part in _parts(parts):
+        if isinstance(part, Attachment):
+            files.append(part)
+        elif isinstance(part, Mapping) and part.get("type") in ("file", "image"):
+            data = part.get("data")
+            media_type = part.get("media_type") or part.get("mediaType") or part.get("mimeType")
+            if isinstance(data, str) and isinstance(media_type, str):
+                name = str(part.get("name") or part.get("filename") or "")
+                files.append(Attachment(media_type, _DATA_URI.sub("", data, count=1), name))
+    return tuple(files)
+
+
+def _parts(contents: Any) -> Sequence[Any]:
+    return contents if isinstance(contents, list | tuple) else ()

@@ -1,0 +1,86 @@
+"""A process that talks on a thread until it waits for somebody, and then sits there to be killed.
+
+usage: python waiting_thread.py DATA_DIRECTORY LOG_ID suspend|approve|answer
+
+`suspend`: a tool asks a question; `approve`: a call needs permission; both print the kind of the last event
+and wait for ever. `answer`: answer whatever is open, and print the text of the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from harness.events import Relay, RelayReply, Result
+from harness.log.hub import Hub
+from harness.log.store import Metadata, read_all
+from harness.log.stores.files import FileStore
+from harness.sources.function_tool import tool
+from harness.sources.loops.conversation import Conversation, history
+from harness.sources.loops.host import Host
+from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.permissions import Permissions
+from harness.sources.models.scripted import Scripted
+from harness.sources.tool import ToolContext
+
+
+@tool
+async def ask(question: str, context: ToolContext) -> str:
+    """Ask somebody."""
+    return f"answered: {await context.suspend({'question': question}, question=question)}"
+
+
+@tool(quick=True)
+def write(path: str) -> str:
+    """Leave a mark: once, or the test fails."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("x")
+    return "written"
+
+
+def options(folder: str, mode: str) -> AgentOptions:
+    calls = [
+        {"type": "tool_call", "id": "w", "name": "write", "input": {"path": os.path.join(folder, "mark")}},
+        {"type": "tool_call", "id": "q", "name": "ask", "input": {"question": "why?"}},
+    ]
+    script = ["It is done."] if mode == "answer" else [{"events": calls}]
+    return AgentOptions(
+        model=Scripted(script),
+        tools=(write, ask),
+        permissions=Permissions("ask" if mode == "approve" else "allow"),
+        relay_deadline_s=None,
+    )
+
+
+async def main(folder: str, log_id: str, mode: str) -> None:
+    store = FileStore(folder)
+    if mode == "answer":
+        writer = store.open(log_id)
+    else:
+        writer = store.create(Metadata(session_id=log_id, kind="thread"))
+    hub = Hub(store, log_id, writer)
+    host = Host(hub, cwd=folder, env={}, secrets={})
+    told = history(read_all(store, log_id))
+    conversation = Conversation(host, told.entries, pending=told.pending)
+    chosen = options(folder, mode)
+    if mode == "answer":
+        while (pending := conversation.pending) is not None:
+            reply = RelayReply(id=pending.relays[0].id, approved=True, answer="because")
+            ended = await conversation.resume(chosen, {reply.id: reply})
+        assert isinstance(ended, Result)
+        print(ended.text, flush=True)
+        return
+    changed = asyncio.Event()
+    hub.add_waker(changed.set)
+    running = asyncio.create_task(conversation.send(chosen, "go"))
+    while not any(isinstance(event, Relay) for event in read_all(store, log_id)):
+        await changed.wait()
+        changed.clear()
+    if mode == "suspend":
+        await running
+    print(type(list(read_all(store, log_id))[-1]).__name__, flush=True)
+    await asyncio.Event().wait()
+
+
+asyncio.run(main(*sys.argv[1:]))
