@@ -13,7 +13,7 @@ SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api reposi
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs bench verify-agents lock clean
+.PHONY: help setup demo test check golden docs bench web verify-agents lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ docs: $(READY) ## rewrite the generated parts of the documents
 
 bench: $(READY) ## measure speed against the promised ratios
 	@$(BIN)/python benchmarks/run.py
+
+web: ## build the page into the package (needs node and npm; the built page is part of the repository)
+	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent build
 
 verify-agents: $(READY) ## install pinned real agents, let the doctor examine them, write docs/verified.md
 	@$(BIN)/python docs/verify_agents.py $(ARGS)

@@ -1,0 +1,62 @@
+"""The examples run as they are written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import postgres_server
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def _run(name: str, *arguments: str, said: str = "", folder: Path = EXAMPLES) -> str:
+    done = subprocess.run(
+        [sys.executable, str(folder / name), *arguments],
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_chat_asks_before_it_changes_anything(tmp_path: Path) -> None:
+    folder = tmp_path / "examples"
+    shutil.copytree(EXAMPLES, folder)
+    shown = _run("chat.py", "--data", str(tmp_path / "data"), said="fix it\ny\ny\na\n\n", folder=folder)
+    assert shown.count("? [y/n/a]") == 3
+    assert "price * count" in (folder / "shop" / "cart.py").read_text()
+    assert "The check passes." in shown
+
+
+def test_what_is_refused_is_not_done(tmp_path: Path) -> None:
+    folder = tmp_path / "examples"
+    shutil.copytree(EXAMPLES, folder)
+    _run("chat.py", "--data", str(tmp_path / "data"), said="fix it\ny\nn\nn\n\n", folder=folder)
+    assert "price * count" not in (folder / "shop" / "cart.py").read_text()
+
+
+def test_a_plan_is_approved_and_then_carried_out() -> None:
+    shown = _run("plan_then_build.py")
+    assert shown.index("1. Say hello.") < shown.index("mode: plan → build") < shown.index("Hello. Goodbye.")
+
+
+def test_a_forked_sub_agent_knows_the_conversation() -> None:
+    shown = _run("forked_subagent.py")
+    assert "sub-agent second-opinion (forked: True)" in shown
+    assert "threads: 1 shown, 2 in all" in shown
+
+
+def test_two_processes_share_a_thread() -> None:
+    shown = _run("two_processes.py", postgres_server.url())
+    assert "seen from here: ThreadCreated, SessionStart, Message" in shown
+    assert "not yet: " in shown
+    assert "assistant: Hello from the first process." in shown
+    assert "assistant: And from the second." in shown
