@@ -1,0 +1,69 @@
+/** A conversation as a program sees it: its state, and a method for everything that can be asked. */
+
+import type { Attachment, HarnessCommand, RunConfig } from "./commands.js";
+import type { JSONValue } from "./object_stream.js";
+import type { HarnessState } from "./state.js";
+import { ThreadMessageConverter, type ThreadMessage } from "./thread_messages.js";
+import type { HarnessTransport } from "./transport.js";
+
+export class HarnessClient {
+  readonly #transport: HarnessTransport;
+  readonly #converter = new ThreadMessageConverter();
+
+  constructor({ transport }: { readonly transport: HarnessTransport }) {
+    this.#transport = transport;
+  }
+
+  get state(): HarnessState {
+    return this.#transport.state;
+  }
+
+  /** The messages as assistant-ui wants them. */
+  get threadMessages(): readonly ThreadMessage[] {
+    return this.#converter.convert(this.state);
+  }
+
+  send(command: HarnessCommand): void {
+    this.#transport.send(command);
+  }
+
+  submit(prompt: string, attachments: readonly Attachment[] = []): void {
+    this.send({ type: "submit", prompt, ...(attachments.length && { attachments }) });
+  }
+
+  cancel(): void {
+    this.send({ type: "cancel" });
+  }
+
+  steer(message: string): void {
+    this.send({ type: "steer", message });
+  }
+
+  approve(relayId: string, { always = false } = {}): void {
+    this.send({ type: "approve", relayId, ...(always && { always }) });
+  }
+
+  deny(relayId: string, reason = ""): void {
+    this.send({ type: "deny", relayId, ...(reason && { reason }) });
+  }
+
+  answer(relayId: string, answer: JSONValue): void {
+    this.send({ type: "answer", relayId, answer });
+  }
+
+  resume(prompt: string, sessionId: string): void {
+    this.send({ type: "resume", prompt, sessionId });
+  }
+
+  configure(config: RunConfig): void {
+    this.send({ type: "configure", config });
+  }
+
+  withdraw(followUpId: string): void {
+    this.send({ type: "withdraw", followUpId });
+  }
+
+  rename(title: string): void {
+    this.send({ type: "rename", title });
+  }
+}

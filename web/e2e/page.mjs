@@ -1,0 +1,51 @@
+// A real Chromium, and the few things that these tests do on the page again and again.
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const SHOTS = process.env.HARNESS_SHOTS ?? join(dirname(fileURLToPath(import.meta.url)), "..", "shots");
+const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+export async function launchBrowser() {
+  mkdirSync(SHOTS, { recursive: true });
+  return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
+}
+
+/** A page that is let in; `troubles` has what it complained of and every request that left the server's origin. */
+export async function openPage(browser, origin, { storageState, ...options } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options, ...(storageState && { storageState }) });
+  const page = await context.newPage();
+  const troubles = [];
+  page.on("pageerror", (error) => troubles.push(`error: ${error.message}`));
+  page.on("console", (message) => message.type() === "error" && !isExpected(message.text()) && troubles.push(`console: ${message.text()}`));
+  page.on("request", (request) => /^https?:|^wss?:/.test(request.url()) && new URL(request.url()).host !== origin.host && troubles.push(`left: ${request.url()}`));
+  page.on("dialog", (dialog) => (troubles.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
+  return { context, page, troubles };
+}
+
+/** The browser's own words when a server is gone, and about the icon of the door's page. */
+function isExpected(text) {
+  return /ERR_CONNECTION|WebSocket connection|net::|favicon|Failed to load resource/.test(text);
+}
+
+export async function begin(page, { prompt, model, folder }) {
+  await page.goto(new URL("/#/new", page.url()).href);
+  await page.waitForSelector(".new textarea");
+  await page.getByRole("combobox", { name: "Model", exact: true }).fill(model);
+  await page.getByLabel("Workspace folder").fill(folder);
+  await page.fill(".new textarea", prompt);
+  await page.locator(".new textarea").press("Enter");
+  await page.waitForSelector(".message.user");
+}
+
+export const mark = (page) => page.locator(".header .mark").getAttribute("data-mark");
+
+export async function untilMark(page, wanted, timeout = 60_000) {
+  await page.waitForFunction((name) => document.querySelector(".header .mark")?.dataset.mark === name, wanted, { timeout, polling: 50 });
+}
+
+export async function shot(page, name) {
+  await page.waitForTimeout(350); // transitions
+  await page.screenshot({ path: join(SHOTS, `${name}.png`) });
+}

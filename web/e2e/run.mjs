@@ -1,0 +1,331 @@
+// The page in a real Chromium against the real server. Run by `npm run e2e`; HARNESS_URL names a server that runs.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { HOSTILE_TEXTS } from "./hostile_texts.mjs";
+import { begin, launchBrowser, mark, openPage, shot, untilMark } from "./page.mjs";
+import { FLOOD_DELTAS, workplace } from "./scripts.mjs";
+import { startServer } from "./server.mjs";
+
+const USABLE_MS = 2_000;
+const place = workplace();
+let server, browser, origin, storageState, first;
+
+const opened = (options = {}) => openPage(browser, origin, { storageState, ...options });
+const paced = (prompt) => ({ prompt, model: place.paced, folder: place.folder });
+const words = (page) => page.locator(".column").innerText();
+
+before(async () => {
+  server = await startServer({ folder: place.folder, model: place.paced });
+  origin = new URL(server.link);
+  browser = await launchBrowser();
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test("the link lets in, once, and leads to a page that is usable within two seconds", async (t) => {
+  const visitor = await openPage(browser, origin);
+  await visitor.page.goto(server.link);
+  await visitor.page.waitForSelector(".new textarea");
+  storageState = await visitor.context.storageState();
+  const again = await opened();
+  const started = performance.now();
+  await again.page.goto(origin.origin);
+  await again.page.waitForSelector(".new textarea");
+  await again.page.waitForFunction(() => document.querySelector(".sessions, .list-note:not(:empty)"));
+  const usable_ms = performance.now() - started;
+  t.diagnostic(`usable after ${usable_ms.toFixed(0)} ms`);
+  assert.ok(usable_ms < USABLE_MS, `usable after ${usable_ms} ms`);
+  await shot(again.page, "new");
+  assert.deepEqual(again.troubles, []);
+  await again.context.close();
+  await visitor.context.close();
+});
+
+test("a newcomer runs an agent, allows a change and a command, and reads what came of it", async () => {
+  first = await opened();
+  const { page } = first;
+  await page.goto(origin.origin);
+  await begin(page, paced("RETRIES: make the HTTP client back off between retries"));
+  await page.waitForSelector(".dock .diff");
+  await shot(page, "approval-of-a-change");
+  await page.getByRole("button", { name: "Allow once" }).click();
+  await page.waitForSelector(".dock .command");
+  assert.equal(await mark(page), "waiting");
+  await shot(page, "approval");
+  await page.getByRole("button", { name: "Allow once" }).click();
+  await page.waitForSelector(".run-facts");
+  const column = await words(page);
+  for (const expected of ["I'll look at how", "Edit", "exit 1", "FAILED test_gives_up", "Done: the client now waits 0.25 s", "4.2k in"])
+    assert.ok(column.includes(expected), `${expected} is not in\n${column}`);
+  assert.equal(await page.locator(".diff-added").count(), 2);
+  assert.equal(await page.locator(".markdown strong", { hasText: "0.25 s" }).count(), 1);
+  assert.equal(await page.locator(".code-keyword", { hasText: "def" }).count() > 0, true);
+  assert.deepEqual(await page.locator(".tasks li").evaluateAll((tasks) => tasks.map((one) => one.dataset.status)), ["completed", "completed", "in_progress"]);
+  await shot(page, "conversation-light");
+  await page.locator(".tool[data-kind=write]").scrollIntoViewIfNeeded();
+  await shot(page, "change");
+});
+
+test("reloading, and another browser, show the same", async () => {
+  const { page } = first;
+  const said = await words(page);
+  await page.reload();
+  await page.waitForSelector(".run-facts");
+  assert.equal(await words(page), said);
+  const other = await opened({ colorScheme: "dark" });
+  await other.page.goto(page.url());
+  await other.page.waitForSelector(".run-facts");
+  assert.equal(await words(other.page), said);
+  await shot(other.page, "conversation-dark");
+  await other.context.close();
+});
+
+test("two browsers see one run go on, and either may stop it", async () => {
+  const [one, two] = [await opened(), await opened()];
+  await one.page.goto(origin.origin);
+  await begin(one.page, paced("LONG story"));
+  await two.page.goto(one.page.url());
+  await two.page.waitForFunction(() => document.querySelector(".column")?.innerText.includes("word20 "));
+  await two.page.locator(".composer-input").press("Escape");
+  await Promise.all([untilMark(one.page, "idle"), untilMark(two.page, "idle")]);
+  assert.equal(await words(one.page), await words(two.page));
+  assert.ok(!(await words(one.page)).includes("word599"));
+  await one.page.reload();
+  await one.page.waitForSelector(".message.assistant");
+  assert.equal(await words(one.page), await words(two.page));
+  assert.deepEqual([...one.troubles, ...two.troubles], []);
+  await one.context.close();
+  await two.context.close();
+});
+
+test("a question is answered with a button, and survives a reload", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("QUESTION"));
+  await page.waitForSelector(".choice");
+  assert.equal(await mark(page), "waiting");
+  await shot(page, "question");
+  await page.reload();
+  await page.getByRole("radio", { name: /Five/ }).click();
+  await page.locator(".tool[data-status=complete] > .tool-head").click();
+  assert.ok((await words(page)).includes("User answered: Five"));
+  await page.getByRole("button", { name: "Stop" }).click();
+  await untilMark(page, "idle");
+  await context.close();
+});
+
+test("a plan is read and approved", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("PLAN"));
+  await page.waitForSelector(".plan");
+  await shot(page, "plan");
+  await page.getByRole("button", { name: "Approve the plan" }).click();
+  await page.waitForSelector(".tool[data-status=complete]");
+  await page.getByRole("button", { name: "Stop" }).click().catch(() => undefined);
+  await untilMark(page, "idle");
+  await context.close();
+});
+
+test("what harness run recorded is listed, and shows its sub-agent and its whole output", async (t) => {
+  if (!server.record) return t.skip("the server's home is not ours");
+  await server.record("RECORD: who counts attempts?");
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await page.locator("a[data-session]", { hasText: "RECORD" }).click();
+  await page.waitForSelector(".read-only");
+  await page.locator(".tool[data-kind=spawn] > .tool-head").click();
+  assert.ok((await page.locator(".nested").innerText()).includes("Only test_gives_up does."));
+  await shot(page, "sub-agent");
+  await page.locator(".tool[data-kind=command] > .tool-head").click();
+  await page.getByRole("button", { name: /Show all/ }).click();
+  await page.waitForFunction(() => document.querySelector(".tool[data-kind=command] pre[aria-label=Output]").textContent.includes("\n20000\n"));
+  await context.close();
+});
+
+test("what is denied does not happen, and the reason is kept", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("DENY it"));
+  await page.getByRole("button", { name: "Deny…" }).click();
+  await page.getByLabel("Reason").fill("far too much");
+  await page.getByLabel("Reason").press("Enter");
+  await untilMark(page, "idle");
+  assert.ok((await words(page)).includes("denied: far too much"));
+  assert.ok((await words(page)).includes("Then not."));
+  await context.close();
+});
+
+test("a follow-up waits in the queue, can be taken back, and runs when its turn comes", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("LONG first"));
+  const composer = page.locator(".composer-input");
+  await composer.fill("take this back");
+  await composer.press("Enter");
+  await page.waitForSelector(".follow-ups li");
+  await page.getByLabel("Take back: take this back").click();
+  await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
+  await composer.fill("second prompt");
+  await composer.press("Enter");
+  await page.waitForSelector(".follow-ups li");
+  await shot(page, "queue");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.waitForFunction(() => [...document.querySelectorAll(".message.user")].some((one) => one.innerText.includes("second prompt")));
+  await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
+  await page.locator(".composer-input").press("Escape");
+  await untilMark(page, "idle");
+  await context.close();
+});
+
+test("what is said to steer reaches the run that goes on", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("RETRIES once more"));
+  await page.waitForSelector(".dock .button.primary");
+  await page.locator(".composer-input").fill("mind the tests");
+  await page.locator(".composer-input").press("Control+Enter");
+  await page.waitForFunction(() => document.querySelector(".composer-input").value === "" && !document.querySelector(".follow-ups li"));
+  await page.getByRole("button", { name: "Allow once" }).click();
+  await page.waitForFunction(() => [...document.querySelectorAll(".message.user")].some((one) => one.innerText.includes("mind the tests")));
+  await page.getByRole("button", { name: "Stop" }).click();
+  await untilMark(page, "idle");
+  await context.close();
+});
+
+test("the past can be replayed with a slider", async () => {
+  const { page } = first;
+  await page.getByRole("button", { name: "Replay" }).click();
+  const slider = page.getByLabel("Moment");
+  await page.waitForSelector(".replay input:not([disabled])");
+  const last = Number(await slider.getAttribute("max"));
+  assert.ok(last > 10);
+  await slider.fill("0");
+  await page.waitForFunction(() => !document.querySelector(".message.assistant"));
+  await slider.fill(String(Math.floor(last * 0.45)));
+  await page.waitForFunction(() => document.querySelector(".message.assistant"));
+  const then = await words(page);
+  assert.ok(then.includes("I'll look at how") && !then.includes("Done: the client"));
+  await shot(page, "replay");
+  await slider.fill(String(last));
+  await page.waitForFunction(() => document.querySelector(".column").innerText.includes("Done: the client"));
+  await page.getByRole("button", { name: "Back to now" }).click();
+  await page.waitForSelector(".composer-input");
+});
+
+test("search, keys and the theme work without a mouse", async () => {
+  const { page } = first;
+  await page.locator(".brand").focus();
+  await page.keyboard.press("/");
+  await page.keyboard.type("make the HTTP");
+  await page.waitForFunction(() => document.querySelectorAll("a[data-session]").length === 1);
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.querySelectorAll("a[data-session]").length > 1);
+  await page.locator(".brand").focus();
+  await page.keyboard.press("j");
+  assert.ok(await page.evaluate(() => document.activeElement.matches("a[data-session]")));
+  await page.keyboard.press("?");
+  await page.waitForSelector("dialog[open]");
+  await shot(page, "keys");
+  await page.keyboard.press("Escape");
+  const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await page.getByRole("button", { name: /theme/ }).click();
+  const chosen = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.notEqual(chosen, before);
+  await page.reload();
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), chosen);
+  await page.getByRole("button", { name: /theme/ }).click();
+});
+
+test("on a narrow screen the list is a drawer", async () => {
+  const { page, context } = await opened({ viewport: { width: 390, height: 800 }, deviceScaleFactor: 2 });
+  await page.goto(first.page.url());
+  await page.waitForSelector(".run-facts");
+  assert.equal(await page.locator(".sidebar").isVisible(), false);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
+  await shot(page, "narrow");
+  await page.getByRole("button", { name: "Show the conversations" }).click();
+  await page.locator("a[data-session]").first().waitFor();
+  await shot(page, "narrow-drawer");
+  await context.close();
+});
+
+test(`none of ${HOSTILE_TEXTS.length} hostile texts runs, loads or leads anywhere`, async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced(`HOSTILE ${HOSTILE_TEXTS.join(" ")}`));
+  const allow = page.getByRole("button", { name: "Always allow" });
+  for (let waits = 0; waits < 200 && (await mark(page)) !== "idle" && (await mark(page)) !== "error"; waits++) {
+    if (await allow.isEnabled({ timeout: 50 }).catch(() => false)) await allow.click({ timeout: 1_000 }).catch(() => undefined);
+    await page.waitForTimeout(100);
+  }
+  for (const hostile of HOSTILE_TEXTS.slice(0, 20)) {
+    await page.locator("h1 button").click();
+    await page.getByRole("textbox", { name: "Title", exact: true }).fill(hostile);
+    await page.getByRole("textbox", { name: "Title", exact: true }).press("Enter");
+  }
+  for (const head of await page.locator("[aria-expanded=false]").all()) await head.click({ timeout: 1_000 }).catch(() => undefined);
+  await page.waitForTimeout(500);
+  const found = await page.evaluate(() => ({
+    ran: window.__ran,
+    scripts: document.querySelectorAll("#page script, #page iframe, #page object, #page embed, #page img, #page style, #page link, #page base, #page meta").length,
+    handlers: [...document.querySelectorAll("#page *")].filter((one) => [...one.attributes].some(({ name }) => /^on/i.test(name))).length,
+    links: [...document.querySelectorAll("#page a")].map((one) => one.getAttribute("href")).filter((href) => !/^(?:https?:|mailto:|#\/)/i.test(href ?? "")),
+  }));
+  await shot(page, "hostile");
+  for (const link of await page.locator(".column a").all()) assert.match(await link.getAttribute("rel"), /noopener/);
+  assert.deepEqual(found, { ran: undefined, scripts: 0, handlers: 0, links: [] });
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test(`${FLOOD_DELTAS.toLocaleString("en")} deltas are drawn in frames`, async (t) => {
+  const { page, context, troubles } = await opened();
+  await page.goto(origin.origin);
+  await page.evaluate(() => {
+    window.frames_ms = [];
+    let last = performance.now();
+    const count = (now) => {
+      window.frames_ms.push(now - last);
+      last = now;
+      requestAnimationFrame(count);
+    };
+    requestAnimationFrame(count);
+  });
+  const session = await context.newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const cpu = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+  await begin(page, { prompt: "flood", model: place.flood, folder: place.folder });
+  const [busyBefore, started] = [await cpu(), performance.now()];
+  await page.evaluate(() => (window.frames_ms.length = 0));
+  await untilMark(page, "idle", 180_000); // the model pauses a millisecond after each
+  const took_ms = performance.now() - started;
+  const busy_s = (await cpu()) - busyBefore;
+  const frames = (await page.evaluate(() => window.frames_ms)).sort((left, right) => left - right);
+  t.diagnostic(`${took_ms.toFixed(0)} ms, ${frames.length} frames, p50 ${frames[frames.length >> 1]?.toFixed(0)} ms, p95 ${frames[Math.floor(frames.length * 0.95)]?.toFixed(0)} ms, longest ${frames.at(-1)?.toFixed(0)} ms, ${busy_s.toFixed(2)} s of the page's processor time`);
+  const said = await page.locator(".message.assistant .markdown").last().textContent();
+  assert.equal(said.split("another").length - 1, FLOOD_DELTAS / 8);
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("when the server is gone the page says so, and is whole again when it is back", async (t) => {
+  if (!server.restart) return t.skip("the server is not ours to restart");
+  const { page } = first;
+  await page.goto(first.page.url());
+  await page.waitForSelector(".run-facts");
+  const said = await words(page);
+  await server.restart(async () => {
+    await page.waitForSelector(".banner");
+    assert.equal(await words(page), said);
+    await shot(page, "offline");
+  });
+  await page.waitForFunction(() => !document.querySelector(".banner"), null, { timeout: 30_000 });
+  assert.equal(await words(page), said);
+  await page.locator(".composer-input").fill("Anything else?");
+  await page.locator(".composer-input").press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".message.user").length === 2);
+});

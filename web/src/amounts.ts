@@ -1,0 +1,53 @@
+/** Numbers as people read them. */
+
+import type { HarnessUsage } from "../client/src/index.js";
+
+export function money(usd: number): string {
+  if (usd === 0) return "$0";
+  if (usd < 0.01) return "<$0.01";
+  return `$${usd.toFixed(usd < 10 ? 2 : usd < 100 ? 1 : 0)}`;
+}
+
+export function count(amount: number): string {
+  if (amount < 1_000) return String(amount);
+  if (amount < 999_500) return `${(amount / 1_000).toFixed(amount < 9_950 ? 1 : 0)}k`;
+  return `${(amount / 1_000_000).toFixed(1)}M`;
+}
+
+export function duration(elapsed_ms: number): string {
+  if (elapsed_ms < 1_000) return `${Math.round(elapsed_ms)} ms`;
+  const seconds = elapsed_ms / 1_000;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 59.5) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function clockTime(time_ms: number): string {
+  return new Date(time_ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
+const DAY_MS = 86_400_000;
+
+/** “now”, “5 min”, “3 h”, then the day. */
+export function ago(time_ms: number, now_ms = Date.now()): string {
+  const elapsed = now_ms - time_ms;
+  if (elapsed < 60_000) return "now";
+  if (elapsed < 3_600_000) return `${Math.floor(elapsed / 60_000)} min`;
+  if (elapsed < DAY_MS) return `${Math.floor(elapsed / 3_600_000)} h`;
+  const date = new Date(time_ms);
+  const sameYear = date.getFullYear() === new Date(now_ms).getFullYear();
+  return date.toLocaleDateString(undefined, { day: "numeric", month: "short", ...(!sameYear && { year: "numeric" }) });
+}
+
+/** “12k in · 1.2k out”, with the cache and the reasoning where the agent tells them. */
+export function tokens(usage: HarnessUsage): string {
+  const amounts: readonly (readonly [number | null, string])[] = [
+    [usage.input, "in"],
+    [usage.cacheRead, "cached"],
+    [usage.output, "out"],
+    [usage.reasoning, "reasoning"],
+  ];
+  return amounts.flatMap(([amount, name]) => (amount ? [`${count(amount)} ${name}`] : [])).join(" · ");
+}

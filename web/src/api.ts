@@ -1,0 +1,136 @@
+/** The server's REST side, as `docs/protocol.md` describes it. */
+
+import type { HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
+
+export interface Session {
+  readonly id: string;
+  readonly kind: "run" | "thread";
+  readonly title: string;
+  readonly prompt: string;
+  readonly agent: string;
+  readonly agentName: string;
+  readonly model: string;
+  readonly cwd: string;
+  readonly startedMs: number;
+  readonly updatedMs: number;
+  readonly durationMs: number | null;
+  readonly outcome: string;
+  readonly isLive: boolean;
+  readonly waits: boolean;
+  readonly costUsd: number | null;
+  readonly tags: readonly string[];
+  readonly name: string;
+}
+
+export interface SessionPage {
+  readonly sessions: readonly Session[];
+  readonly total: number;
+}
+
+export interface ServerFacts {
+  readonly version: string;
+  readonly defaultAgent: string;
+  readonly defaultModel: string;
+  readonly cwd: string;
+  readonly modes: readonly { readonly id: string; readonly name: string }[];
+}
+
+export interface Agent {
+  readonly name: string;
+  readonly title: string;
+  readonly version: string;
+  readonly installed: boolean;
+  readonly usable: boolean;
+  readonly builtIn: boolean;
+  readonly install: string;
+  readonly models: boolean;
+}
+
+export interface Model {
+  readonly id: string;
+  readonly description: string;
+  readonly provider: string;
+  readonly usable: boolean;
+}
+
+export interface NewSession {
+  readonly agent?: string;
+  readonly model?: string;
+  readonly mode?: string;
+  readonly cwd?: string;
+  readonly prompt?: string;
+  readonly title?: string;
+  readonly permissionMode?: PermissionMode;
+}
+
+export interface Timeline {
+  readonly seqs: readonly number[];
+  readonly times: readonly number[];
+}
+
+/** A request that did not give what was asked: `status` is 0 when the server could not be reached at all. */
+export class RequestFailed extends Error {
+  override name = "RequestFailed";
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly hint = "",
+  ) {
+    super(message);
+  }
+}
+
+async function request<Answer>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: "same-origin",
+      ...(body !== undefined && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }),
+      ...(signal && { signal }),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new RequestFailed(0, "The server cannot be reached.", "Is “harness serve” still running?");
+  }
+  if (response.status === 204) return undefined as Answer;
+  const answer: unknown = await response.json().catch((error: unknown) => {
+    if (signal?.aborted) throw error;
+    return null;
+  });
+  if (response.ok && answer !== null) return answer as Answer;
+  const problem = (answer as { error?: { message?: string; hint?: string } } | null)?.error;
+  throw new RequestFailed(response.status, problem?.message ?? `The server’s answer (${response.status}) could not be read.`, problem?.hint);
+}
+
+const at = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
+
+export const api = {
+  server: (signal?: AbortSignal) => request<ServerFacts>("GET", "api/server", undefined, signal),
+  sessions: (query: string, limit: number, signal?: AbortSignal) =>
+    request<SessionPage>("GET", `api/sessions?${new URLSearchParams({ query, limit: String(limit) })}`, undefined, signal),
+  createSession: (options: NewSession) => request<Session>("POST", "api/sessions", options),
+  renameSession: (id: string, title: string) => request<Session>("PATCH", at(id), { title }),
+  deleteSession: (id: string) => request<void>("DELETE", at(id)),
+  stateAt: (id: string, seq: number, signal?: AbortSignal) =>
+    request<{ state: HarnessState; seq: number }>("GET", `${at(id)}/state?at=${seq}`, undefined, signal),
+  timeline: (id: string, signal?: AbortSignal) => request<Timeline>("GET", `${at(id)}/timeline`, undefined, signal),
+  call: (id: string, callId: string) =>
+    request<{ input: JSONValue; output: string }>("GET", `${at(id)}/calls/${encodeURIComponent(callId)}`),
+  agents: (signal?: AbortSignal) => request<{ agents: readonly Agent[] }>("GET", "api/agents", undefined, signal),
+  models: (agent: string, signal?: AbortSignal) =>
+    request<{ models: readonly Model[]; defaultModel: string }>(
+      "GET",
+      `api/models?${new URLSearchParams({ agent })}`,
+      undefined,
+      signal,
+    ),
+};
+
+/** Where the conversation's socket is, next to the page. */
+export function socketUrl(sessionId: string): string {
+  const url = new URL("ws", document.baseURI);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  url.search = new URLSearchParams({ session: sessionId }).toString();
+  return url.href;
+}

@@ -1,0 +1,104 @@
+import { ComposerPrimitive, useAui, useAuiState } from "@assistant-ui/react";
+import type { KeyboardEvent } from "react";
+import type { ConnectionStatus, HarnessState } from "../../client/src/index.js";
+import { Icon } from "../shell/icon.js";
+import { useConversation } from "./context.js";
+
+export function Composer({ state, connection }: { state: HarnessState; connection: ConnectionStatus }) {
+  if (!state.capabilities.submit && !state.capabilities.steer) return <ReadOnly state={state} />;
+  return (
+    <div className="composer-area">
+      <FollowUps state={state} />
+      <Writing state={state} connection={connection} />
+    </div>
+  );
+}
+
+function Writing({ state, connection }: { state: HarnessState; connection: ConnectionStatus }) {
+  const aui = useAui();
+  const isEmpty = useAuiState((store) => store.composer.isEmpty);
+  const isRunning = state.status === "running";
+  const steer = () => aui.composer.send({ steer: true });
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !isRunning || !state.capabilities.steer) return;
+    event.preventDefault();
+    if (!isEmpty) steer();
+  };
+  return (
+    <ComposerPrimitive.Root className="composer" data-running={isRunning || undefined}>
+      <ComposerPrimitive.Input
+        className="composer-input"
+        placeholder={placeholder(state, connection)}
+        aria-label="Message"
+        rows={1}
+        maxRows={12}
+        autoFocus
+        onKeyDown={onKeyDown}
+      />
+      <div className="composer-buttons">
+        {isRunning && state.capabilities.cancel && (
+          <ComposerPrimitive.Cancel className="button stop" title="Stop (Escape)">
+            <Icon name="stop" /> Stop
+          </ComposerPrimitive.Cancel>
+        )}
+        {isRunning && state.capabilities.steer && (
+          <button type="button" className="button" disabled={isEmpty} onClick={steer} title="Say it to the agent now (Ctrl+Enter)">
+            <Icon name="steer" /> Steer
+          </button>
+        )}
+        {state.capabilities.submit && (
+          <ComposerPrimitive.Send className="button primary" title={isRunning ? "Say it when this run is over (Enter)" : "Send (Enter)"}>
+            <Icon name={isRunning ? "queue" : "send"} /> {isRunning ? "Queue" : "Send"}
+          </ComposerPrimitive.Send>
+        )}
+      </div>
+    </ComposerPrimitive.Root>
+  );
+}
+
+function placeholder(state: HarnessState, connection: ConnectionStatus): string {
+  if (connection === "waiting") return "No connection: what you send waits for it";
+  if (state.status === "running") return state.capabilities.submit ? "Write a follow-up" : "Say something to the agent";
+  return state.messages.length ? "Reply" : "What shall be done?";
+}
+
+/** Prompts that wait for their turn. */
+function FollowUps({ state }: { state: HarnessState }) {
+  const { client } = useConversation();
+  if (!state.followUps.length) return null;
+  return (
+    <ol className="follow-ups" aria-label="Follow-ups that wait">
+      {state.followUps.map(({ id, text }) => (
+        <li key={id}>
+          <Icon name="queue" />
+          <span className="clipped">{text}</span>
+          <button type="button" className="quiet small" onClick={() => client.withdraw(id)} aria-label={`Take back: ${text}`} title="Take back">
+            <Icon name="close" />
+          </button>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function ReadOnly({ state }: { state: HarnessState }) {
+  return (
+    <div className="read-only faint">
+      <span>
+        {state.isLive
+          ? "Somebody else runs this conversation; here it can be watched."
+          : "A record of the past: this conversation cannot be continued here."}
+      </span>
+      {state.isLive && state.capabilities.cancel && <StopButton />}
+    </div>
+  );
+}
+
+function StopButton() {
+  const { client } = useConversation();
+  return (
+    <button type="button" className="button stop" onClick={() => client.cancel()}>
+      <Icon name="stop" /> Stop
+    </button>
+  );
+}

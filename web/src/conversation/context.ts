@@ -1,0 +1,23 @@
+/** What the parts of a conversation need of it, wherever they are in the tree. */
+
+import { createContext, useContext } from "react";
+import type { HarnessClient, HarnessRelay, HarnessRun } from "../../client/src/index.js";
+
+export interface ConversationFacts {
+  readonly sessionId: string;
+  readonly client: HarnessClient;
+  readonly relays: ReadonlyMap<string, HarnessRelay>;
+  readonly runs: ReadonlyMap<string, HarnessRun>;
+  /** By run: the message it ended with. */
+  readonly lastMessages: ReadonlyMap<string, string>;
+  /** It is shown as it was once: nothing can be asked of it. */
+  readonly isReplay: boolean;
+}
+
+export const ConversationContext = createContext<ConversationFacts | null>(null);
+
+export function useConversation(): ConversationFacts {
+  const facts = useContext(ConversationContext);
+  if (!facts) throw new Error("This part belongs inside a conversation.");
+  return facts;
+}

@@ -1,0 +1,126 @@
+/** One conversation: what was said, what is asked, what can be said next. Its component lives as long as it is shown. */
+
+import { AssistantRuntimeProvider } from "@assistant-ui/react";
+import { useEffect, useMemo, useState } from "react";
+import type { HarnessRelay, HarnessState } from "../../client/src/index.js";
+import { RelayDock } from "../relays/relay_dock.js";
+import { ReplayBar } from "../replay/replay_bar.js";
+import { useReplay } from "../replay/replay.js";
+import { ConnectionBanner } from "../shell/connection_banner.js";
+import { Placeholder } from "../shell/placeholder.js";
+import { Composer } from "./composer.js";
+import { ConversationContext, type ConversationFacts } from "./context.js";
+import { ConversationHeader } from "./header.js";
+import { useLiveConversation, type LiveConversation } from "./live_state.js";
+import { SidePanel } from "./side_panel.js";
+import { Thread } from "./thread.js";
+import { useThreadRuntime } from "./thread_runtime.js";
+
+interface ConversationProps {
+  readonly sessionId: string;
+  readonly onMenu: () => void;
+  /** Something changed that the list of conversations shows too. */
+  readonly onNews: () => void;
+}
+
+export function Conversation({ sessionId, onMenu, onNews }: ConversationProps) {
+  const live = useLiveConversation(sessionId);
+  const replay = useReplay(sessionId, live.state.seq);
+  const [isPanelOpen, setPanelOpen] = useState(false);
+  const state = replay.state ?? live.state;
+  const facts = useFacts(sessionId, live, state, replay.isOn);
+  const { runtime, thread } = useThreadRuntime(state, live, replay.isOn);
+  const refusal = useRefusal(live);
+  useTitle(state.title);
+  const { status, title, relays } = live.state;
+  const waits = relays.some((relay) => relay.status === "pending");
+  useEffect(() => (live.isLoaded ? onNews() : undefined), [live.isLoaded, status, title, waits, onNews]);
+  return (
+    <ConversationContext value={facts}>
+      <AssistantRuntimeProvider runtime={runtime}>
+        <div className="conversation" data-panel={isPanelOpen || undefined}>
+          <ConversationHeader
+            state={state}
+            isLoaded={live.isLoaded}
+            replay={replay}
+            onMenu={onMenu}
+            onPanel={() => setPanelOpen(!isPanelOpen)}
+          />
+          <ConnectionBanner live={live} />
+          {live.isLoaded ? <Thread state={state} thread={thread} /> : <Waiting live={live} />}
+          {live.isLoaded && <SidePanel state={state} onClose={() => setPanelOpen(false)} />}
+          <div className="foot">
+            {refusal.message && (
+              <p className="refusal" role="alert">
+                {refusal.message}
+                <button type="button" className="quiet small" onClick={refusal.dismiss}>
+                  Dismiss
+                </button>
+              </p>
+            )}
+            {replay.isOn ? (
+              <ReplayBar replay={replay} />
+            ) : (
+              <>
+                <RelayDock
+                  relays={state.relays}
+                  canAnswer={state.capabilities.answer && live.connection !== "closed"}
+                  isLive={state.isLive}
+                />
+                {live.isLoaded && <Composer state={state} connection={live.connection} />}
+              </>
+            )}
+          </div>
+        </div>
+      </AssistantRuntimeProvider>
+    </ConversationContext>
+  );
+}
+
+function Waiting({ live }: { live: LiveConversation }) {
+  if (live.connection === "closed")
+    return <Placeholder title="This conversation cannot be shown" text={live.closeReason || "The connection was closed."} />;
+  if (live.connection === "waiting")
+    return <Placeholder title="The server cannot be reached" text="Is “harness serve” still running? The page tries again by itself." />;
+  return <Placeholder title="" text="Loading…" isBusy />;
+}
+
+function useFacts(sessionId: string, live: LiveConversation, state: HarnessState, isReplay: boolean): ConversationFacts {
+  const { client } = live;
+  const relays = useMemo(() => new Map(state.relays.map((relay): [string, HarnessRelay] => [relay.id, relay])), [state.relays]);
+  const runs = useMemo(() => new Map(state.runs.map((run) => [run.id, run])), [state.runs]);
+  const shape = state.messages.length;
+  const lastMessages = useMemo(
+    () => new Map(state.messages.flatMap((message) => (message.runId && message.role === "assistant" ? [[message.runId, message.id] as const] : []))),
+    // Only a new message can be a run's last one: that a text grew does not matter here.
+    [shape, state.runs],
+  );
+  return useMemo(
+    () => ({ sessionId, client, relays, runs, lastMessages, isReplay }),
+    [sessionId, client, relays, runs, lastMessages, isReplay],
+  );
+}
+
+const REFUSAL_SHOWN_MS = 12_000;
+
+/** What the server says of a command that it did not carry out. */
+function useRefusal(live: LiveConversation): { readonly message: string; readonly dismiss: () => void } {
+  const [message, setMessage] = useState("");
+  const { transport } = live;
+  useEffect(() => transport.onError(setMessage), [transport]);
+  useEffect(() => {
+    if (!message) return undefined;
+    const timer = setTimeout(() => setMessage(""), REFUSAL_SHOWN_MS);
+    return () => clearTimeout(timer);
+  }, [message]);
+  return { message, dismiss: () => setMessage("") };
+}
+
+function useTitle(title: string): void {
+  useEffect(() => {
+    document.title = title ? `${title} · Harness` : "Harness";
+    return () => {
+      document.title = "Harness";
+    };
+  }, [title]);
+}

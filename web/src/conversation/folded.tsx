@@ -1,0 +1,33 @@
+import { memo, useState } from "react";
+import { Icon } from "../shell/icon.js";
+import { Markdown } from "../text/markdown.js";
+
+interface FoldedProps {
+  readonly label: string;
+  readonly text: string;
+  readonly isGrowing?: boolean;
+}
+
+/** Words beside the conversation, like what the model thinks: folded, with the last ones in sight while they grow. */
+export const Folded = memo(function Folded({ label, text, isGrowing = false }: FoldedProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <div className="folded" data-growing={isGrowing || undefined}>
+      <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <span className="turner">
+          <Icon name="chevron" />
+        </span>
+        <span className="folded-label">{label}</span>
+        {!isOpen && <span className="folded-glimpse">{glimpse(text, isGrowing)}</span>}
+      </button>
+      {isOpen && <Markdown text={text} isGrowing={isGrowing} />}
+    </div>
+  );
+});
+
+const GLIMPSE_MAX = 120;
+
+function glimpse(text: string, isGrowing: boolean): string {
+  const plain = (piece: string) => piece.replace(/[*`#>]/g, "").replace(/\s+/g, " ").trim();
+  return isGrowing ? plain(text.slice(-GLIMPSE_MAX)) : plain(text.slice(0, GLIMPSE_MAX));
+}

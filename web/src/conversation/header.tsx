@@ -1,0 +1,97 @@
+import { useState } from "react";
+import type { HarnessState } from "../../client/src/index.js";
+import { money, tokens } from "../amounts.js";
+import type { Replay } from "../replay/replay.js";
+import { Icon } from "../shell/icon.js";
+import { useConversation } from "./context.js";
+
+interface HeaderProps {
+  readonly state: HarnessState;
+  readonly isLoaded: boolean;
+  readonly replay: Replay;
+  readonly onMenu: () => void;
+  readonly onPanel: () => void;
+}
+
+export function ConversationHeader({ state, isLoaded, replay, onMenu, onPanel }: HeaderProps) {
+  const waits = (state.isLive || state.capabilities.answer) && state.relays.some((relay) => relay.status === "pending");
+  const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
+  return (
+    <header className="header">
+      <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show the conversations">
+        <Icon name="menu" />
+      </button>
+      <div className="header-text">
+        <Title title={state.title || firstPrompt(state)} canRename={isLoaded && state.capabilities.submit && !replay.isOn} />
+        <p className="header-facts faint">
+          <span className="mark" data-mark={mark} role="img" aria-label={MARKS[mark]} />
+          {[state.agent, state.model, state.mode, shortened(state.cwd)].filter(Boolean).map((fact) => (
+            <span key={fact} className="clipped" title={fact}>
+              {fact}
+            </span>
+          ))}
+        </p>
+      </div>
+      <div className="header-actions">
+        <span className="header-usage faint" title={tokens(state.usage)}>
+          {state.usage.costUsd === null ? "" : money(state.usage.costUsd)}
+        </span>
+        {isLoaded && (
+          <button type="button" className="quiet round" aria-pressed={replay.isOn} onClick={replay.toggle} aria-label="Replay" title="Replay">
+            <Icon name="clock" />
+          </button>
+        )}
+        <button type="button" className="quiet round panel-button" onClick={onPanel} aria-label="Tasks and runs" title="Tasks and runs">
+          <Icon name="panel" />
+        </button>
+      </div>
+    </header>
+  );
+}
+
+const MARKS = { waiting: "waits for you", running: "running", error: "failed", idle: "idle" } as const;
+
+function Title({ title, canRename }: { title: string; canRename: boolean }) {
+  const { client } = useConversation();
+  const [draft, setDraft] = useState<string | null>(null);
+  if (draft === null)
+    return (
+      <h1 className="title clipped">
+        {canRename ? (
+          <button type="button" className="plain clipped" onClick={() => setDraft(title)} title="Rename">
+            {title || "Untitled"}
+          </button>
+        ) : (
+          title || "Untitled"
+        )}
+      </h1>
+    );
+  const save = () => {
+    if (draft.trim() && draft !== title) client.rename(draft.trim());
+    setDraft(null);
+  };
+  return (
+    <form className="title" onSubmit={(event) => (event.preventDefault(), save())}>
+      <input
+        value={draft}
+        autoFocus
+        aria-label="Title"
+        onChange={(event) => setDraft(event.target.value)}
+        onBlur={save}
+        onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), setDraft(null))}
+      />
+    </form>
+  );
+}
+
+const PROMPT_SHOWN_MAX = 120;
+
+function firstPrompt(state: HarnessState): string {
+  return (state.messages.find((message) => message.role === "user")?.content ?? "").trim().slice(0, PROMPT_SHOWN_MAX);
+}
+
+/** The last two folders of a path tell most. */
+function shortened(path: string): string {
+  const parts = path.split("/").filter(Boolean);
+  return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : path;
+}

@@ -1,0 +1,109 @@
+import type { HarnessRun, HarnessState, HarnessTask } from "../../client/src/index.js";
+import { count, duration, money } from "../amounts.js";
+import { Icon } from "../shell/icon.js";
+
+/** Beside the conversation: what the agent has to do, and what each run used. */
+export function SidePanel({ state, onClose }: { state: HarnessState; onClose: () => void }) {
+  return (
+    <aside className="panel" aria-label="Tasks and runs">
+      <button type="button" className="quiet round panel-close" onClick={onClose} aria-label="Close">
+        <Icon name="close" />
+      </button>
+      {state.tasks.length > 0 && <Tasks tasks={state.tasks} />}
+      <Usage state={state} />
+      {state.runs.length > 0 && <Runs runs={state.runs} />}
+    </aside>
+  );
+}
+
+function Tasks({ tasks }: { tasks: readonly HarnessTask[] }) {
+  const done = tasks.filter((task) => task.status === "completed").length;
+  return (
+    <section>
+      <h2>
+        Tasks{" "}
+        <span className="faint">
+          {done} of {tasks.length}
+        </span>
+      </h2>
+      <ol className="tasks">
+        {tasks.map((task, index) => (
+          <li key={task.id || index} data-status={task.status}>
+            <span className="task-mark" role="img" aria-label={task.status.replace("_", " ")}>
+              {task.status === "completed" && <Icon name="check" />}
+            </span>
+            <span>{task.status === "in_progress" ? task.activeForm || task.text : task.text}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Usage({ state }: { state: HarnessState }) {
+  const { usage } = state;
+  const rows: readonly (readonly [string, number | null])[] = [
+    ["Input", usage.input],
+    ["From the cache", usage.cacheRead],
+    ["To the cache", usage.cacheWrite],
+    ["Output", usage.output],
+    ["Reasoning", usage.reasoning],
+  ];
+  const known = rows.filter((row): row is readonly [string, number] => row[1] !== null);
+  if (!known.length && usage.costUsd === null) return null;
+  return (
+    <section>
+      <h2>Usage</h2>
+      <dl className="amounts">
+        {known.map(([name, amount]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{count(amount)}</dd>
+          </div>
+        ))}
+        {usage.costUsd !== null && (
+          <div className="total">
+            <dt>Cost</dt>
+            <dd>{money(usage.costUsd)}</dd>
+          </div>
+        )}
+      </dl>
+    </section>
+  );
+}
+
+const RUNS_SHOWN_MAX = 100;
+
+function Runs({ runs }: { runs: readonly HarnessRun[] }) {
+  return (
+    <section>
+      <h2>
+        Runs <span className="faint">{runs.length}</span>
+      </h2>
+      <ol className="runs">
+        {runs.slice(-RUNS_SHOWN_MAX).map((run) => (
+          <li key={run.id} data-nested={!!run.parentCallId || undefined}>
+            <span className="mark" data-mark={markOf(run.status)} role="img" aria-label={run.status} />
+            <span className="clipped" title={run.model}>
+              {run.name || run.agent || "agent"}
+            </span>
+            <span className="faint">{run.durationMs === null ? "" : duration(run.durationMs)}</span>
+            <span className="faint">{costOf(run)}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function markOf(status: string): string {
+  if (status === "running" || status === "completed") return status;
+  if (status === "interrupted") return "idle";
+  return status === "suspended" ? "waiting" : "error";
+}
+
+function costOf({ usage }: HarnessRun): string {
+  if (usage.costUsd !== null) return money(usage.costUsd);
+  const used = (usage.input ?? 0) + (usage.output ?? 0) + (usage.cacheRead ?? 0) + (usage.cacheWrite ?? 0);
+  return used ? count(used) : "";
+}

@@ -1,0 +1,57 @@
+import { ThreadPrimitive, useAuiState } from "@assistant-ui/react";
+import type { HarnessMessage, HarnessState } from "../../client/src/index.js";
+import { Icon } from "../shell/icon.js";
+import { Placeholder } from "../shell/placeholder.js";
+import { AssistantMessage, UserMessage } from "./message.js";
+import type { ShownThread } from "./thread_runtime.js";
+
+export function Thread({ state, thread }: { state: HarnessState; thread: ShownThread }) {
+  return (
+    <ThreadPrimitive.Root className="thread">
+      <ThreadPrimitive.Viewport className="viewport" tabIndex={0} aria-label="Conversation" role="log" aria-live="off">
+        <div className="column">
+          {thread.hiddenCount > 0 && (
+            <button type="button" className="quiet earlier" onClick={thread.showMore}>
+              Show earlier messages ({thread.hiddenCount})
+            </button>
+          )}
+          {state.messages.length === 0 && state.status !== "running" && (
+            <Placeholder
+              title="Nothing has been said yet"
+              text={state.capabilities.submit ? "Write the first message below." : "The record of this conversation is empty."}
+            />
+          )}
+          <ThreadPrimitive.Messages>{renderMessage}</ThreadPrimitive.Messages>
+          {state.status === "error" && state.error && (
+            <p className="notice" data-level="error" role="alert">
+              <Icon name="warning" />
+              <span>{state.error}</span>
+            </p>
+          )}
+        </div>
+        <ThreadPrimitive.ViewportFooter className="to-end">
+          <ThreadPrimitive.ScrollToBottom className="round" aria-label="Go to the end" title="Go to the end">
+            <Icon name="down" />
+          </ThreadPrimitive.ScrollToBottom>
+        </ThreadPrimitive.ViewportFooter>
+      </ThreadPrimitive.Viewport>
+    </ThreadPrimitive.Root>
+  );
+}
+
+const renderMessage = () => <OneMessage />;
+
+function OneMessage() {
+  const message = useAuiState((store) => store.message.metadata.custom["harness"]) as HarnessMessage | undefined;
+  if (!message) return <UpcomingMessage />;
+  return message.role === "user" ? <UserMessage message={message} /> : <AssistantMessage message={message} />;
+}
+
+/** The run has begun and the agent has not said anything yet. */
+function UpcomingMessage() {
+  return (
+    <p className="faint thinking" role="status">
+      <span className="spinner" aria-hidden="true" /> Starting…
+    </p>
+  );
+}

@@ -1,0 +1,77 @@
+/** The conversation as a store of assistant-ui: its messages from the server's state, its wishes as commands. */
+
+import {
+  useExternalStoreRuntime,
+  type AppendMessage,
+  type AssistantRuntime,
+  type ExternalThreadQueueAdapter,
+  type ThreadMessage,
+} from "@assistant-ui/react";
+import { useCallback, useMemo, useState } from "react";
+import { ThreadMessageConverter, type HarnessClient, type HarnessState } from "../../client/src/index.js";
+import type { LiveConversation } from "./live_state.js";
+
+/** Messages mounted at first; a person who wants to read further up asks for them. */
+const SHOWN_FIRST = 40;
+
+export interface ShownThread {
+  readonly hiddenCount: number;
+  readonly showMore: () => void;
+}
+
+export function useThreadRuntime(
+  state: HarnessState,
+  live: LiveConversation,
+  isReplay: boolean,
+): { readonly runtime: AssistantRuntime; readonly thread: ShownThread } {
+  const { client } = live;
+  const [converter] = useState(() => new ThreadMessageConverter());
+  const [shownMax, setShownMax] = useState(SHOWN_FIRST);
+  const all = useMemo(
+    () => converter.convert({ ...state, messages: state.messages.filter(isShown) }),
+    // The state's other fields play no part in it.
+    [converter, state.messages, state.relays, state.error],
+  );
+  const messages = useMemo(() => all.slice(-shownMax) as unknown as readonly ThreadMessage[], [all, shownMax]);
+  const queue = useQueue(state, client);
+  const runtime = useExternalStoreRuntime<ThreadMessage>({
+    messages,
+    isRunning: state.status === "running" && !isReplay,
+    isDisabled: isReplay || live.connection === "closed",
+    isSendDisabled: !state.capabilities.submit,
+    queue,
+    onNew: async (message) => client.submit(textOf(message)),
+    onCancel: async () => client.cancel(),
+    onRespondToToolApproval: ({ approvalId, approved, reason }) =>
+      approved === false ? client.deny(approvalId, reason) : client.approve(approvalId),
+  });
+  const hiddenCount = all.length - messages.length;
+  const showMore = useCallback(() => setShownMax((shown) => shown * 4), []);
+  const thread = useMemo(() => ({ hiddenCount, showMore }), [hiddenCount, showMore]);
+  return { runtime, thread };
+}
+
+/** A prompt that waits for its turn is shown in the queue; one that was taken back out of it was never said. */
+function isShown(message: HarnessState["messages"][number]): boolean {
+  return !(message.role === "user" && (message.status === "pending" || message.status === "error"));
+}
+
+function useQueue(state: HarnessState, client: HarnessClient): ExternalThreadQueueAdapter {
+  return useMemo(
+    () => ({
+      items: state.followUps.map(({ id, text }) => ({ id, prompt: text, parts: [{ type: "text" as const, text }] })),
+      steerItems: [],
+      enqueue: (message) => client.submit(textOf(message)),
+      // The runtime calls this for everything sent during a run: only who asked to steer steers.
+      steer: (message) => (message.steer ? client.steer(textOf(message)) : client.submit(textOf(message))),
+      remove: (id) => client.withdraw(id),
+      move: () => undefined,
+      edit: () => undefined,
+    }),
+    [state.followUps, client],
+  );
+}
+
+function textOf(message: AppendMessage): string {
+  return message.content.map((part) => (part.type === "text" ? part.text : "")).join("");
+}

@@ -1,0 +1,68 @@
+/** What a waiting tool wants shown: in the relay's own fields, or in the payload or the arguments of the tool. */
+
+import type { HarnessRelay, JSONValue } from "../../client/src/index.js";
+
+export interface Choice {
+  readonly label: string;
+  readonly description: string;
+}
+
+type Fields = { readonly [key: string]: JSONValue };
+
+export function payloadText(relay: HarnessRelay, key: string): string {
+  for (const fields of [relay.payload, relay.input])
+    if (isFields(fields) && typeof fields[key] === "string") return fields[key];
+  return "";
+}
+
+export function choicesOf(relay: HarnessRelay): readonly Choice[] {
+  if (relay.options?.length) return relay.options.map((label) => ({ label, description: "" }));
+  const options = isFields(relay.payload) ? relay.payload["options"] : null;
+  if (!Array.isArray(options)) return [];
+  return options.flatMap((option: JSONValue): Choice[] => {
+    if (typeof option === "string") return [{ label: option, description: "" }];
+    if (!isFields(option) || typeof option["label"] !== "string") return [];
+    return [{ label: option["label"], description: typeof option["description"] === "string" ? option["description"] : "" }];
+  });
+}
+
+export function allowsSeveral(relay: HarnessRelay): boolean {
+  return payloadText(relay, "selectionMode") === "multi_select";
+}
+
+export interface Field {
+  readonly name: string;
+  readonly kind: "text" | "number" | "boolean" | "choice";
+  readonly choices: readonly string[];
+  readonly description: string;
+  readonly isRequired: boolean;
+}
+
+/** The fields of an answer that is an object of plain values; null where the schema says anything else. */
+export function schemaFields(schema: JSONValue): readonly Field[] | null {
+  if (!isFields(schema) || schema["type"] !== "object" || !isFields(schema["properties"] ?? null)) return null;
+  const required = Array.isArray(schema["required"]) ? schema["required"] : [];
+  const fields: Field[] = [];
+  for (const [name, property] of Object.entries(schema["properties"] as Fields)) {
+    const kind = isFields(property) ? fieldKind(property) : null;
+    if (!kind || !isFields(property)) return null;
+    fields.push({
+      name,
+      kind,
+      choices: kind === "choice" ? (property["enum"] as readonly JSONValue[]).map(String) : [],
+      description: typeof property["description"] === "string" ? property["description"] : "",
+      isRequired: required.includes(name),
+    });
+  }
+  return fields.length ? fields : null;
+}
+
+function fieldKind(property: Fields): Field["kind"] | null {
+  if (Array.isArray(property["enum"]) && property["enum"].every((value) => typeof value === "string")) return "choice";
+  const kinds: { readonly [type: string]: Field["kind"] } = { string: "text", number: "number", integer: "number", boolean: "boolean" };
+  return kinds[String(property["type"])] ?? null;
+}
+
+function isFields(value: JSONValue): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,136 @@
+import { memo, useState, type RefObject } from "react";
+import { api, type RequestFailed, type Session } from "../api.js";
+import { ago, money } from "../amounts.js";
+import { go, NEW_ADDRESS, sessionAddress } from "../route.js";
+import { Icon } from "../shell/icon.js";
+import { useTheme } from "../shell/theme.js";
+import type { SessionList } from "./session_list.js";
+
+interface SidebarProps {
+  readonly list: SessionList;
+  readonly currentId: string;
+  readonly searchField: RefObject<HTMLInputElement | null>;
+  readonly onKeys: () => void;
+}
+
+export function Sidebar({ list, currentId, searchField, onKeys }: SidebarProps) {
+  const { theme, toggle } = useTheme();
+  return (
+    <nav className="sidebar" aria-label="Conversations">
+      <div className="sidebar-head">
+        <a className="brand" href={NEW_ADDRESS}>
+          Harness
+        </a>
+        <button type="button" className="quiet round" onClick={onKeys} aria-label="Keys" title="Keys (?)">
+          <Icon name="keys" />
+        </button>
+        <button type="button" className="quiet round" onClick={toggle} aria-label={`Use the ${theme === "dark" ? "light" : "dark"} theme`} title="Light or dark">
+          <Icon name={theme === "dark" ? "sun" : "moon"} />
+        </button>
+        <a className="button primary new-button" href={NEW_ADDRESS} title="New conversation (n)">
+          <Icon name="plus" /> New
+        </a>
+      </div>
+      <label className="search">
+        <Icon name="search" />
+        <input
+          ref={searchField}
+          type="search"
+          value={list.query}
+          placeholder="Search"
+          aria-label="Search the conversations"
+          onChange={(event) => list.search(event.target.value)}
+          onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), list.search(""), event.currentTarget.blur())}
+        />
+        <kbd aria-hidden="true">/</kbd>
+      </label>
+      <Sessions list={list} currentId={currentId} />
+    </nav>
+  );
+}
+
+function Sessions({ list, currentId }: { list: SessionList; currentId: string }) {
+  if (!list.isLoaded)
+    return list.problem ? <ListProblem problem={list.problem} /> : <p className="list-note faint">Loading…</p>;
+  return (
+    <>
+      {list.problem && <ListProblem problem={list.problem} />}
+      {!list.sessions.length && (
+        <p className="list-note faint">{list.query ? `Nothing found for “${list.query}”.` : "No conversations yet. Start one on the right."}</p>
+      )}
+      <ul className="sessions" aria-label="Conversations" aria-busy={!list.isLoaded}>
+        {list.sessions.map((session) => (
+          <SessionRow key={session.id} session={session} isCurrent={session.id === currentId} onDeleted={list.refresh} />
+        ))}
+      </ul>
+      {list.sessions.length < list.total && (
+        <button type="button" className="quiet list-note" onClick={list.showMore}>
+          Show more ({list.total - list.sessions.length})
+        </button>
+      )}
+    </>
+  );
+}
+
+function ListProblem({ problem }: { problem: RequestFailed }) {
+  const isRefused = problem.status === 401;
+  return (
+    <p className="list-note problem" role="alert">
+      {isRefused ? "This browser is not let in. Open the link that “harness serve” prints." : problem.message} {!isRefused && problem.hint}
+    </p>
+  );
+}
+
+/** Being stopped is none of them. */
+const FAILURES = new Set(["failed", "timed_out", "stalled", "limit_exceeded", "agent_not_found", "spawn_failed"]);
+
+function markOf(session: Session): { readonly mark: string; readonly label: string } {
+  if (session.waits) return { mark: "waiting", label: "waits for you" };
+  if (session.isLive) return { mark: "running", label: "running" };
+  return FAILURES.has(session.outcome)
+    ? { mark: "error", label: session.outcome.replace("_", " ") }
+    : { mark: "idle", label: session.outcome || "idle" };
+}
+
+const SessionRow = memo(function SessionRow({ session, isCurrent, onDeleted }: { session: Session; isCurrent: boolean; onDeleted: () => void }) {
+  const { mark, label } = markOf(session);
+  const title = session.title || session.prompt.trim().split("\n")[0] || "Untitled";
+  const agent = session.agent || session.agentName;
+  return (
+    <li className="session" data-current={isCurrent || undefined}>
+      <a href={sessionAddress(session.id)} aria-current={isCurrent ? "page" : undefined} data-session={session.id}>
+        <span className="mark" data-mark={mark} role="img" aria-label={label} title={label} />
+        <span className="session-title clipped">{title}</span>
+        <span className="session-facts faint">
+          {mark === "waiting" && <span className="waits">waits for you</span>}
+          <span className="clipped">{agent}</span>
+          <time dateTime={new Date(session.updatedMs || session.startedMs).toISOString()}>{ago(session.updatedMs || session.startedMs)}</time>
+          {session.costUsd !== null && <span>{money(session.costUsd)}</span>}
+        </span>
+      </a>
+      {isCurrent && !session.isLive && <DeleteButton session={session} onDeleted={onDeleted} />}
+    </li>
+  );
+});
+
+function DeleteButton({ session, onDeleted }: { session: Session; onDeleted: () => void }) {
+  const [isSure, setSure] = useState(false);
+  const remove = () => {
+    if (!isSure) {
+      setSure(true);
+      return;
+    }
+    api.deleteSession(session.id).then(
+      () => {
+        go(NEW_ADDRESS);
+        onDeleted();
+      },
+      () => setSure(false),
+    );
+  };
+  return (
+    <button type="button" className="quiet small delete" data-sure={isSure || undefined} onClick={remove} onBlur={() => setSure(false)} aria-label={isSure ? "Really delete it" : "Delete"} title="Delete">
+      {isSure ? "Delete?" : <Icon name="close" />}
+    </button>
+  );
+}

@@ -1,0 +1,8 @@
+/** What the unit tests of the page are about, in one module that node can load. */
+
+export { BlockSplitter } from "../src/text/blocks.js";
+export { coloured } from "../src/text/colouring.js";
+export { isPatch, lineDiff, patchLines, withoutDistantLines } from "../src/text/line_diff.js";
+export { changeOf } from "../src/tools/change.js";
+export { summaryOf } from "../src/tools/summary.js";
+export { ago, count, duration, money } from "../src/amounts.js";
