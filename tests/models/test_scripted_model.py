@@ -20,7 +20,7 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
-from harness.sources.model import Ask, UserTurn
+from harness.sources.model import Ask, AssistantTurn, UserTurn
 from harness.sources.model_registry import open_model
 from harness.sources.models.scripted import Response, Scripted, Text
 
@@ -120,3 +120,23 @@ def test_many_may_ask_at_once_and_each_gets_another_response() -> None:
 
     answers = asyncio.run(many(Scripted([str(number) for number in range(50)], pause_ms=1)))
     assert sorted(int(only(events, Message).text) for events in answers) == list(range(50))
+
+
+def test_a_script_that_goes_by_the_conversation_forgets_nothing_and_remembers_nothing() -> None:
+    async def said(model: Scripted, answers: int) -> str:
+        turns = [UserTurn("hi"), *(AssistantTurn("so") for _ in range(answers))]
+        return "".join([e.text async for e in model.answer(Ask(turns=turns)) if isinstance(e, TextDelta)])
+
+    for _ in range(2):
+        model = Scripted(["one", "two"], goes_by="conversation")
+        assert [asyncio.run(said(model, count)) for count in (1, 0, 1, 2, 3)] == [
+            "two",
+            "one",
+            "two",
+            "one",
+            "two",
+        ]
+
+
+def test_the_demo_is_part_of_the_package() -> None:
+    assert open_model("scripted/demo", {}).name == "scripted/demo"

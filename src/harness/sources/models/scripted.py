@@ -10,6 +10,9 @@ A script file is JSON or TOML:
     [[responses]]
     events = [{ type = "text", content = "Done.", pieces = 2 }, { type = "usage", inputTokens = 9 }]
 
+    goes_by = "conversation"             # a function of what was said: the next response is the one after as many
+                                         # answers, from the beginning again after the last one
+
     [[lanes]]                            # answers the conversations whose first message has the marker
     marker = "COUNT"
     responses = [{ events = [{ type = "text", content = "Two." }] }]
@@ -22,14 +25,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from importlib.resources import files
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from harness.errors import UsageError
 from harness.events import Event, Usage
-from harness.sources.model import Ask, UserTurn
+from harness.sources.model import Ask, AssistantTurn, UserTurn
 from harness.sources.model_answer import Answer
 from harness.sources.model_turns import encode
 
@@ -98,10 +102,11 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     responses: list[Response] = []
     lanes: list[Lane] = []
     pause_ms: Annotated[int, Meta(ge=0)] = 0
+    goes_by: Literal["call", "conversation"] = "call"
 
 
 class Scripted:
-    """Contract: that of `Model`. Each call takes the next response, whoever makes it."""
+    """Contract: that of `Model`. Each call takes the next response, whoever makes it, unless it goes by conversation."""
 
     def __init__(
         self,
@@ -110,12 +115,14 @@ class Scripted:
         name: str = "scripted/script",
         lanes: Mapping[str, Sequence[Scripting]] | None = None,
         pause_ms: int = 0,
+        goes_by: Literal["call", "conversation"] = "call",
     ) -> None:
         """A response may be a function of what is asked. Raises UsageError for one that cannot be read."""
         self.name = name
         self._pause_s = pause_ms / 1000
-        self._main = _Lane(responses)
-        self._lanes = {marker: _Lane(others) for marker, others in (lanes or {}).items()}
+        open_lane = _Lane if goes_by == "call" else _Round
+        self._main = open_lane(responses)
+        self._lanes = {marker: open_lane(others) for marker, others in (lanes or {}).items()}
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         answer = Answer(self.name)
@@ -149,6 +156,17 @@ class _Lane:
             over = Failed(message=f"no scripted response at index {number}", code="script_over")
             return Response(events=[over])
         found = self._responses[number]
+        return found if isinstance(found, Response) else _response(found(ask))
+
+
+class _Round(_Lane):
+    """Remembers nothing: how many answers there are says which is next."""
+
+    def next(self, ask: Ask) -> Response:
+        count = sum(isinstance(turn, AssistantTurn) for turn in ask.turns)
+        if not self._responses:
+            return super().next(ask)
+        found = self._responses[count % len(self._responses)]
         return found if isinstance(found, Response) else _response(found(ask))
 
 
@@ -193,7 +211,13 @@ def _response(given: Scripting) -> Response:
 
 
 def open_script(path: str) -> Scripted:
-    """The model of a script file. Raises UsageError: which file, and what is wrong with it."""
+    """The model of a script file; `demo` is one of ours. Raises UsageError: which file, and what is wrong with it."""
+    if path == "demo":
+        return _read(str(files("harness.sources.models").joinpath("demo.toml")), "scripted/demo")
+    return _read(path, f"scripted/{path}")
+
+
+def _read(path: str, name: str) -> Scripted:
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -208,4 +232,6 @@ def open_script(path: str) -> Scripted:
             hint='a script is a list `responses` of { events = [{ type = "text", content = "…" }] }',
         ) from None
     lanes = {lane.marker: lane.responses for lane in script.lanes}
-    return Scripted(script.responses, name=f"scripted/{path}", lanes=lanes, pause_ms=script.pause_ms)
+    return Scripted(
+        script.responses, name=name, lanes=lanes, pause_ms=script.pause_ms, goes_by=script.goes_by
+    )
