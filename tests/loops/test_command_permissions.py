@@ -173,6 +173,12 @@ def test_an_argument_that_becomes_part_of_a_command_line_is_read_like_one() -> N
         assert matches(permission, "npm", {"script": script}, operations) is expected
 
 
+def test_a_tool_that_tidies_its_command_line_does_not_hide_it() -> None:
+    permission = ToolPermission("bash", {"command": "git **"})
+    line = "git log;\n  rm x "
+    assert not matches(permission, "bash", {"command": line}, [Command(command="git log; rm x")])
+
+
 def test_a_grant_for_once_is_used_up_by_the_line_it_helped_to_allow() -> None:
     permissions = Permissions(
         allowlist=[ToolPermission("bash", {"command": "git **"})],

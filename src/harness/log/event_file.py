@@ -59,7 +59,9 @@ class FileWriter:
         return len(data)
 
     def close(self) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1  # the number may soon be another file's
+        if fd >= 0:
+            os.close(fd)
 
 
 class FileReader:

@@ -138,6 +138,8 @@ def closing_of_loop(logged: Sequence[Event], top: str) -> tuple[list[Event], dic
                 relays[event.id] = event
             case RelayReply():
                 relays.pop(event.id, None)
+            case _:
+                continue  # nothing else stays open
     reason = "the process that asked has ended"
     out: list[Event] = [
         *(

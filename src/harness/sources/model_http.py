@@ -131,7 +131,7 @@ class HttpModel:
         for tried in count(1):
             reader = self._wire.reader(Answer(self.name, prepared.call_ids))
             answer = reader.answer
-            exchange = _Exchange(reader, self._endpoint)
+            exchange = _Exchange(reader, self._endpoint, self._patience.silence_s)
             async with aclosing(exchange.run(await self._client(), self._wire, prepared.body)) as batches:
                 async for batch in batches:
                     for event in batch:
@@ -174,8 +174,9 @@ class HttpModel:
 class _Exchange:
     """One try: a request, and what came back."""
 
-    def __init__(self, reader: Reader, endpoint: Endpoint) -> None:
+    def __init__(self, reader: Reader, endpoint: Endpoint, silence_s: float) -> None:
         self.failure: Failure | None = None
+        self._silence_s = silence_s
         self._reader = reader
         self._endpoint = endpoint
 
@@ -201,8 +202,7 @@ class _Exchange:
         reader = self._reader
         answer = reader.answer
         stream = EventStream()
-        is_plain = "content-encoding" not in response.headers
-        chunks = response.aiter_raw() if is_plain else response.aiter_bytes()
+        chunks = self._chunks(response)
         if "json" in response.headers.get("content-type", ""):
             reader.read(await _start_of(response, limit_bytes=None))  # a server that knows no streams
         else:
@@ -224,6 +224,23 @@ class _Exchange:
         self.failure = reader.failure
         if self.failure is None and not reader.is_complete:
             self.failure = _incomplete(answer)
+
+    async def _chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """The body as it comes: past the client where that is safe, and what is left through it."""
+        from harness.sources.model_socket import Stream
+
+        headers = response.headers
+        is_plain = "content-encoding" not in headers
+        stream = response.extensions.get("network_stream")
+        if (
+            isinstance(stream, Stream)
+            and is_plain
+            and headers.get("transfer-encoding", "").lower() == "chunked"
+        ):
+            async for chunk in stream.body(self._silence_s):
+                yield chunk
+        async for chunk in response.aiter_raw() if is_plain else response.aiter_bytes():
+            yield chunk
 
     def _lost(self, error: httpx.TransportError) -> Failure:
         import httpx

@@ -1,8 +1,10 @@
-"""Sockets for model APIs: asyncio alone below httpx, and the pieces of a stream that came together kept together.
+"""Sockets for model APIs: asyncio alone below httpx, and a short way out of them for the body of an answer.
 
-A model's answer comes as hundreds of tiny HTTP chunks. Taking each through every layer of a general
-client costs more than everything else that is done with it; here those that are already there are joined
-to one before the client sees them. The rest of HTTP is left to it.
+A model's answer comes as hundreds of tiny HTTP chunks. Taking each through every layer of a general client
+costs more than everything else that is done with it. So the client gets the heads of answers from a
+`Stream`, and whoever reads the answer takes the chunks from the same `Stream` past the client
+(`Stream.body`). What ends a body, and everything unusual in it, is left for the client, which thus still
+knows in which state a connection is.
 """
 
 from __future__ import annotations
@@ -16,94 +18,68 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import httpcore
+import httpx
 
 _MOST_UNREAD_BYTES = 1024 * 1024
-_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
+_LONGEST_HEAD_BYTES = 64 * 1024
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,8})\r\n")
 _BEGUN_SIZE = re.compile(rb"[0-9a-fA-F]{0,8}\r?")
-_LONGEST_SIZE_BYTES = 10
-_LONGEST_HEAD_BYTES = 64 * 1024
+_LINE_END = b"\r\n"
 
 
-class ChunkJoiner:
-    """Fed with what a server sends on one connection; gives the same, with fewer and longer chunks.
-
-    What it does not know (other framings, extensions of chunks, trailers) goes through as it is.
-    """
+class Dechunker:
+    """Fed with a chunked body; gives its content, as far as all chunks are of the plain kind."""
 
     def __init__(self) -> None:
-        self.expect_response()
-
-    def expect_response(self) -> None:
-        """A request was sent: what comes next is a head."""
-        self._feed = self._feed_head
-        self._head = b""
-        self._size = b""
-        """The beginning of a line that will say how long a chunk is."""
-        self._left = 0
-        """Bytes of a chunk, with the line end behind it, that are still to come."""
+        self.left_over: bytes | None = None
+        """From the first chunk on that is not: the last one, one with an extension, or none at all."""
+        self._begun = b""
+        """Of a line that is not whole yet."""
+        self._missing = 0
+        """Bytes of the current chunk that are still to come, -1 for the line end behind it."""
 
     def feed(self, data: bytes) -> bytes:
-        return self._feed(data)
-
-    def _pass(self, data: bytes) -> bytes:
-        return data
-
-    def _feed_head(self, data: bytes) -> bytes:
-        head = self._head + data
-        end = head.find(b"\r\n\r\n")
-        if end < 0 and len(head) < _LONGEST_HEAD_BYTES:
-            self._head = head
-        elif end < 0 or not _CHUNKED.search(head, 0, end + 2):
-            self._feed = self._pass
-        else:
-            self._feed = self._feed_body
-            body = head[end + 4 :]
-            return data[: len(data) - len(body)] + self._feed_body(body)
-        return data
-
-    def _feed_body(self, data: bytes) -> bytes:
-        if self._size and not self._complete_size(data):
-            return data
-        if len(data) <= self._left:
-            self._left -= len(data)
-            return data
-        begin = position = self._left
+        if self._begun:
+            data, self._begun = self._begun + data, b""
         pieces: list[bytes] = []
-        self._left = 0
-        while (size := _SIZE.match(data, position)) is not None:
-            end = size.end() + int(size[1], 16)
-            if end == size.end() or end + 2 > len(data):
-                break
-            if data[end : end + 2] != b"\r\n":  # it does not end where it says
-                self._feed = self._pass
-                return data
-            pieces.append(data[size.end() : end])
-            position = end + 2
-        self._left = max(
-            0, position + self._extent(data[position : position + _LONGEST_SIZE_BYTES]) - len(data)
-        )
-        if len(pieces) < 2:
-            return data
-        joined = b"".join(pieces)
-        return b"%b%x\r\n%b\r\n%b" % (data[:begin], len(joined), joined, data[position:])
+        position = 0
+        while position < len(data) and self.left_over is None:
+            if self._missing > 0:
+                piece = data[position : position + self._missing]
+                pieces.append(piece)
+                position += len(piece)
+                self._missing = self._missing - len(piece) or -1
+            elif self._missing < 0:
+                position = self._take_line_end(data, position)
+            else:
+                position = self._take_size(data, position)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _complete_size(self, data: bytes) -> bool:
-        """Whether it is known now how much of the data belongs to the chunk that began before it."""
-        known, self._size = self._size, b""
-        self._left = max(0, self._extent(known + data[:_LONGEST_SIZE_BYTES]) - len(known))
-        return self._left > 0
-
-    def _extent(self, start: bytes) -> int:
-        """How long a chunk is that begins so, all in all; 0 when that is not known, yet or at all."""
-        size = _SIZE.match(start)
-        if size is not None and (length := int(size[1], 16)):
-            return size.end() + length + 2
-        if _BEGUN_SIZE.fullmatch(start):
-            self._size = start
+    def _take_line_end(self, data: bytes, position: int) -> int:
+        found = data[position : position + 2]
+        if found == _LINE_END:
+            self._missing = 0
+        elif found == _LINE_END[:1]:
+            self._begun = found
         else:
-            self._feed = self._pass
-        return 0
+            raise httpx.RemoteProtocolError("a chunk does not end where it says")
+        return position + 2
+
+    def _take_size(self, data: bytes, position: int) -> int:
+        size = _SIZE.match(data, position)
+        if size is not None and (length := int(size[1], 16)):
+            self._missing = length
+            return size.end()
+        rest = data[position:]
+        if size is None and _BEGUN_SIZE.fullmatch(rest):
+            self._begun = rest
+        else:
+            self.left_over = rest
+        return len(data)
+
+    def give_up(self) -> bytes:
+        """There is no more: what was not taken."""
+        return self._begun if self._missing == 0 else b""
 
 
 class _Line(asyncio.Protocol):
@@ -164,6 +140,12 @@ class _Line(asyncio.Protocol):
         self._size = 0
         return taken
 
+    def give_back(self, data: bytes) -> None:
+        """What was taken, and is for somebody else."""
+        if data:
+            self.unread.insert(0, data)
+            self._size += len(data)
+
     async def _something(self, timeout_s: float | None) -> None:
         """Not `asyncio.timeout`, which costs as much as all the rest of reading."""
         loop = asyncio.get_running_loop()
@@ -199,24 +181,55 @@ def _give_up(future: asyncio.Future[None]) -> None:
         future.set_exception(TimeoutError())
 
 
-class _Stream(httpcore.AsyncNetworkStream):
+class Stream(httpcore.AsyncNetworkStream):
     def __init__(self, line: _Line) -> None:
         self._line = line
-        self._joiner = ChunkJoiner()
+        self._head: bytes | None = None
+        """What there is of the head of an answer, while one is expected."""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        """Never anything behind the head of an answer together with it."""
         del max_bytes  # the client keeps what is more than it asked for
         try:
-            return self._joiner.feed(await self._line.take(timeout))
+            data = await self._line.take(timeout)
         except TimeoutError as error:
             raise httpcore.ReadTimeout(str(error)) from error
         except OSError as error:  # also of TLS
             raise httpcore.ReadError(_words(error)) from error
+        return data if self._head is None else self._take_head(data, self._head)
+
+    def _take_head(self, data: bytes, before: bytes) -> bytes:
+        head = before + data
+        end = head.find(b"\r\n\r\n") + 4
+        if end < 4:
+            self._head = None if len(head) > _LONGEST_HEAD_BYTES else head
+            return data
+        # After one with a status of 1xx comes another.
+        self._head = b"" if head.startswith(b"HTTP/1.1 1") else None
+        self._line.give_back(head[end:])
+        return data[: end - len(before)]
+
+    async def body(self, timeout_s: float | None) -> AsyncIterator[bytes]:
+        """The content of a chunked body whose head the client has read; it ends with what the client must read."""
+        dechunker = Dechunker()
+        while dechunker.left_over is None:
+            try:
+                data = await self._line.take(timeout_s)
+            except TimeoutError as error:
+                raise httpx.ReadTimeout(str(error)) from error
+            except OSError as error:
+                raise httpx.ReadError(_words(error)) from error
+            if not data:
+                self._line.give_back(dechunker.give_up())
+                return
+            if content := dechunker.feed(data):
+                yield content
+        self._line.give_back(dechunker.left_over)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
         if not buffer:
             return
-        self._joiner.expect_response()
+        self._head = b""
         async with _told(timeout, httpcore.WriteTimeout, httpcore.WriteError):
             await self._line.put(buffer)
 
@@ -240,7 +253,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         if transport is None:  # it was lost meanwhile
             raise httpcore.ConnectError("the connection was closed")
         secure.connection_made(transport)
-        return _Stream(secure)
+        return Stream(secure)
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable":  # asked of a connection without a call, which then cannot be used again
@@ -268,7 +281,7 @@ class Backend(httpcore.AsyncNetworkBackend):
             transport, line = await loop.create_connection(_Line, host, port, local_addr=own, **haste)
         for option in socket_options or ():
             transport.get_extra_info("socket").setsockopt(*option)
-        return _Stream(line)
+        return Stream(line)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -140,6 +140,7 @@ class ToolContext:
         on_progress: Callable[[str], None] = _no_progress,
         on_spawn: Callable[[str, str], Awaitable[str]] = _no_spawn,
         on_suspend: Callable[[Question], Awaitable[Any]] | None = None,
+        request: Mapping[str, Any] | None = None,
     ) -> None:
         self.run_id = run_id
         self.call_id = call_id
@@ -148,6 +149,8 @@ class ToolContext:
         self.env: Mapping[str, str] = {} if env is None else env
         """For programs that the tool starts: without the secrets of ours, unless they were asked for."""
         self.files = FileTimes() if files is None else files
+        self.request: Mapping[str, Any] = {} if request is None else request
+        """What whoever asked for the run passed along for its tools; the model does not see it."""
         self.cancelled = False
         """For code in a thread of its own, which cannot be interrupted: leave soon when this is true."""
         self.progress = on_progress

@@ -67,6 +67,8 @@ class TopRun(msgspec.Struct):
     is_running: bool = True
     draft: Draft | None = None
     texts: dict[str, Stream] = {}
+    heard: dict[str, str] = {}
+    """What was told of a text that is still being written, in a message that has ended: somebody else spoke."""
     thoughts: dict[str, int] = {}
     """Places of reasoning that is being written."""
     calls: dict[str, OpenCall] = {}
@@ -98,6 +100,8 @@ class TopRun(msgspec.Struct):
         draft = self.draft
         if draft is None:
             return []
+        for stream_id, stream in self.texts.items():
+            self.heard[stream_id] = self.heard.get(stream_id, "") + "".join(stream.pieces)
         self.draft, self.texts, self.thoughts = None, {}, {}
         frame = Frame("assistant", stop_reason, error or None)
         return [wire.MessageEnd(message=HarnessMessage(draft, len(draft.changes), frame))]
@@ -147,6 +151,10 @@ class TopRun(msgspec.Struct):
             return []
         self.draft.rewrite(stream.place, None)
         return self.update()
+
+    def unheard(self, stream_id: str, text: str) -> str:
+        """What of a whole text is not in a message that has ended."""
+        return text.removeprefix(self.heard.pop(stream_id, "")) if self.heard else text
 
     def complete(self, stream_id: str, text: str) -> list[HarnessEvent]:
         """A text is whole: what was not told of it piece by piece is told now."""

@@ -31,9 +31,9 @@ def _retraction(run: TopRun, event: TextRetracted) -> Sequence[HarnessEvent]:
 
 
 def _message(run: TopRun, event: Message) -> Sequence[HarnessEvent]:
-    files = files_of(event.parts or ())
-    told = run.begin_message(event) if event.text or files else []
-    return [*told, *run.complete(event.id, event.text), *run.add(files), *run.end_inputs()]
+    files, text = files_of(event.parts or ()), run.unheard(event.id, event.text)
+    told = run.begin_message(event) if text or files else []
+    return [*told, *run.complete(event.id, text), *run.add(files), *run.end_inputs()]
 
 
 def _step_start(run: TopRun, event: StepStart) -> Sequence[HarnessEvent]:

@@ -80,14 +80,17 @@ def _result(child: ChildRun, event: Result) -> Sequence[HarnessEvent]:
     return [*left, *child.end(event.text, duration_ms, is_error=not event.success)]
 
 
+def has_failed(end: ToolEnd) -> bool:
+    """Also when nobody knows how it ended, because it was stopped."""
+    return end.success is False or (end.success is None and end.output is None)
+
+
 _HANDLERS: Mapping[type[Event], Callable[[ChildRun, Any], Sequence[HarnessEvent]]] = {
     TextDelta: lambda child, event: child.say(event.id, event.text),
     TextRetracted: _retracted,
     Message: _message,
     ToolStart: lambda child, event: child.start_call(event.call_id, event.tool_name, event.input),
-    ToolEnd: lambda child, event: child.end_call(
-        event.call_id, event.output, is_error=event.success is False
-    ),
+    ToolEnd: lambda child, event: child.end_call(event.call_id, event.output, is_error=has_failed(event)),
     ReplInput: lambda child, event: child.start_call(event.id, REPL_TOOL, {"code": event.code}),
     ReplOutput: lambda child, event: child.end_call(
         event.id, event.error or event.stdout, is_error=bool(event.error)

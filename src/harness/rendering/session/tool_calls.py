@@ -19,7 +19,7 @@ from harness.rendering.session import events as wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.parts import ToolCallPart, ToolResultPart
 from harness.rendering.session.runs import OpenCall, TopRun
-from harness.rendering.session.subagents import REPL_TOOL
+from harness.rendering.session.subagents import REPL_TOOL, has_failed
 
 
 def _input(run: TopRun, event: ToolInputDelta) -> Sequence[HarnessEvent]:
@@ -74,9 +74,7 @@ def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
         success = event.success is not False
         exited = wire.CommandExit(tool_call_id=event.call_id, exit_code=event.exit_code, success=success)
         told.append(exited)
-    result = ToolResultPart(
-        id=event.call_id, name=call.name, result=event.output, is_error=event.success is False
-    )
+    result = ToolResultPart(id=event.call_id, name=call.name, result=event.output, is_error=has_failed(event))
     return [*told, *_result(run, event, result, call.written(event))]
 
 

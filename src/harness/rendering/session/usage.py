@@ -63,6 +63,20 @@ def token_usage(usage: Usage) -> TokenUsage:
     )
 
 
+def usage_of(used: TokenUsage | Mapping[str, Any]) -> Usage:
+    """The same the other way round, from either spelling."""
+    given = used if isinstance(used, TokenUsage) else read_usage(used)
+    reasoning, cached = _plain(given.reasoning_tokens), _plain(given.cached_input_tokens)
+    written = _plain(given.cache_creation_input_tokens)
+    return Usage(
+        input=max(0, given.prompt_tokens - (cached or 0) - (written or 0)),
+        output=max(0, given.completion_tokens - (reasoning or 0)),
+        cache_read=cached,
+        cache_write=written,
+        reasoning=reasoning,
+    )
+
+
 def read_usage(data: Any) -> TokenUsage:
     """From data that somebody else wrote, in either spelling; numbers may be text. A total that is given counts."""
     given = data if isinstance(data, Mapping) else {}
@@ -82,6 +96,10 @@ def _count(value: Any) -> int | None:
         return int(float(value))
     except (ValueError, OverflowError):
         return None
+
+
+def _plain(count: int | UnsetType) -> int | None:
+    return None if isinstance(count, UnsetType) else count
 
 
 def _known(count: int | None) -> int | UnsetType:

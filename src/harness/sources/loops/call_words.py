@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from harness.sources.model import Call
-from harness.sources.tool import StaleFile, ToolFailure
+from harness.sources.tool import StaleFile, ToolFailure, ToolOutput
 
 _PARSE_ERROR = "__toolParseError"
 
@@ -30,8 +30,10 @@ def problem_of(call: Call) -> str:
     return ""
 
 
-def denied(reason: str) -> str:
-    return msgspec.json.encode({"status": "denied", "reason": reason}).decode()
+def denied(reason: str) -> ToolOutput:
+    """What a refused call gives, unless the options say it in other words."""
+    text = msgspec.json.encode({"status": "denied", "reason": reason}).decode()
+    return ToolOutput(text=text, success=False)
 
 
 def failure_words(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.events import Operation, Relay, RelayReply, ToolEnd, ToolProgress, ToolStart
 from harness.sources.function_tool import output_of
-from harness.sources.loops.call_words import denied, failure_words, problem_of, shortened
+from harness.sources.loops.call_words import failure_words, problem_of, shortened
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.outbox import Channel
@@ -154,18 +154,19 @@ class ToolCalls:
         tool = self._tools.get(call.name)
         problem = problem_of(call)
         operations = _operations(tool, call.input) if tool is not None and not problem else []
+        refusal: str | None = None
         if tool is None:
             problem = self._unknown(call)
         elif relay is not None:
             refusal = self._heard(call, tool, reply or await self._answer(relay))
-            problem = denied(refusal) if refusal is not None else problem
         else:
             refusal = await self._refusal(call, call_id, tool, operations, is_harmless=bool(problem))
-            problem = denied(refusal) if refusal is not None else problem
         self._open[call_id] = call.name
         self._channel.put(
             ToolStart(call_id=call_id, tool_name=call.name, input=call.input, operations=operations)
         )
+        if refusal is not None:
+            return self._end(call, call_id, self._options.refusal(refusal))
         if tool is None or problem:
             return self._end(call, call_id, ToolOutput(text=problem, success=False))
         return self._admitted(call, call_id, tool, [])
@@ -281,6 +282,9 @@ class ToolCalls:
         """The call itself when it waits for an answer."""
         started_ms = self._host.hub.clock()
         context = admitted.context
+        if (reason := self._denial(admitted)) is not None:
+            self._channel.put(RelayReply(id=admitted.call_id, approved=False, by="policy", reason=reason))
+            return self._end(admitted.call, admitted.call_id, self._options.refusal(reason))
         try:
             output = await admitted.tool.run(admitted.arguments, context)
             if not isinstance(output, ToolOutput):
@@ -298,6 +302,12 @@ class ToolCalls:
             output = ToolOutput(text=failure_words(error), success=False)
         duration_ms = self._host.hub.clock() - started_ms
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
+
+    def _denial(self, admitted: _Admitted) -> str | None:
+        """Somebody may have changed his mind since the call was allowed."""
+        arguments = admitted.arguments
+        operations = _operations(admitted.tool, arguments)
+        return self._options.permissions.denial(admitted.call.name, arguments, operations, admitted.call.id)
 
     def _end(self, call: Call, call_id: str, output: ToolOutput, duration_ms: int | None = None) -> ToolTurn:
         text = shortened(output.text, self._options.most_output_characters)
@@ -334,6 +344,7 @@ class ToolCalls:
             on_progress=lambda text: self._progress(call_id, text),
             on_spawn=lambda task, name: self._spawn(call_id, task, name),
             on_suspend=lambda question: self._suspend(admitted, question),
+            request=self._options.request,
         )
 
     def _progress(self, call_id: str, text: str) -> None:

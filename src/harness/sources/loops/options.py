@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from harness.events import Signal
+from harness.sources.loops.call_words import denied
 from harness.sources.loops.entries import StepContext
 from harness.sources.loops.permissions import Permissions
 from harness.sources.loops.policy import PermissionPolicy
@@ -36,6 +38,10 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     temperature: float | None = None
     effort: str = ""
+    request: Mapping[str, Any] = {}
+    """Passed on to the tools, as `ToolContext.request`."""
+    refusal: Callable[[str], ToolOutput] = denied
+    """What a call gives that was not allowed, and why."""
     agent: str = "native"
     """The name that the log gives it."""
     version: str = ""

@@ -4,9 +4,9 @@ One `Permissions` object is shared by a run and all its sub-agents and read at e
 "always" takes effect everywhere at once. What a model or a file says never reaches it.
 
 Rules
-1. A glob is compared with the whole argument, except where a tool says that the argument is a command
-   line: there it allows single commands, and the line is allowed when each of its commands is (by one
-   glob or another). A line that cannot be taken apart with certainty is allowed by the same text alone.
+1. A glob is compared with the whole argument, except where a tool says that it runs a command: there
+   texts are command lines, a glob allows single commands, and a line is allowed when each of its commands
+   is, by one glob or another. One that cannot be taken apart with certainty is allowed by the same text alone.
 2. A glob never allows a path that climbs (`src/../../etc/passwd` is not below `src/`).
 3. A denial is eager: it is enough that some part of a line, or the path that is meant, fits.
 """
@@ -92,9 +92,8 @@ class Permissions:
         call_id: str = "",
     ) -> Verdict:
         """Decide one call; a grant for once is used up by it."""
-        for denial in self.deny:
-            if denial.covers(call_id, tool, arguments, operations):
-                return Verdict("deny", denial.reason or "denied")
+        if (reason := self.denial(tool, arguments, operations, call_id)) is not None:
+            return Verdict("deny", reason)
         if (self.allowlist or self.allow_once) and self._is_granted(_Asked(tool, arguments, operations)):
             return _ALLOWED
         if self.allows_reads and operations and all(isinstance(one, READS) for one in operations):
@@ -102,6 +101,19 @@ class Permissions:
         if self.policy == "deny":
             return Verdict("deny", _denied_by_policy(tool, allows_reads=self.allows_reads))
         return _ALLOWED if self.policy == "allow" else _ASK
+
+    def denial(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        operations: Sequence[Operation] = (),
+        call_id: str = "",
+    ) -> str | None:
+        """Why it is refused whatever else allows it; None when nothing does. It uses up nothing."""
+        for denial in self.deny:
+            if denial.covers(call_id, tool, arguments, operations):
+                return denial.reason or "denied"
+        return None
 
     def grant(self, permission: ToolPermission) -> None:
         """Allow it from now on."""
@@ -151,13 +163,11 @@ class _Asked:
     def __init__(self, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation]) -> None:
         self._tool = tool
         self._texts = {name: spelled(value) for name, value in arguments.items()}
-        commands = [one.command for one in operations if isinstance(one, Command)]
+        runs_commands = any(isinstance(one, Command) for one in operations)
         self._lines = {
-            name: text
-            for name, text in self._texts.items()
-            if commands and isinstance(arguments[name], str) and any(text in command for command in commands)
+            name: text for name, text in arguments.items() if runs_commands and isinstance(text, str)
         }
-        """Arguments that are a command line, or become part of one."""
+        """What is a command line, or may become part of one: only the tool knows how it puts them together."""
         self._paths = [one.path for one in operations if isinstance(one, _FILES)]
 
     def allowed_by(self, permissions: Sequence[ToolPermission]) -> set[int] | None:

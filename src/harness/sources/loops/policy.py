@@ -26,6 +26,16 @@ class PermissionPolicy(Protocol):
         """Decide one call; `call_id` is the model's own."""
         ...
 
+    def denial(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        operations: Sequence[Operation] = (),
+        call_id: str = "",
+    ) -> str | None:
+        """Why it must not run whatever else was said, asked right before it does; None when nothing forbids it."""
+        ...
+
     def grant(self, permission: ToolPermission) -> None:
         """A person said "always"."""
         ...

@@ -1,0 +1,247 @@
+"""A log folded into the state of its conversation, and every event into the operations that it makes of it.
+
+Rules
+1. A run without a parent speaks in the conversation itself; a run that a call began speaks in that call.
+2. A run gives one assistant's message, and another one after each message of a person within it.
+3. What the log does not say (whether it is being written, what can be asked of it now) is set by who knows it,
+   with `note`.
+4. A change costs as much as it is large, never as much as the state is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from harness import events as vocabulary
+from harness.events import Event, Result, SessionStart, Usage
+from harness.rendering.object_stream import Operation
+from harness.rendering.state import shapes
+from harness.rendering.state.calls import Calls
+from harness.rendering.state.conversation import Conversation
+from harness.rendering.state.relays import Relays
+from harness.rendering.state.speaker import Speaker
+from harness.rendering.state.speech import Speech
+from harness.rendering.state.tree import Tree
+from harness.rendering.totals import settled
+
+_CALM = ("completed", "interrupted")
+"""Outcomes that are no error: it is done, or somebody wanted it to stop."""
+
+
+class _Index(msgspec.Struct):
+    """What the fold remembers besides the state itself."""
+
+    speakers: dict[str, Speaker] = {}
+    callers: dict[str, str] = {}
+    """Which run made a call that began a run."""
+    top_run: str | None = None
+    """The latest run of the conversation itself."""
+    before: Usage = Usage()
+    """What was used by the runs before that."""
+    messages: int = 0
+    relays: dict[str, int] = {}
+    open_relays: list[str] = []
+    queued: dict[str, str] = {}
+    """Positions of messages that wait for their turn, by the id of the follow-up."""
+
+
+class StateFold:
+    """`feed` gives the operations of one event. Its snapshot is plain data."""
+
+    def __init__(self, session_id: str = "", title: str = "") -> None:
+        self._set_up(shapes.new_state(session_id, title), _Index())
+
+    @property
+    def value(self) -> dict[str, Any]:
+        return self._tree.value
+
+    @property
+    def seq(self) -> int:
+        seq: int = self._tree.at(("seq",))
+        return seq
+
+    def encoded(self) -> bytes:
+        """The state as JSON."""
+        return self._tree.encoded()
+
+    def feed(self, event: Event, /) -> list[Operation]:
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(self._speaker(event.run_id), event)
+        self._tree.set(("seq",), event.seq + 1 if event.seq >= 0 else self.seq + 1)
+        return self._tree.take_operations()
+
+    def note(self, name: str, value: Any) -> list[Operation]:
+        """Something that the log does not say. `value`: what the state shows under `name`."""
+        self._tree.change((name,), value)
+        return self._tree.take_operations()
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether the latest run has neither ended nor been suspended."""
+        speaker = self._latest()
+        if speaker is None or speaker.is_ended:
+            return False
+        status: str = self._tree.at(("runs", str(speaker.position), "status"))
+        return status == "running"
+
+    def abandon(self) -> list[Operation]:
+        """Nobody writes the log any more: what goes on in it was interrupted."""
+        speaker = self._latest()
+        if speaker is not None and self.is_going_on:
+            self._end(speaker, Result(success=False, outcome="interrupted", run_id=speaker.run_id))
+        return self._tree.take_operations()
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"state": self._tree.value, "index": msgspec.to_builtins(self._index)}
+
+    def restore(self, snapshot: Mapping[str, Any], /) -> None:
+        self._set_up(
+            msgspec.json.decode(msgspec.json.encode(snapshot["state"])),
+            msgspec.convert(snapshot["index"], _Index),
+        )
+
+    def _set_up(self, state: dict[str, Any], index: _Index) -> None:
+        self._index = index
+        self._tree = Tree(state)
+        self._speech = Speech(self._tree, self._new_id)
+        self._calls = Calls(self._tree, self._speech)
+        self._relays = Relays(self._tree, self._calls, index.relays, index.open_relays)
+        self._conversation = Conversation(self._tree, self._speech, index.queued)
+        self._handlers = self._all_handlers()
+
+    def _all_handlers(self) -> dict[type[Event], Callable[[Speaker, Any], None]]:
+        speech, calls = self._speech, self._calls
+        return {
+            SessionStart: self._begin,
+            Result: self._end,
+            vocabulary.TextDelta: speech.text,
+            vocabulary.ReasoningDelta: speech.reasoning,
+            vocabulary.TextRetracted: speech.retract,
+            vocabulary.Message: self._message,
+            vocabulary.ToolInputDelta: calls.writing,
+            vocabulary.ToolStart: self._call,
+            vocabulary.ToolProgress: calls.progress,
+            vocabulary.ToolEnd: calls.end,
+            vocabulary.ReplInput: self._repl,
+            vocabulary.ReplProgress: calls.repl_progress,
+            vocabulary.ReplOutput: calls.repl_output,
+            vocabulary.Forked: calls.forked,
+            vocabulary.Relay: self._relays.asked,
+            vocabulary.RelayReply: self._relays.answered,
+            vocabulary.UsageDelta: self._usage,
+            vocabulary.Error: self._error,
+            vocabulary.Suspended: self._suspended,
+            vocabulary.Resumed: self._resumed,
+            **self._conversation.handlers,
+        }
+
+    def _speaker(self, run_id: str) -> Speaker:
+        speaker = self._index.speakers.get(run_id)
+        if speaker is None:
+            speaker = self._index.speakers[run_id] = Speaker(run_id, top_run=run_id)
+        return speaker
+
+    def _latest(self) -> Speaker | None:
+        """The latest run of the conversation itself."""
+        run_id = self._index.top_run
+        return None if run_id is None else self._index.speakers.get(run_id)
+
+    def _new_id(self) -> str:
+        self._index.messages += 1
+        return f"message-{self._index.messages}"
+
+    def _begin(self, speaker: Speaker, event: SessionStart) -> None:
+        if speaker.position >= 0:
+            return
+        speaker.position = len(self._tree.at(("runs",)))
+        self._tree.push(("runs",), shapes.run(event))
+        if event.parent_id:
+            self._begin_below(speaker, event)
+            return
+        self._abandon_latest()
+        self._index.top_run = event.run_id
+        if not self._tree.at(("sessionId",)):
+            self._tree.set(("sessionId",), event.run_id)
+        for name, value in (("agent", event.agent), ("model", event.model), ("cwd", event.cwd)):
+            if value:
+                self._tree.change((name,), value)
+        self._tree.change(("status",), "running")
+        if self._tree.at(()).get("error") is not None:
+            self._tree.set(("error",), None)
+
+    def _abandon_latest(self) -> None:
+        """A new run begins though the one before never told its end."""
+        latest = self._latest()
+        if latest is not None and not latest.is_ended:
+            self._end(latest, Result(success=False, outcome="interrupted", run_id=latest.run_id))
+
+    def _begin_below(self, speaker: Speaker, event: SessionStart) -> None:
+        index = self._index
+        caller = self._speaker(index.callers.get(event.parent_id, index.top_run or ""))
+        if caller is not speaker:
+            speaker.top_run = caller.top_run
+            speaker.parent_call = event.parent_id
+            speaker.home = self._calls.home_below(caller, event.parent_id, event.timestamp_ms)
+
+    def _end(self, speaker: Speaker, event: Result) -> None:
+        if speaker.is_ended:
+            return
+        is_error = not event.success and event.outcome not in _CALM
+        self._calls.close_all(speaker)
+        if speaker.message is None and speaker.early_notices:
+            self._speech.current(speaker, event.timestamp_ms)
+        self._speech.close(speaker, "error" if is_error else "complete")
+        speaker.streams.clear()
+        if speaker.position >= 0:
+            run = ("runs", str(speaker.position))
+            self._tree.set((*run, "status"), event.outcome)
+            self._tree.change((*run, "durationMs"), event.duration_ms)
+        self._relays.close(speaker.run_id, everything=not speaker.parent_call)
+        if speaker.run_id == self._index.top_run:
+            speaker.used = settled(speaker.used, event.usage, event.total_cost_usd)
+            self._show_usage(speaker)
+            self._index.before = self._index.before.plus(speaker.used)
+            if is_error:
+                self._tree.set(("error",), speaker.error or event.outcome.replace("_", " "))
+            self._tree.change(("status",), "error" if is_error else "idle")
+        speaker.is_ended = True
+
+    def _message(self, speaker: Speaker, event: vocabulary.Message) -> None:
+        if event.role != "user" or not self._conversation.was_queued(speaker, event):
+            self._speech.message(speaker, event)
+
+    def _call(self, speaker: Speaker, event: vocabulary.ToolStart) -> None:
+        self._index.callers[event.call_id] = speaker.run_id
+        self._calls.start(speaker, event)
+
+    def _repl(self, speaker: Speaker, event: vocabulary.ReplInput) -> None:
+        self._index.callers[event.id] = speaker.run_id
+        self._calls.repl_input(speaker, event)
+
+    def _usage(self, speaker: Speaker, event: vocabulary.UsageDelta) -> None:
+        top = self._speaker(speaker.top_run)
+        for one in (speaker, top) if top is not speaker else (top,):
+            one.used = one.used.plus(event.usage)
+            self._show_usage(one)
+
+    def _show_usage(self, speaker: Speaker) -> None:
+        if speaker.position >= 0:
+            self._tree.set(("runs", str(speaker.position), "usage"), shapes.usage(speaker.used))
+        if speaker.run_id == self._index.top_run and not speaker.is_ended:
+            self._tree.set(("usage",), shapes.usage(self._index.before.plus(speaker.used)))
+
+    def _error(self, speaker: Speaker, event: vocabulary.Error) -> None:
+        speaker.error = event.message
+        self._speech.notice(speaker, "error", event.message, event.code, event.timestamp_ms)
+
+    def _suspended(self, speaker: Speaker, _event: vocabulary.Suspended) -> None:
+        if speaker.position >= 0 and not speaker.is_ended:
+            self._tree.change(("runs", str(speaker.position), "status"), "suspended")
+
+    def _resumed(self, speaker: Speaker, _event: vocabulary.Resumed) -> None:
+        if speaker.position >= 0 and not speaker.is_ended:
+            self._tree.change(("runs", str(speaker.position), "status"), "running")

@@ -1,0 +1,58 @@
+"""What was asked of somebody, and what the answer was, as a state shows it."""
+
+from __future__ import annotations
+
+from harness.events import Relay, RelayReply
+from harness.rendering.state import shapes
+from harness.rendering.state.calls import Calls
+from harness.rendering.state.speaker import Speaker
+from harness.rendering.state.tree import Tree
+
+
+class Relays:
+    """`positions` and `open_ids` are kept by the fold, whose snapshot they are part of."""
+
+    def __init__(self, tree: Tree, calls: Calls, positions: dict[str, int], open_ids: list[str]) -> None:
+        self._tree = tree
+        self._calls = calls
+        self._positions = positions
+        self._open_ids = open_ids
+
+    def asked(self, speaker: Speaker, event: Relay) -> None:
+        if event.id in self._open_ids:
+            return
+        place = self._tree.push(("relays",), shapes.relay(event))
+        self._positions[event.id] = int(place[-1])
+        self._open_ids.append(event.id)
+        if event.call_id:
+            self._calls.waiting(
+                speaker, event.call_id, event.tool_name, event.input, event.id, event.timestamp_ms
+            )
+
+    def answered(self, speaker: Speaker, event: RelayReply) -> None:
+        if event.id not in self._open_ids:
+            # A policy refuses without asking anybody: the answer then has the id of the call.
+            if event.id not in self._positions and not event.approved:
+                self._calls.refused(speaker, event.id, event.reason)
+            return
+        self._settle(event.id, "approved" if event.approved else "denied", event.reason)
+        place = ("relays", str(self._positions[event.id]))
+        self._tree.change((*place, "by"), event.by)
+        if event.answer is not None:
+            self._tree.set((*place, "answer"), event.answer)
+        if not event.approved:
+            call_id = self._tree.at((*place, "callId"))
+            self._calls.refused(speaker, call_id, event.reason or "denied")
+
+    def close(self, run_id: str, *, everything: bool) -> None:
+        """The run has ended: nobody waits for these answers any more."""
+        for relay_id in list(self._open_ids):
+            place = ("relays", str(self._positions[relay_id]))
+            if everything or self._tree.at((*place, "runId")) == run_id:
+                self._settle(relay_id, "denied", "the run has ended")
+
+    def _settle(self, relay_id: str, status: str, reason: str) -> None:
+        self._open_ids.remove(relay_id)
+        place = ("relays", str(self._positions[relay_id]))
+        self._tree.set((*place, "status"), status)
+        self._tree.change((*place, "reason"), reason)

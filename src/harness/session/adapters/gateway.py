@@ -1,0 +1,62 @@
+"""Models behind somebody's own server that speaks Chat Completions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from harness.errors import UsageError
+from harness.session.services import AvailableModel
+from harness.sources.model import Model
+
+
+class ChatGateway:
+    """Contract: that of `Gateway`. Its models are named `<id>/<model>`."""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        url: str,
+        model_names: Sequence[str],
+        key_variable: str = "",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """`key_variable`: the environment variable that holds the key; empty when none is needed."""
+        self.id = id
+        self._url = url
+        self._model_names = tuple(model_names)
+        self._key_variable = key_variable
+        self._environ = os.environ if environ is None else environ
+
+    def should_enable(self) -> bool:
+        return not self._key_variable or bool(self._key)
+
+    def models(self) -> Sequence[AvailableModel]:
+        return [
+            AvailableModel(
+                id=f"{self.id}/{name}",
+                provider=self.id,
+                model_name=name,
+                has_api_key=self.should_enable(),
+                api_key_env_var=self._key_variable,
+            )
+            for name in self._model_names
+        ]
+
+    def resolve(self, model_id: str) -> Model | None:
+        provider, _, name = model_id.partition("/")
+        if provider != self.id:
+            return None
+        if not name:
+            raise UsageError(f"{model_id!r} names no model", hint=f"write {self.id}/MODEL")
+        from harness.sources.model_http import Endpoint, HttpModel, require_httpx
+        from harness.sources.models.chat import Chat, Habits
+
+        require_httpx()
+        endpoint = Endpoint(provider=self.id, model=name, url=self._url, key=self._key)
+        return HttpModel(endpoint, Chat(endpoint, Habits()))
+
+    @property
+    def _key(self) -> str:
+        return self._environ.get(self._key_variable, "").strip() if self._key_variable else ""

@@ -1,0 +1,181 @@
+"""What waits for somebody's answer, what waits in the queue, and what is shown: small doors into a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.events import Relay, RelayReply, Signal
+from harness.rendering.session.events import DisplayState
+from harness.session.builtin.submit_plan import is_approved
+from harness.session.config import RequestContext
+from harness.session.permissions import NOT_APPROVED
+from harness.session.runs import Beginning, Said
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+
+"""What the model reads of a call that was declined without a word."""
+
+
+class Approvals:
+    """Calls that wait for leave."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def is_armed(self) -> bool:
+        return self.pending() is not None
+
+    def pending(self, tool_call_id: str = "") -> Relay | None:
+        """The call of that id, or the first one that waits."""
+        for relay in self._session.bus.fold.facts.relays.values():
+            if relay.kind == "permission" and _is_about(relay, tool_call_id):
+                return relay
+        return None
+
+    def respond(self, decision: str, tool_call_id: str, reason: str, context: RequestContext | None) -> bool:
+        session = self._session
+        session.bus.deliver()
+        relay = self.pending(tool_call_id)
+        if relay is None:
+            return False
+        is_approved = decision != "decline"
+        reply = RelayReply(
+            id=relay.id, approved=is_approved, reason=reason if is_approved else reason or NOT_APPROVED
+        )
+        if session.runs.is_running and not session.backing.reply(reply):
+            return False
+        category = session.permissions.category(relay.tool_name)
+        if decision == "always_allow_category" and category is not None:
+            session.permissions.grant_category(category)
+        if not session.runs.is_running:
+            # The process that asked is gone: the run is taken up again with the answer.
+            backing = session.backing
+            session.runs.begin(Beginning(lambda: backing.resume({relay.id: reply})), context)
+        return True
+
+
+class Suspensions:
+    """Tools that wait for data: a question, a plan, or whatever else."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def all(self) -> list[Relay]:
+        relays = self._session.bus.fold.facts.relays.values()
+        return [relay for relay in relays if relay.kind != "permission"]
+
+    def has_pending(self) -> bool:
+        return bool(self.all())
+
+    def has(self, *, tool_call_id: str) -> bool:
+        return self.get(tool_call_id=tool_call_id) is not None
+
+    def get(self, *, tool_call_id: str) -> Relay | None:
+        return next((relay for relay in self.all() if _is_about(relay, tool_call_id)), None)
+
+    def resolve_tool_call_id(self, tool_call_id: str = "") -> str | None:
+        """The id itself if it waits; without one, that of the only one that waits."""
+        found = self._resolve(tool_call_id)
+        return found.call_id if found is not None else None
+
+    async def respond(self, resume_data: Any, tool_call_id: str, context: RequestContext | None) -> bool:
+        session = self._session
+        session.bus.deliver()
+        relay = self._resolve(tool_call_id)
+        if relay is None:
+            return False
+        reply = RelayReply(id=relay.id, approved=_action(resume_data) != "rejected", answer=resume_data)
+        if session.runs.is_running:
+            if session.backing.reply(reply):
+                return True  # it waits inside of a sub-agent, which goes on at once
+            await session.runs.wait_until_idle()
+            if relay.id not in session.bus.fold.facts.relays:
+                return False
+        if relay.kind == "plan" and is_approved(resume_data):
+            await session.extras.plan_approved(relay, reply, context)
+        else:
+            await session.runs.resume({relay.id: reply}, context)
+        return True
+
+    def _resolve(self, tool_call_id: str) -> Relay | None:
+        waiting = self.all()
+        if tool_call_id:
+            return next((relay for relay in waiting if _is_about(relay, tool_call_id)), None)
+        return waiting[0] if len(waiting) == 1 else None
+
+
+class FollowUps:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def count(self) -> int:
+        return len(self._session.runs.queued)
+
+    def is_empty(self) -> bool:
+        return not self._session.runs.queued
+
+    def enqueue(self, *, content: str) -> None:
+        self._session.runs.queue(Said(text=content))
+
+    def dequeue(self) -> Said | Signal | None:
+        """Take the first one out, to send it oneself."""
+        return self._session.runs.dequeue()
+
+    def requeue(self, said: Said) -> None:
+        """Back to the front."""
+        self._session.runs.requeue(said)
+
+    def clear(self) -> None:
+        if self._session.runs.queued:
+            self._session.runs.clear_queue()
+
+
+class RunState:
+    """`session.run`: what goes on now."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get_run_id(self) -> str | None:
+        """Of the run that goes on, else of the last one."""
+        facts = self._session.bus.fold.facts
+        return facts.open_run or facts.last_run or None
+
+    def get_trace_id(self) -> str | None:
+        return self._session.extras.trace_id
+
+    def is_running(self) -> bool:
+        return self._session.runs.is_running
+
+    def is_abort_requested(self) -> bool:
+        return self._session.runs.is_abort_requested
+
+    def next_operation(self) -> int:
+        return self._session.runs.next_operation()
+
+
+class Display:
+    """`session.display_state`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self) -> DisplayState:
+        """What is shown now: the thing itself, not a copy."""
+        return self._session.bus.fold.display
+
+    def restore_tasks(self, tasks: list[Any]) -> None:
+        """Show these tasks; nobody is told."""
+        shown = self._session.bus.fold.display
+        shown.previous_tasks, shown.tasks = shown.tasks, list(tasks)
+
+
+def _is_about(relay: Relay, tool_call_id: str) -> bool:
+    """Calls have long ids here, and short ones with the model; both are understood."""
+    return not tool_call_id or tool_call_id in (relay.call_id, relay.call_id.rpartition("/")[2], relay.id)
+
+
+def _action(resume_data: Any) -> str:
+    return str(resume_data.get("action", "")) if isinstance(resume_data, dict) else ""

@@ -1,0 +1,157 @@
+"""A session as its parts see it: what built-in tools, goals, notifications and forks may ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from harness.events import Event, Message, Signal, Task, TasksChanged
+from harness.log.hub import Hub
+from harness.log.store import Store
+from harness.session.config import BackingAgent, RequestContext, tools_of
+from harness.session.goals import GoalOptions
+from harness.session.signals import split
+from harness.sources.loops.conversation import Conversation
+from harness.sources.loops.host import Host, environment_for_tools
+from harness.sources.loops.options import AgentOptions
+from harness.sources.model import Model
+from harness.sources.tool import Tool
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+
+class Around:
+    """Contract: that of `SubagentParent`, `GoalHost` and `TaskBoard`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    # The thread
+
+    def store(self) -> Store | None:
+        """Threads beside the one in hand are for a harness with a memory."""
+        harness = self._session.harness
+        return harness.store if harness.memory_input is not None else None
+
+    def thread_id(self) -> str | None:
+        return self._session.thread.get_id()
+
+    def resource_id(self) -> str:
+        return self._session.identity.get_resource_id()
+
+    def now_ms(self) -> int:
+        return self._session.harness.clock()
+
+    def new_id(self) -> str:
+        return self._session.harness.new_id()
+
+    def append(self, event: Event) -> None:
+        self._session.append(event)
+
+    def new_host(self, hub: Hub) -> Host:
+        harness = self._session.harness
+        return Host(
+            hub,
+            cwd=self._session.working_directory,
+            env=environment_for_tools(harness.environ, {}),
+            secrets=harness.secrets,
+        )
+
+    # Tasks
+
+    def tasks(self) -> Sequence[Task] | None:
+        return self._session.bus.fold.facts.tasks if self._session.thread.is_set() else None
+
+    async def replace(self, tasks: Sequence[Task]) -> None:
+        self._session.append(TasksChanged(tasks=list(tasks)))
+
+    # Goals
+
+    def objective(self) -> Mapping[str, Any] | None:
+        return self._session.bus.fold.facts.objective
+
+    def goal_options(self) -> GoalOptions | None:
+        agent = self._session.agent
+        return agent.goal if isinstance(agent, BackingAgent) else None
+
+    def last_user_text(self) -> str:
+        return self._session.extras.last_words
+
+    # Sub-agents
+
+    def conversation(self) -> Conversation | None:
+        return self._session.conversation
+
+    def options(self) -> AgentOptions | None:
+        return self._session.extras.options
+
+    def fork_options(self, options: AgentOptions, log_id: str) -> AgentOptions:
+        """A fork needs no memory of its own: it is short. It is shown what its parent was, and what came after."""
+        del log_id
+        return replace(options, before_step=self._session.extras.shown_to_forks())
+
+    def follow_fork(self, call_id: str, hub: Hub) -> None:
+        self._session.bus.attach_fork(call_id, hub)
+
+    def chosen_model_id(self, agent_type: str) -> str:
+        return self._session.subagents.model.get(agent_type=agent_type) or ""
+
+    def mode_model_id(self) -> str:
+        return self._session.model.get() or self._session.mode.resolve().default_model_id
+
+    def open_model(self, model_id: str) -> Model:
+        return self._session.harness.catalogue.resolve(model_id)
+
+    def harness_tools(self) -> Sequence[Tool]:
+        return tools_of(self._session.harness.tools, self.request_context())
+
+    def workspace_tools(self) -> Sequence[Tool]:
+        workspace = self._session.workspace
+        return workspace.tools() if workspace is not None else ()
+
+    def request_context(self) -> RequestContext:
+        """Without what belongs to the parent's thread alone."""
+        context = RequestContext(self._session.runs.context)
+        for key in ("threadId", "resourceId", "thread_id", "resource_id"):
+            context.pop(key, None)
+        return context
+
+
+class AroundInbox:
+    """Contract: that of `InboxHost`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def thread_id(self) -> str:
+        return self._session.thread.require_id()
+
+    def resource_id(self) -> str:
+        return self._session.identity.get_resource_id()
+
+    def agent_id(self) -> str:
+        return self._session.agent.name
+
+    def notifications(self) -> Mapping[str, Mapping[str, Any]]:
+        return self._session.bus.fold.facts.notifications
+
+    def append(self, event: Event) -> None:
+        self._session.append(event)
+
+    def now_ms(self) -> int:
+        return self._session.harness.clock()
+
+    def new_id(self) -> str:
+        return self._session.harness.new_id()
+
+
+def words_of_user(event: Event) -> str:
+    """What a person says with it; empty when it is something else."""
+    if isinstance(event, Message):
+        return event.text if event.role == "user" else ""
+    if isinstance(event, Signal) and event.category == "user":
+        return "\n".join(split(event.contents)[0])
+    return ""

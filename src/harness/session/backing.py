@@ -1,0 +1,305 @@
+"""Who does the work: the loop of our own, or an agent program. Both are driven the same way, as far as they go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from harness.errors import HarnessError, UsageError
+from harness.events import RelayReply, Result, Signal, Warning
+from harness.log.store import read_all
+from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
+from harness.session.permissions import declined
+from harness.session.runs import Ended, Said
+from harness.sources.loops.conversation import Conversation, history
+from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.spoken import turn_of
+from harness.sources.model import Attachment, UserTurn
+from harness.sources.registry import load
+from harness.sources.request import Request
+from harness.sources.run import Run, start
+from harness.sources.tool import Tool
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+
+_Value = TypeVar("_Value")
+_FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
+
+
+class Backing(Protocol):
+    """Contract: `send` and `resume` end with the run, or when it waits for an answer; cancelling them stops it."""
+
+    agent_name: str
+    capabilities: frozenset[str]
+    """What it can really do: `steer`, `approve`, `suspend`, `tools`, `memory`, `goals` of our own loop; of a
+    program `resume` (it goes on with what was said to it), `model` and `append_system_prompt` (it takes them).
+    """
+
+    async def send(self, said: Said, run_id: str) -> Ended:
+        """In a run of this id."""
+        ...
+
+    async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
+        """Go on with the run that waits. `ends`: only until the answers are taken in."""
+        ...
+
+    async def wake(self, signal: Signal, run_id: str) -> Ended:
+        """A run because of a signal."""
+        ...
+
+    def join(self, said: Said) -> bool:
+        """Give it to the run that goes on; False when that cannot hear."""
+        ...
+
+    def reply(self, reply: RelayReply) -> bool:
+        """Answer a run that goes on; False when it does not wait for this."""
+        ...
+
+
+def described(agent: AgentInput) -> BackingAgent | CommandAgent:
+    if isinstance(agent, BackingAgent | CommandAgent):
+        return agent
+    return BackingAgent() if agent == "native" else CommandAgent(name=agent)
+
+
+class NativeBacking:
+    """Our own loop, in the event loop of the caller, on the thread's log."""
+
+    capabilities = frozenset(
+        ("steer", "approve", "suspend", "tools", "memory", "goals", "resume", "model", "append_system_prompt")
+    )
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._loaded: tuple[str, Conversation] | None = None
+        self.agent_name = "native"
+
+    @property
+    def conversation(self) -> Conversation:
+        """That of the thread in hand; read from its log when it is first needed."""
+        bound = self._session.thread.bound
+        if bound is None:
+            raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
+        if self._loaded is None or self._loaded[0] != bound.id:
+            host = self._session.extras.new_host(bound.hub)
+            told = history(read_all(bound.store, bound.id))
+            self._loaded = (bound.id, Conversation(host, told.entries, pending=told.pending))
+        return self._loaded[1]
+
+    def flush(self) -> None:
+        """What the loop still holds back goes into the log."""
+        if self._loaded is not None:
+            self._loaded[1].host.outbox.flush()
+
+    def forget(self) -> None:
+        """The thread was changed by others: it is read again when it is next needed."""
+        self.flush()
+        self._loaded = None
+
+    async def send(self, said: Said, run_id: str) -> Ended:
+        options = await self.options()
+        conversation = self.conversation
+        if pause := self._session.extras.remembrance.before_message(said.id):
+            conversation.add(pause)
+        return await conversation.send(
+            options, said.text, said.attachments, message_id=said.id, run_id=run_id
+        )
+
+    async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
+        options = await self.options()
+        if ends:
+            options = replace(options, stop_when=lambda _context: True)
+        return await self.conversation.resume(options, replies)
+
+    async def wake(self, signal: Signal, run_id: str) -> Ended:
+        return await self.conversation.wake(await self.options(), signal, run_id=run_id)
+
+    def join(self, said: Said) -> bool:
+        return self._loaded is not None and self._loaded[1].steer(said.text, said.attachments)
+
+    def reply(self, reply: RelayReply) -> bool:
+        return self._loaded is not None and self._loaded[1].reply(reply)
+
+    async def options(self) -> AgentOptions:
+        """What the next run works by: the mode, the model and the tools of this moment."""
+        session = self._session
+        mode, agent = session.mode.resolve(), session.agent
+        assert isinstance(agent, BackingAgent)
+        self.agent_name = agent.name
+        context = session.runs.context
+        await session.extras.prepare()
+        workspace = await session.resolve_workspace(context)
+        model = agent.model or session.harness.catalogue.resolve(_model_id(session, mode))
+        options = session.extras.options = AgentOptions(
+            model=model,
+            tools=self._tools(mode, agent, workspace.tools() if workspace is not None else ()),
+            permissions=session.permissions,
+            system_prompt=session.harness.instructions_for(agent, mode),
+            max_iterations=agent.max_steps,
+            relay_deadline_s=None,
+            request=context,
+            refusal=declined,
+            agent=agent.name,
+            before_step=session.extras.before_step,
+            after_answer=session.extras.after_answer,
+        )
+        return options
+
+    def _tools(self, mode: Mode, agent: BackingAgent, of_workspace: Sequence[Tool]) -> tuple[Tool, ...]:
+        """Each name once; what is said later counts. A denied tool is not shown at all."""
+        session, context = self._session, self._session.runs.context
+        own = tools_of(mode.tools, context) if mode.tools is not None else tools_of(agent.tools, context)
+        browser = session.harness.browser
+        sets = (
+            own,
+            of_workspace,
+            browser.tools() if browser is not None else (),
+            session.extras.builtin_tools(),
+            tools_of(session.harness.tools, context),
+            tools_of(mode.additional_tools, context),
+        )
+        found = {tool.spec.name: tool for tools in sets for tool in tools}
+        shown = mode.available_tools
+        return tuple(
+            tool
+            for name, tool in found.items()
+            if not session.permissions.is_denied(name) and (shown is None or name in shown)
+        )
+
+
+class CommandBacking:
+    """An agent program, one process for each message; it goes on with its own session where it can."""
+
+    def __init__(self, session: Session, agent: CommandAgent) -> None:
+        self._session = session
+        self._run: Run | None = None
+        self._agent = agent
+        self.agent_name = agent.name
+        self.capabilities: frozenset[str] = frozenset()
+        with suppress(HarnessError):  # told when somebody wants something of it
+            known = load(agent.name)
+            self.agent_name = known.name
+            self.capabilities = known.supports.intersection(_FROM_PROGRAMS)
+
+    async def send(self, said: Said, run_id: str) -> Ended:
+        session = self._session
+        bound = session.thread.bound
+        assert bound is not None, "a thread is in hand"
+        if said.attachments:
+            self._tell_left_out(said.attachments)
+        stops = 0
+
+        def note_stop() -> None:
+            nonlocal stops
+            stops += 1
+
+        begin = partial(
+            start,
+            self._request(said),
+            hub=bound.hub,
+            store=bound.store,
+            redact=session.harness.secrets is not None,
+            run_id=run_id,
+        )
+        run = await _whatever_happens(asyncio.ensure_future(asyncio.to_thread(begin)), note_stop)
+        self._run = run
+        for _ in range(stops):
+            run.cancel()
+        try:
+            return await _whatever_happens(_ended(run), run.cancel)
+        finally:
+            self._run = None
+            session.forget_conversations()
+
+    async def wake(self, signal: Signal, run_id: str) -> Ended:
+        """It is told in words: an agent program knows no signals."""
+        turn = turn_of(signal)
+        text = turn.text if isinstance(turn, UserTurn) else str(signal.contents)
+        return await self.send(Said(text=text), run_id)
+
+    async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
+        del replies, ends
+        raise UsageError(f"{self.agent_name} cannot be answered", hint="send it another message")
+
+    def join(self, said: Said) -> bool:
+        """It hears nothing while it runs: what is said waits for its end."""
+        del said
+        return False
+
+    def reply(self, reply: RelayReply) -> bool:
+        run = self._run
+        return run is not None and run.reply(
+            reply.id, approved=reply.approved, always=reply.always, answer=reply.answer, reason=reply.reason
+        )
+
+    def _request(self, said: Said) -> Request:
+        session, agent = self._session, self._agent
+        known = session.bus.fold.facts.agent_sessions
+        return Request(
+            agent=agent.name,
+            prompt=said.text,
+            cwd=session.working_directory,
+            model=session.model.get(),
+            permissions=agent.permissions,
+            resume=known.get(self.agent_name, "") if "resume" in self.capabilities else "",
+            append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
+            extra_args=agent.extra_args,
+            env=agent.env,
+            binary=agent.binary,
+            recording=agent.recording,
+        )
+
+    def _tell_left_out(self, attachments: Sequence[Attachment]) -> None:
+        names = ", ".join(one.name or one.media_type for one in attachments)
+        told = Warning(message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out")
+        self._session.append_all([told], self._session.hub.log_id)
+
+
+async def _whatever_happens(work: asyncio.Future[_Value], on_cancel: Callable[[], object]) -> _Value:
+    """Wait for its end. Whoever is cancelled meanwhile calls `on_cancel`, each time, and goes on waiting."""
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            on_cancel()
+    return work.result()
+
+
+def _ended(run: Run) -> asyncio.Future[Result]:
+    """Waits in a thread of its own: there may be more runs than any pool has threads."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Result] = loop.create_future()
+
+    def wait() -> None:
+        try:
+            result = run.wait()
+        except Exception as error:
+            loop.call_soon_threadsafe(ended.set_exception, error)
+        else:
+            loop.call_soon_threadsafe(ended.set_result, result)
+
+    threading.Thread(target=wait, name=f"session-{run.id}", daemon=True).start()
+    return ended
+
+
+def _model_id(session: Session, mode: Mode) -> str:
+    model_id = session.model.get() or mode.default_model_id
+    if model_id:
+        return model_id
+    from harness.sources.model_registry import LOCAL, usual_model
+
+    usual = usual_model(session.harness.environ)
+    if usual and not usual.startswith(f"{LOCAL}/"):  # a model of this machine is somebody's choice
+        return usual
+    raise UsageError(
+        f"Mode {mode.id} requires a defaultModelId when no backing agent is configured",
+        hint="give the mode a default_model_id, or select a model with session.model.switch()",
+    )

@@ -1,0 +1,150 @@
+"""A thread in a session's hands: its log, open for writing, and what is known of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from harness.errors import HarnessError, UnknownSession
+from harness.events import Event, ThreadCreated
+from harness.log.hub import Hub
+from harness.log.store import Metadata, Store, read_all
+from harness.rendering.session.events import HarnessThread
+from harness.session.thread_fold import ThreadFold
+from harness.sources.audit import recover_thread
+
+_logger = logging.getLogger("harness.session")
+_SNAPSHOT = "session"
+
+
+class BoundThread:
+    """Contract: as long as it is not closed, nobody else writes the log."""
+
+    def __init__(self, store: Store, metadata: Metadata, hub: Hub, fold: ThreadFold, cursor: int) -> None:
+        self.store = store
+        self.metadata = metadata
+        self.hub = hub
+        self.fold = fold
+        self.cursor = cursor
+        """From which event on listeners are told."""
+
+    @property
+    def id(self) -> str:
+        return self.metadata.session_id
+
+    def append(self, event: Event, run_id: str = "") -> None:
+        self.hub.source(run_id or self.fold.facts.open_run or self.id).append([event])
+
+    def setting(self, key: str) -> Any:
+        return self.metadata.settings.get(key)
+
+    def save_settings(self, changes: dict[str, Any]) -> None:
+        """Change what is kept with the thread; None takes a key away. Best effort: the log is the truth."""
+        settings = {**self.metadata.settings, **changes}
+        self.metadata.settings = {key: value for key, value in settings.items() if value is not None}
+        self.save()
+
+    def save(self) -> None:
+        try:
+            self.store.save_metadata(self.metadata)
+        except (HarnessError, OSError):
+            _logger.warning("the metadata of thread %s could not be saved", self.id, exc_info=True)
+
+    def save_snapshot(self) -> None:
+        """So that opening it again reads only what comes after this."""
+        try:
+            self.store.save_snapshot(self.id, _SNAPSHOT, self.fold.next_seq, self.fold.snapshot())
+        except (HarnessError, OSError):
+            _logger.warning("no snapshot of thread %s could be kept", self.id, exc_info=True)
+
+    def close(self) -> None:
+        self.save_snapshot()
+        self.hub.close()
+
+
+def create_bound(store: Store, metadata: Metadata) -> BoundThread:
+    """A new thread. Raises StoreError, and then there is none."""
+    thread_id, writer = metadata.session_id, store.create(metadata)
+    try:
+        fold = ThreadFold() if metadata.fork is None else folded(store, thread_id)
+    except BaseException:
+        writer.close()
+        _remove(store, thread_id)
+        raise
+    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, writer.next_seq)
+
+
+def open_bound(store: Store, thread_id: str) -> BoundThread:
+    """A thread that is there. A run that died in it is closed, or waits for its answer.
+
+    Raises UnknownSession, LogLocked, StoreError.
+    """
+    metadata = known_thread(store, thread_id)
+    writer = store.open(thread_id)
+    kept = _snapshot_of(store, thread_id)
+    if kept is None or kept[0] != writer.next_seq:
+        # Whoever had it last did not put it away: a run may have died in it.
+        writer.close()
+        recover_thread(store, thread_id)
+        writer = store.open(thread_id)
+    try:
+        fold = folded(store, thread_id)
+    except BaseException:
+        writer.close()
+        raise
+    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, writer.next_seq)
+
+
+def known_thread(store: Store, thread_id: str) -> Metadata:
+    """Of a thread; where they are damaged, what its log says. Raises UnknownSession for what is no thread."""
+    metadata = store.metadata(thread_id)
+    if metadata.kind == "thread":
+        return metadata
+    first = next(read_all(store, thread_id), None)
+    if not isinstance(first, ThreadCreated):
+        raise UnknownSession(f"Thread not found: {thread_id}", hint="it is the log of a single run")
+    metadata.kind, metadata.resource_id, metadata.name = "thread", first.resource_id, first.title
+    return metadata
+
+
+def folded(store: Store, thread_id: str) -> ThreadFold:
+    """What is known of a thread: the latest snapshot, and what came after it."""
+    fold, cursor = ThreadFold(), 0
+    kept = _snapshot_of(store, thread_id)
+    if kept is not None and fold.restore(kept[1]):
+        cursor = fold.next_seq = kept[0]
+    for event in read_all(store, thread_id, cursor):
+        fold.take(event)
+    return fold
+
+
+def _snapshot_of(store: Store, thread_id: str) -> tuple[int, bytes] | None:
+    """It is only a cache: where it cannot be had, everything is read."""
+    try:
+        return store.snapshot(thread_id, _SNAPSHOT)
+    except HarnessError:
+        _logger.warning("the snapshot of thread %s could not be read", thread_id, exc_info=True)
+        return None
+
+
+def thread_of(metadata: Metadata) -> HarnessThread:
+    """As the application sees it."""
+    settings = dict(metadata.settings)
+    usage = settings.pop("tokenUsage", None)
+    return HarnessThread(
+        id=metadata.session_id,
+        resource_id=metadata.resource_id,
+        title=metadata.name,
+        created_at=metadata.created_ms,
+        updated_at=metadata.updated_ms,
+        token_usage=usage,
+        metadata=settings or None,
+    )
+
+
+def _remove(store: Store, thread_id: str) -> None:
+    """What could not be finished is not left lying about."""
+    try:
+        store.delete(thread_id)
+    except (HarnessError, OSError):
+        _logger.warning("the unfinished thread %s could not be removed", thread_id, exc_info=True)

@@ -1,0 +1,90 @@
+"""`ask_user`: a question to the person, and their answer as the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from harness.session.builtin.arguments import Arguments, described, read
+from harness.session.builtin.suspension import answer_to
+from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+
+_DESCRIPTION = (
+    "Ask the user a question and wait for the answer: when something is unclear, when an assumption should be "
+    "confirmed, or when the choice is theirs. With options (2 to 4) they choose, without them they write. "
+    "selectionMode says whether one option or several may be chosen."
+)
+ANSWER_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+}
+
+
+class Option(Arguments, frozen=True, kw_only=True):
+    label: Annotated[str, Meta(description="what is chosen, in a few words")]
+    description: Annotated[str, Meta(description="what it means")] | UnsetType = UNSET
+
+
+class AskUserArguments(Arguments, frozen=True, kw_only=True):
+    question: Annotated[str, Meta(min_length=1, description="clear, and answerable on its own")]
+    options: Annotated[list[Option], Meta(description="to choose from")] | UnsetType = UNSET
+    selection_mode: Literal["single_select", "multi_select"] | UnsetType = UNSET
+
+
+class AskUserTool(Tool):
+    def __init__(self) -> None:
+        self.spec = described("ask_user", _DESCRIPTION, AskUserArguments)
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        del arguments
+        return ToolPermission("ask_user")
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = read(AskUserArguments, arguments, "ask_user")
+        options = [] if isinstance(asked.options, UnsetType) else asked.options
+        if not isinstance(asked.selection_mode, UnsetType) and not options:
+            raise ToolFailure("Failed to ask user: selectionMode requires options.")
+        payload = question_payload(asked.question, options, asked.selection_mode)
+        answer = await answer_to(
+            context,
+            payload,
+            kind="question",
+            question=asked.question,
+            options=[option.label for option in options] or None,
+            schema=ANSWER_SCHEMA,
+        )
+        if answer is UNSET:
+            return ToolOutput(text=_readable(payload))
+        return ToolOutput(text=f"User answered: {answer_text(answer)}")
+
+
+def question_payload(
+    question: str, options: Sequence[Option], selection_mode: str | UnsetType = UNSET
+) -> dict[str, Any]:
+    """What is shown: one option may be chosen, unless it says otherwise."""
+    if not options:
+        return {"question": question}
+    shown = [
+        {"label": option.label}
+        if isinstance(option.description, UnsetType)
+        else {"label": option.label, "description": option.description}
+        for option in options
+    ]
+    mode = "single_select" if isinstance(selection_mode, UnsetType) else selection_mode
+    return {"question": question, "options": shown, "selectionMode": mode}
+
+
+def answer_text(answer: Any) -> str:
+    if isinstance(answer, list | tuple):
+        return ", ".join(map(str, answer))
+    return "" if answer is None else str(answer)
+
+
+def _readable(payload: dict[str, Any]) -> str:
+    """Where nobody can be asked, the question is at least seen."""
+    lines = [f"[Question for user]: {payload['question']}"]
+    if "options" in payload:
+        lines.append("Options: " + ", ".join(option["label"] for option in payload["options"]))
+        lines.append(f"Selection mode: {payload['selectionMode']}")
+    return "\n".join(lines)

@@ -1,0 +1,261 @@
+"""A sub-agent on a fork of the conversation: the same agent, which has heard everything so far.
+
+Rules
+1. The model is sent the very same beginning as the parent: the same system prompt, the same tool specs and the
+   same turns, so that what its provider has cached is used again.
+2. Nothing is written into the parent's thread but that it was forked.
+3. What a fork must not do keeps its spec, and answers with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from harness.events import (
+    Event,
+    Forked,
+    Operation,
+    Relay,
+    RelayReply,
+    Result,
+    Suspended,
+    ToolEnd,
+    ToolStart,
+)
+from harness.log.hub import Hub
+from harness.log.store import Fork, Metadata, Store, read_all
+from harness.session.config import Subagent
+from harness.session.side_threads import HIDDEN, SideThread, Surroundings, create_side
+from harness.sources.loops.conversation import Conversation, Entry
+from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.permissions import Verdict
+from harness.sources.loops.policy import PermissionPolicy
+from harness.sources.loops.spoken import tool_turn
+from harness.sources.model import AssistantTurn
+from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+
+MOST_STEPS = 1000
+_NOT_IN_FORKS = frozenset(("subagent", "task_write", "task_update", "task_complete", "task_check"))
+_HERE_BEGINS = (
+    "This call started you: from here on you are the sub-agent that it asked for, and the task follows."
+)
+_NOT_OURS = "The result of this call is known to the parent conversation alone."
+_NO_NESTING = (
+    "[You are a sub-agent on a fork of this conversation. The subagent tool cannot be used here: do the task "
+    "yourself with the other tools, and end with your answer.]"
+)
+_NO_TASKS = "[The task list belongs to the parent conversation: task_write, task_update, task_complete and task_check cannot be used here.]"
+_NOBODY = "nobody can be asked inside a forked sub-agent: decide yourself, or say in your answer what has to be asked"
+
+
+class ForkRefused(Exception):
+    """Why there can be no fork, in words for the model."""
+
+
+class ForkParent(Surroundings, Protocol):
+    """What a session gives to forks."""
+
+    def conversation(self) -> Conversation | None:
+        """Of the thread in hand; None for agents that have none of ours."""
+        ...
+
+    def options(self) -> AgentOptions | None:
+        """What the run that is going on works by."""
+        ...
+
+    def fork_options(self, options: AgentOptions, log_id: str) -> AgentOptions:
+        """The same for a fork: with a memory of its own, if there is one."""
+        ...
+
+    def follow_fork(self, call_id: str, hub: Hub) -> None:
+        """A fork begins: its events come through this hub, until it is closed."""
+        ...
+
+    def new_id(self) -> str:
+        """For a thread."""
+        ...
+
+
+class Unasked:
+    """What a sub-agent may: everything that is not denied, without asking anybody."""
+
+    def __init__(self, policy: PermissionPolicy) -> None:
+        self._policy = policy
+
+    def verdict(
+        self, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation] = (), call_id: str = ""
+    ) -> Verdict:
+        verdict = self._policy.verdict(tool, arguments, operations, call_id)
+        return Verdict("allow") if verdict.decision == "ask" else verdict
+
+    def denial(
+        self, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation] = (), call_id: str = ""
+    ) -> str | None:
+        return self._policy.denial(tool, arguments, operations, call_id)
+
+    def grant(self, permission: ToolPermission) -> None:
+        self._policy.grant(permission)
+
+
+class Unavailable(Tool):
+    """A tool that is shown as it is, and cannot be used here."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.spec = tool.spec
+        self._tool = tool
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        return self._tool.operations(arguments)
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        return self._tool.permission(arguments)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del arguments, context
+        name = self.spec.name
+        return ToolOutput(
+            text=f"The {name} tool is not available inside a forked sub-agent. Go on without it.",
+            success=False,
+        )
+
+
+class OpenFork(NamedTuple):
+    side: SideThread
+    options: AgentOptions
+
+
+def open_fork(parent: ForkParent, definition: Subagent, task: str, context: ToolContext) -> OpenFork:
+    """Raises ForkRefused when there is nothing to fork, or nowhere to keep it."""
+    conversation, options = parent.conversation(), parent.options()
+    if conversation is None or options is None:
+        raise ForkRefused("Forked subagents need a parent agent that runs in this process.")
+    thread_id, store = parent.thread_id(), parent.store()
+    if thread_id is None:
+        raise ForkRefused("Forked subagents need an active parent thread.")
+    if store is None:
+        raise ForkRefused("Forked subagents need a memory, and a store that threads are kept in.")
+    try:
+        conversation.host.outbox.flush()  # so that the fork has everything that was said
+    except Exception:  # noqa: S110  # the fork then has what was kept so far
+        pass
+    try:
+        side = _forked(parent, store, thread_id, conversation, definition, context)
+    except Exception as error:
+        raise ForkRefused(f"Failed to fork the parent thread: {error}") from error
+    try:
+        channel = conversation.host.channel(context.run_id)
+        channel.put(
+            Forked(
+                call_id=context.call_id,
+                log_id=side.metadata.session_id,
+                agent_type=definition.id,
+                task=task,
+                model_id=options.model.name or "parent-agent",
+            )
+        )
+        channel.close()
+        parent.follow_fork(context.call_id, side.hub)
+        return OpenFork(side, parent.fork_options(_options_of_fork(options), side.metadata.session_id))
+    except Exception as error:
+        side.close()
+        raise ForkRefused(f"Failed to fork the parent thread: {error}") from error
+
+
+async def converse(fork: OpenFork, definition: Subagent, task: str) -> Result:
+    """Give the fork its task; its last words. Whoever it wants to ask, nobody answers."""
+    conversation, options = fork.side.conversation, fork.options
+    text = f"{task}\n\n{_NO_NESTING}\n\n{_NO_TASKS}"
+    ended = await conversation.send(options, text, name=definition.id)
+    while isinstance(ended, Suspended):
+        relays = conversation.pending.relays if conversation.pending is not None else ()
+        if not relays:
+            raise RuntimeError("it waits for something that nobody knows")
+        ended = await conversation.resume(options, {relay.id: _nobody_answers(relay) for relay in relays})
+        await asyncio.sleep(0)
+    return ended
+
+
+def _options_of_fork(options: AgentOptions) -> AgentOptions:
+    tools = tuple(Unavailable(tool) if tool.spec.name in _NOT_IN_FORKS else tool for tool in options.tools)
+    return replace(
+        options,
+        tools=tools,
+        permissions=Unasked(options.permissions),
+        max_iterations=MOST_STEPS,
+        stop_when=None,
+        after_answer=None,
+    )
+
+
+def _nobody_answers(relay: Relay) -> RelayReply:
+    return RelayReply(id=relay.id, approved=False, by="policy", reason=_NOBODY)
+
+
+def _forked(
+    parent: ForkParent,
+    store: Store,
+    thread_id: str,
+    conversation: Conversation,
+    definition: Subagent,
+    context: ToolContext,
+) -> SideThread:
+    """The fork leaves the parent in the middle of the step that asked for it: its calls are closed for it."""
+    entries = list(conversation.entries)
+    answer = entries[-1] if entries and isinstance(entries[-1].turn, AssistantTurn) else None
+    tail = list(read_all(store, thread_id, answer.seq if answer is not None else 0))
+    metadata = Metadata(
+        session_id=parent.new_id(),
+        kind="thread",
+        resource_id=parent.resource_id(),
+        name=f"Fork: {definition.name} subagent",
+        settings={HIDDEN: True, "parentThreadId": thread_id},
+        fork=Fork(thread_id, tail[-1].seq + 1 if tail else 0),
+        cwd=conversation.host.cwd,
+    )
+    closing = _closing(tail, context)
+    side = create_side(store, metadata, parent.new_host)
+    stamped = side.hub.source(context.run_id).append(closing)
+    if answer is not None:
+        entries += _results(answer, [*tail, *stamped], context.run_id)
+    side.conversation = Conversation(side.host, entries)
+    return side
+
+
+def _closing(tail: Sequence[Event], context: ToolContext) -> list[Event]:
+    """What ends the parent's run for the fork, as far as the fork is concerned."""
+    own = [event for event in tail if event.run_id == context.run_id]
+    ended = {event.call_id for event in own if isinstance(event, ToolEnd)}
+    still_open = [event for event in own if isinstance(event, ToolStart) and event.call_id not in ended]
+    ends: list[Event] = [
+        ToolEnd(
+            call_id=event.call_id,
+            tool_name=event.tool_name,
+            success=True if event.call_id == context.call_id else None,
+            output=_HERE_BEGINS if event.call_id == context.call_id else _NOT_OURS,
+        )
+        for event in still_open
+    ]
+    return [*ends, Result(success=False, outcome="interrupted", stop_reason="forked")]
+
+
+def _results(answer: Entry, events: Sequence[Event], run_id: str) -> list[Entry]:
+    """One result for each call of the answer, in order: the model is sent no call without one."""
+    assert isinstance(answer.turn, AssistantTurn)
+    ends = {event.call_id: event for event in events if isinstance(event, ToolEnd)}
+    last = events[-1]
+    results: list[Entry] = []
+    for call in answer.turn.calls:
+        call_id = f"{run_id}/{call.id}"
+        end = ends.get(call_id) or ToolEnd(
+            call_id=call_id,
+            tool_name=call.name,
+            output=_NOT_OURS,
+            seq=last.seq,
+            timestamp_ms=last.timestamp_ms,
+        )
+        results.append(Entry(tool_turn(call.id, end), answer.message_id, end.timestamp_ms, end.seq))
+    return results

@@ -1,0 +1,112 @@
+"""`notification-inbox`: the model looks into its notifications, has them told, and puts them away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
+
+from harness.events import Signal
+from harness.session.builtin.arguments import Arguments, described, read
+from harness.session.notifications import Inbox, Notification, Priority, Status, notification_signal
+from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+
+NAME = "notification-inbox"
+_DESCRIPTION = (
+    "See and settle the notifications of this thread: list those that wait, read them in full after a summary, "
+    "mark one as seen, dismiss or archive it, or search the old ones."
+)
+_SETTLED: dict[str, Status] = {"markSeen": "seen", "dismiss": "dismissed", "archive": "archived"}
+
+
+class InboxArguments(Arguments, frozen=True, kw_only=True):
+    action: Literal["list", "read", "markSeen", "dismiss", "archive", "search"]
+    id: Annotated[str, Meta(description="of one notification")] = ""
+    status: Status | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    source: str = ""
+    query: str = ""
+    limit: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+
+
+class NotificationInboxTool(Tool):
+    def __init__(self, inbox: Inbox, deliver: Callable[[Signal], Awaitable[object]]) -> None:
+        """`deliver`: shows a signal to the model with its next step."""
+        self.spec = described(NAME, _DESCRIPTION, InboxArguments)
+        self._inbox = inbox
+        self._deliver = deliver
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        del arguments
+        return ToolPermission(NAME)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del context
+        asked = read(InboxArguments, arguments, NAME)
+        if asked.action == "list":
+            return _output({"notifications": _shown(self._found(asked))})
+        if asked.action == "search":
+            if not asked.query:
+                raise ToolFailure(f"{NAME} search requires query")
+            return _output({"notifications": _shown(self._found(asked, search=asked.query))})
+        if asked.action == "read":
+            records = [self._one(asked.id)] if asked.id else self._found(asked, unread=True)
+            return _output(await self._told(records))
+        if not asked.id:
+            raise ToolFailure(f"{NAME} {asked.action} requires id")
+        self._one(asked.id)
+        record = self._inbox.update(asked.id, status=_SETTLED[asked.action])
+        return _output({"notification": _shown([record])[0]})
+
+    def _one(self, id: str) -> Notification:
+        record = self._inbox.get(id)
+        if record is None:
+            thread_id = self._inbox.host.thread_id()
+            raise ToolFailure(f"Notification {id} was not found for thread {thread_id}")
+        return record
+
+    def _found(self, asked: InboxArguments, *, search: str = "", unread: bool = False) -> list[Notification]:
+        statuses: Sequence[Status] = ("pending", "delivered") if unread else ()
+        if not isinstance(asked.status, UnsetType):
+            statuses = (asked.status,)
+        return self._inbox.find(
+            statuses=statuses,
+            priority=None if isinstance(asked.priority, UnsetType) else asked.priority,
+            source=asked.source,
+            search=search,
+            limit=None if isinstance(asked.limit, UnsetType) else asked.limit,
+        )
+
+    async def _told(self, records: Sequence[Notification]) -> dict[str, Any]:
+        """What has not been told is told now; either way it has then been seen."""
+        delivered = seen = already = 0
+        for record in records:
+            if record.status not in ("pending", "delivered"):
+                already += 1
+                continue
+            if record.delivered_signal_id:
+                self._inbox.update(record.id, status="seen")
+                seen += 1
+                continue
+            signal = notification_signal(replace(record, status="delivered"), id=self._inbox.host.new_id())
+            await self._deliver(signal)
+            self._inbox.update(record.id, status="seen", delivered_signal_id=signal.id)
+            delivered += 1
+        noun = "notification" if delivered == 1 else "notifications"
+        message = (
+            f"{delivered} {noun} will now be delivered."
+            if delivered
+            else "Nothing unread had to be delivered."
+        )
+        return {"message": message, "delivered": delivered, "markedSeen": seen, "alreadyRead": already}
+
+
+def _shown(records: Sequence[Notification]) -> list[dict[str, Any]]:
+    return [msgspec.to_builtins(record) for record in records]
+
+
+def _output(value: dict[str, Any]) -> ToolOutput:
+    return ToolOutput(text=msgspec.json.encode(value).decode(), result=value)

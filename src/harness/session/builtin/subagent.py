@@ -1,0 +1,246 @@
+"""`subagent`: give a task to somebody else, who begins afresh, or on a fork of this conversation.
+
+A fresh one is a run inside this thread's log, with instructions, tools and a model of its own. A forked one is the
+same agent on a thread of its own. Whatever goes wrong is a result: the parent's run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Annotated, Any, Protocol
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
+
+from harness.errors import HarnessError
+from harness.events import Operation, Result
+from harness.events.operation import Spawn
+from harness.session.builtin.arguments import Arguments, described, read
+from harness.session.builtin.forks import ForkParent, ForkRefused, Unasked, converse, open_fork
+from harness.session.config import RequestContext, Subagent, tools_of
+from harness.sources.loops.agent import AgentRun
+from harness.sources.loops.options import AgentOptions
+from harness.sources.model import Model
+from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+
+USUAL_STEPS = 50
+_ENDLESS_STEPS = 1000
+NO_MODEL = "No model ID available for subagent. Configure defaultModelId."
+ABORTED = "[Aborted by user]"
+
+_DESCRIPTION = """\
+Give a task to a sub-agent, which works on it by itself and answers in text. Calls in one answer work at the same \
+time.
+
+Types:
+{types}
+
+A sub-agent knows nothing of this conversation: write down everything that it needs. With forked: true it begins \
+with all of this conversation instead, and with the same tools."""
+
+
+class SubagentArguments(Arguments, frozen=True, kw_only=True):
+    agent_type: str
+    task: Annotated[str, Meta(description="what to do, and what to answer")]
+    model_id: Annotated[str, Meta(description="another model for this task")] = ""
+    forked: Annotated[bool, Meta(description="begin with this conversation")] | UnsetType = UNSET
+
+
+class SubagentParent(ForkParent, Protocol):
+    """What a session gives to its sub-agents."""
+
+    def chosen_model_id(self, agent_type: str) -> str:
+        """What was selected for this type, or for all; empty when nothing was."""
+        ...
+
+    def mode_model_id(self) -> str:
+        """Of the current mode; empty when it has none."""
+        ...
+
+    def open_model(self, model_id: str) -> Model:
+        """Raises HarnessError."""
+        ...
+
+    def harness_tools(self) -> Sequence[Tool]:
+        """Those that the harness was configured with."""
+        ...
+
+    def workspace_tools(self) -> Sequence[Tool]: ...
+
+    def request_context(self) -> RequestContext: ...
+
+
+class SubagentTool(Tool):
+    def __init__(self, parent: SubagentParent, subagents: Sequence[Subagent]) -> None:
+        self._parent = parent
+        self._definitions = {definition.id: definition for definition in subagents}
+        types = "\n".join(f"- {one.id} ({one.name}): {one.description}" for one in subagents)
+        spec = described("subagent", _DESCRIPTION.format(types=types), SubagentArguments)
+        properties = {
+            **spec.schema["properties"],
+            "agentType": {"type": "string", "enum": list(self._definitions), "description": "whom to ask"},
+        }
+        self.spec = replace(spec, schema={**spec.schema, "properties": properties})
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        return [Spawn(name=str(arguments.get("agentType", "")), task=str(arguments.get("task", "")))]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        del arguments
+        return ToolPermission("subagent")
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = read(SubagentArguments, arguments, "subagent")
+        definition = self._definitions.get(asked.agent_type)
+        if definition is None:
+            return _failed(
+                f"Unknown agent type: {asked.agent_type}. Valid types: {', '.join(self._definitions)}"
+            )
+        is_forked = definition.forked if isinstance(asked.forked, UnsetType) else asked.forked
+        if is_forked:
+            return await self._fork(definition, asked.task, context)
+        return await self._fresh(definition, asked, context)
+
+    async def _fresh(
+        self, definition: Subagent, asked: SubagentArguments, context: ToolContext
+    ) -> ToolOutput:
+        parent = self._parent
+        conversation = parent.conversation()
+        if conversation is None:
+            return _failed("Subagents need a parent agent that runs in this process.")
+        model_id = (
+            asked.model_id
+            or parent.chosen_model_id(definition.id)
+            or definition.default_model_id
+            or parent.mode_model_id()
+        )
+        if not model_id:
+            return _failed(NO_MODEL)
+        host = conversation.host
+        try:
+            options = self._options(definition, parent.open_model(model_id))
+            child = AgentRun(host, options, parent_id=context.call_id, depth=1, name=definition.id)
+        except Exception as error:
+            return _failure(definition, _words(error))
+        return await _to_the_end(
+            definition,
+            child.run(asked.task),
+            lambda: child.result,
+            lambda: child.failure,
+            lambda task: host.runs.__setitem__(child.run_id, task),
+            lambda: host.runs.pop(child.run_id, None),
+        )
+
+    async def _fork(self, definition: Subagent, task: str, context: ToolContext) -> ToolOutput:
+        try:
+            fork = open_fork(self._parent, definition, task, context)
+        except ForkRefused as error:
+            return _failed(str(error))
+        side = fork.side
+        try:
+            return await _to_the_end(
+                definition, converse(fork, definition, task), lambda: side.result, side.failure
+            )
+        finally:
+            side.close()
+
+    def _options(self, definition: Subagent, model: Model) -> AgentOptions:
+        """Of a fresh one: nothing of the parent's but what it may do and where it works."""
+        parent = self._parent
+        mine = parent.options() or AgentOptions(model=model)
+        steps = definition.max_steps or (_ENDLESS_STEPS if definition.stop_when else USUAL_STEPS)
+        return AgentOptions(
+            model=model,
+            tools=self._tools(definition),
+            permissions=Unasked(mine.permissions),
+            system_prompt=_instructions(definition, parent.request_context()),
+            max_iterations=steps,
+            stop_when=definition.stop_when,
+            relay_deadline_s=mine.relay_deadline_s,
+            tool_deadline_s=mine.tool_deadline_s,
+            most_output_characters=mine.most_output_characters,
+            request=parent.request_context(),
+            agent=mine.agent,
+            version=mine.version,
+        )
+
+    def _tools(self, definition: Subagent) -> tuple[Tool, ...]:
+        """Its own, the harness's that it may use, and the workspace's that are not hidden from it."""
+        parent = self._parent
+        found = {tool.spec.name: tool for tool in tools_of(definition.tools, parent.request_context())}
+        shared = {tool.spec.name: tool for tool in parent.harness_tools()}
+        for name in definition.allowed_harness_tools:
+            if name in shared:
+                found.setdefault(name, shared[name])
+        allowed = definition.allowed_workspace_tools
+        for tool in parent.workspace_tools():
+            if allowed is None or tool.spec.name in allowed:
+                found.setdefault(tool.spec.name, tool)
+        return tuple(found.values())
+
+
+async def _to_the_end(
+    definition: Subagent,
+    working: Coroutine[Any, Any, Result],
+    result: Callable[[], Result | None],
+    failure: Callable[[], str],
+    on_start: Callable[[asyncio.Task[Result]], object] = lambda _: None,
+    on_end: Callable[[], object] = lambda: None,
+) -> ToolOutput:
+    """Wait for a sub-agent. When it, or the parent, is stopped, what it has said so far is the answer."""
+    task = asyncio.get_running_loop().create_task(working)
+    on_start(task)
+    try:
+        await _ended(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        await _ended(task)
+        last = result()
+        return _aborted(last.text if last is not None else "")
+    finally:
+        on_end()
+    if task.cancelled():
+        last = result()
+        return _aborted(last.text if last is not None else "")
+    if (error := task.exception()) is not None:
+        return _failure(definition, _words(error))
+    ended = task.result()
+    if ended.outcome == "interrupted":
+        return _aborted(ended.text)
+    if ended.outcome not in ("completed", "limit_exceeded"):
+        return _failure(definition, failure() or ended.outcome)
+    return _output(ended.text)
+
+
+def _ended(task: asyncio.Task[Result]) -> Awaitable[object]:
+    return asyncio.wait((task,))
+
+
+def _instructions(definition: Subagent, context: RequestContext) -> str:
+    given = definition.instructions
+    if isinstance(given, str):
+        return given
+    return given(context) if callable(given) else "\n".join(given)
+
+
+def _output(content: str, *, is_error: bool = False) -> ToolOutput:
+    return ToolOutput(text=content, result={"content": content, "isError": is_error}, success=not is_error)
+
+
+def _failed(content: str) -> ToolOutput:
+    return _output(content, is_error=True)
+
+
+def _failure(definition: Subagent, message: str) -> ToolOutput:
+    return _failed(f'Subagent "{definition.name}" failed: {message}')
+
+
+def _aborted(said: str) -> ToolOutput:
+    return _output(f"{ABORTED}\n\nPartial output:\n{said}" if said else ABORTED)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, HarnessError) and error.hint:
+        return f"{error.message}; {error.hint}"
+    return str(error) or type(error).__name__

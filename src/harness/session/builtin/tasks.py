@@ -1,0 +1,250 @@
+"""`task_write`, `task_update`, `task_complete`, `task_check`: the list of what is to be done in a thread.
+
+The tools of one board change it one after the other, however many calls run at once. The text of a result is
+for the model; `ToolOutput.result` is `{content, tasks, isError}`, as data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
+
+from harness.events import Operation, Task
+from harness.events.operation import Tasks
+from harness.session.builtin.arguments import Arguments, described, read
+from harness.session.builtin.task_ids import task_ids
+from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+
+_Status = Literal["pending", "in_progress", "completed"]
+_Text = Annotated[str, Meta(min_length=1)]
+_NO_THREAD = "The task list belongs to a thread, and this run has none: no task was recorded."
+_ONE_AT_A_TIME = "Only one task can be in_progress at a time."
+
+_WRITE = """\
+Keep a list of the tasks of this work, so that nothing is forgotten and the user sees how far it is. Use it for \
+work of three or more steps.
+
+- Give the WHOLE list: it replaces the one before. To change one task, task_update and task_complete are shorter.
+- A task has content (what to do), activeForm (the same as it is being done) and status: pending, in_progress \
+(only ONE at a time; set it before you begin) or completed (set it as soon as it is done).
+- Ids stay what they are from one list to the next. Leave them out for new tasks: they are in the result."""
+_UPDATE = "Change one task by its id: give what changes, and nothing else. Other tasks stay as they are."
+_COMPLETE = "Mark one task as completed by its id."
+_CHECK = "See what is done and what is left of the task list; use it before you end work that has one."
+
+
+class TaskBoard(Protocol):
+    """Where the list is kept. Contract: what `replace` was given is what `tasks` answers from then on."""
+
+    def tasks(self) -> Sequence[Task] | None:
+        """The list as it is; None where there is no thread to keep one in."""
+        ...
+
+    async def replace(self, tasks: Sequence[Task]) -> None: ...
+
+
+class TaskDraft(Arguments, frozen=True, kw_only=True):
+    content: Annotated[_Text, Meta(description="what to do: 'Fix the login'")]
+    status: _Status
+    active_form: Annotated[_Text, Meta(description="the same as it is being done: 'Fixing the login'")]
+    id: Annotated[str, Meta(description="of a task that there was before; leave it out for a new one")] = ""
+
+
+class WriteArguments(Arguments, frozen=True, kw_only=True):
+    tasks: Annotated[list[TaskDraft], Meta(description="the whole list")]
+
+
+class UpdateArguments(Arguments, frozen=True, kw_only=True):
+    id: _Text
+    content: _Text | UnsetType = UNSET
+    status: _Status | UnsetType = UNSET
+    active_form: _Text | UnsetType = UNSET
+
+
+class CompleteArguments(Arguments, frozen=True, kw_only=True):
+    id: _Text
+
+
+class CheckArguments(Arguments, frozen=True, kw_only=True):
+    pass
+
+
+def task_tools(board: TaskBoard) -> list[Tool]:
+    """All four."""
+    one_by_one = asyncio.Lock()
+    return [kind(board, one_by_one) for kind in (TaskWrite, TaskUpdate, TaskComplete, TaskCheck)]
+
+
+class _Change(NamedTuple):
+    """What became of a change, or why it was refused."""
+
+    tasks: Sequence[Task]
+    problem: str = ""
+
+
+class _TaskTool(Tool):
+    name: str
+    description: str
+    arguments: type[Arguments]
+    failure: str
+
+    def __init__(self, board: TaskBoard, one_by_one: asyncio.Lock) -> None:
+        self.spec = described(self.name, self.description, self.arguments)
+        self._board = board
+        self._one_by_one = one_by_one
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        del arguments
+        return [Tasks()]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        del arguments
+        return ToolPermission(self.spec.name)
+
+    async def _changed(self, change: Callable[[Sequence[Task]], _Change]) -> ToolOutput:
+        try:
+            async with self._one_by_one:
+                before = self._board.tasks()
+                if before is None:
+                    return _output(_NO_THREAD, (), is_error=True)
+                tasks, problem = change(before)
+                if problem:
+                    return _output(problem, before, is_error=True)
+                await self._board.replace(tasks)
+        except Exception as error:
+            return _output(f"{self.failure}: {error}", (), is_error=True)
+        return _output(_told(tasks), tasks)
+
+
+class TaskWrite(_TaskTool):
+    name, description, arguments = "task_write", _WRITE, WriteArguments
+    failure = "Failed to update tasks"
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del context
+        drafts = read(WriteArguments, arguments, self.name).tasks
+        return await self._changed(lambda before: _rewritten(drafts, before))
+
+
+class TaskUpdate(_TaskTool):
+    name, description, arguments = "task_update", _UPDATE, UpdateArguments
+    failure = "Failed to update task"
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del context
+        asked = read(UpdateArguments, arguments, self.name)
+        changes = {"text": asked.content, "status": asked.status, "active_form": asked.active_form}
+        given = {name: value for name, value in changes.items() if value is not UNSET}
+        if not given:
+            return _output("Provide at least one field to update.", self._board.tasks() or (), is_error=True)
+        return await self._changed(lambda before: _updated(asked.id, given, before))
+
+
+class TaskComplete(_TaskTool):
+    name, description, arguments = "task_complete", _COMPLETE, CompleteArguments
+    failure = "Failed to complete task"
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del context
+        asked = read(CompleteArguments, arguments, self.name)
+        return await self._changed(lambda before: _updated(asked.id, {"status": "completed"}, before))
+
+
+class TaskCheck(_TaskTool):
+    name, description, arguments = "task_check", _CHECK, CheckArguments
+    failure = "Failed to check tasks"
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del arguments, context
+        try:
+            tasks = self._board.tasks()
+        except Exception as error:
+            return _checked((), f"{self.failure}: {error}")
+        return _checked((), _NO_THREAD) if tasks is None else _checked(tasks)
+
+
+def task_item(task: Task) -> dict[str, str]:
+    """A task as everybody outside of the log knows it."""
+    return {"id": task.id, "content": task.text, "status": task.status, "activeForm": task.active_form}
+
+
+def _rewritten(drafts: Sequence[TaskDraft], before: Sequence[Task]) -> _Change:
+    tasks = [
+        Task(text=draft.content, status=draft.status, id=id, active_form=draft.active_form)
+        for draft, id in zip(drafts, task_ids(drafts, before), strict=True)
+    ]
+    is_too_much = sum(task.status == "in_progress" for task in tasks) > 1
+    return _Change(tasks, _ONE_AT_A_TIME if is_too_much else "")
+
+
+def _updated(id: str, changes: dict[str, Any], before: Sequence[Task]) -> _Change:
+    if all(task.id != id for task in before):
+        return _Change(before, f"Task not found: {id}\n\n{_available(before)}")
+    tasks = [replace(task, **changes) if task.id == id else task for task in before]
+    if changes.get("status") == "in_progress":
+        tasks = [
+            replace(task, status="pending") if task.status == "in_progress" and task.id != id else task
+            for task in tasks
+        ]
+    return _Change(tasks)
+
+
+def _output(content: str, tasks: Sequence[Task], *, is_error: bool = False, **more: Any) -> ToolOutput:
+    result = {"content": content, "tasks": [task_item(task) for task in tasks], **more, "isError": is_error}
+    return ToolOutput(text=content, result=result, success=not is_error)
+
+
+def _checked(tasks: Sequence[Task], problem: str = "") -> ToolOutput:
+    by_status = {
+        status: [task for task in tasks if task.status == status]
+        for status in ("completed", "in_progress", "pending")
+    }
+    incomplete = by_status["in_progress"] + by_status["pending"]
+    summary = {
+        "total": len(tasks),
+        "completed": len(by_status["completed"]),
+        "inProgress": len(by_status["in_progress"]),
+        "pending": len(by_status["pending"]),
+        "incomplete": len(incomplete),
+        "hasTasks": bool(tasks),
+        "allCompleted": bool(tasks) and not incomplete,
+    }
+    return _output(
+        problem or _progress(tasks, summary, incomplete),
+        tasks,
+        is_error=bool(problem),
+        summary=summary,
+        incompleteTasks=[task_item(task) for task in incomplete],
+    )
+
+
+def _told(tasks: Sequence[Task]) -> str:
+    done = sum(task.status == "completed" for task in tasks)
+    lines = [f"Tasks updated: [{done}/{len(tasks)} completed]"]
+    lines += [f"Currently: {task.active_form} ({task.id})" for task in tasks if task.status == "in_progress"]
+    return "\n".join([*lines, *(["Task IDs:", *map(_line, tasks)] if tasks else [])])
+
+
+def _progress(tasks: Sequence[Task], summary: dict[str, Any], incomplete: Sequence[Task]) -> str:
+    if not tasks:
+        return "No tasks found. task_write makes a list, for work of several steps."
+    lines = [
+        f"Task Status: [{summary['completed']}/{summary['total']} completed]",
+        f"In progress: {summary['inProgress']}, pending: {summary['pending']}",
+        f"All tasks completed: {'NO' if incomplete else 'YES'}",
+    ]
+    if incomplete:
+        lines += ["Still to do:", *map(_line, incomplete), "Go on with these before you end."]
+    return "\n".join(lines)
+
+
+def _available(tasks: Sequence[Task]) -> str:
+    return "\n".join(["Available task IDs:", *map(_line, tasks)]) if tasks else "There are no tasks."
+
+
+def _line(task: Task) -> str:
+    return f"- {task.id}: {task.text} ({task.status})"

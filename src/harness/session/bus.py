@@ -1,0 +1,189 @@
+"""From the log to those who listen: each event as the display sees it, in order, once.
+
+What is told is what is in the log: the bus reads it there, translates it, folds it into the display state, and
+only then tells it. A listener that throws is reported and forgotten; one that says something itself is heard
+after the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from harness.events import Event, ToolEnd
+from harness.log.hub import Follower, Hub
+from harness.rendering.session.display import reduce
+from harness.rendering.session.events import DisplayStateChanged, HarnessEvent
+from harness.session.thread_fold import ThreadFold
+
+Listener: TypeAlias = Callable[[HarnessEvent], Awaitable[None] | None]
+
+_logger = logging.getLogger("harness.session")
+
+
+class Bus:
+    """Contract: used in the event loop's thread alone; the log may be written by any."""
+
+    def __init__(self, on_event: Callable[[Event], None], *, quiet: Collection[type[Event]] = ()) -> None:
+        """`on_event`: told of every event of the log before it is translated, but for the `quiet` ones."""
+        self.fold = ThreadFold()
+        self._changed = DisplayStateChanged(display_state=self.fold.display)
+        self._quiet = frozenset(quiet)
+        self._on_event = on_event
+        self._listeners: list[Listener] = []
+        self._follower: Follower | None = None
+        self._forks: dict[str, tuple[Follower, Callable[[], None]]] = {}
+        """By call: the logs of forked sub-agents, and how to be woken by them no more."""
+        self._stop_waking: list[Callable[[], None]] = []
+        self._is_delivering = False
+        self._is_scheduled = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear everything from now on; returns how to stop that."""
+        self._listeners = [*self._listeners, listener]
+
+        def unsubscribe() -> None:
+            self._listeners = [other for other in self._listeners if other is not listener]
+
+        return unsubscribe
+
+    def attach(self, hub: Hub, cursor: int, fold: ThreadFold, *, wakes: bool = True) -> None:
+        """Follow another log, from `cursor` on; `fold` is what there was before.
+
+        A log that only the session itself writes need not wake anybody.
+        """
+        self.detach()
+        self.fold = fold
+        self._follower = hub.follower(cursor)
+        if wakes:
+            self._stop_waking.append(hub.add_waker(self._waker()))
+
+    def attach_fork(self, call_id: str, hub: Hub) -> None:
+        """Follow the log of a forked sub-agent as well, from now on, until it ends."""
+        self._forks[call_id] = (hub.follower(hub.next_seq), hub.add_waker(self._waker()))
+
+    def detach(self) -> None:
+        """Tell what is still to be told, and follow nothing."""
+        self.deliver()
+        for stop in self._stop_waking:
+            stop()
+        self._stop_waking.clear()
+        for call_id in list(self._forks):
+            self._leave_fork(call_id)
+        if self._follower is not None:
+            self._follower.close()
+        self._follower = None
+
+    def deliver(self) -> None:
+        """Tell everything that has come. Called while something is being told, it is left to that call."""
+        self._is_scheduled = False
+        if self._is_delivering:
+            return
+        self._is_delivering = True
+        try:
+            while self._deliver_some():
+                pass
+        finally:
+            self._is_delivering = False
+
+    def emit(self, event: HarnessEvent) -> None:
+        """Tell one event: fold it into the display state, tell it, tell that the display state changed."""
+        reduce(self.fold.display, event)
+        self.tell(event)
+
+    def tell(self, event: HarnessEvent) -> None:
+        """Tell one event that the display state knows of already: that another thread is shown, or none."""
+        if self._listeners:
+            self._tell(event)
+            self.display_changed()
+
+    def display_changed(self) -> None:
+        """Also when it was changed without an event."""
+        changed = self._changed
+        if changed.display_state is not self.fold.display:
+            changed = self._changed = DisplayStateChanged(display_state=self.fold.display)
+        self._tell(changed)
+
+    def _deliver_some(self) -> bool:
+        follower = self._follower
+        if follower is None:
+            return False
+        batch, quiet = follower.poll(), self._quiet
+        for event in batch:
+            if self._forks and isinstance(event, ToolEnd):
+                self._deliver_fork(event.call_id)  # what it did comes before that it has ended
+            if type(event) not in quiet:
+                self._notice(event)
+            for told in self.fold.feed(event):
+                self.emit(told)
+            if follower is not self._follower:
+                return True  # a listener went on to another thread
+        has_more = bool(batch)
+        for call_id in list(self._forks):
+            has_more |= self._deliver_fork(call_id)
+        return has_more
+
+    def _deliver_fork(self, call_id: str) -> bool:
+        if call_id not in self._forks:
+            return False
+        fork, _ = self._forks[call_id]
+        batch = fork.poll()
+        for event in batch:
+            for told in self.fold.translation.feed_fork(call_id, event):
+                self.emit(told)
+        if fork.is_ended:
+            self._leave_fork(call_id)
+        return bool(batch)
+
+    def _leave_fork(self, call_id: str) -> None:
+        fork, stop_waking = self._forks.pop(call_id)
+        stop_waking()
+        fork.close()
+
+    def _notice(self, event: Event) -> None:
+        try:
+            self._on_event(event)
+        except Exception:
+            _logger.exception("what is to be done at %s failed", type(event).__name__)
+
+    def _tell(self, event: HarnessEvent) -> None:
+        for listener in self._listeners:
+            try:
+                answer = listener(event)
+                if answer is not None and inspect.isawaitable(answer):
+                    self._await(answer)
+            except Exception:
+                _logger.exception("a listener failed on %s", event.type)
+
+    def _await(self, answer: Awaitable[None]) -> None:
+        async def wait() -> None:
+            try:
+                await answer
+            except Exception:
+                _logger.exception("a listener failed")
+
+        task = asyncio.get_running_loop().create_task(wait())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _waker(self) -> Callable[[], None]:
+        """What a hub calls after each change, from whatever thread writes."""
+        loop, home = asyncio.get_running_loop(), threading.get_ident()
+
+        def wake() -> None:
+            if self._is_scheduled:
+                return
+            self._is_scheduled = True
+            if threading.get_ident() == home:
+                loop.call_soon(self.deliver)
+            else:
+                with suppress(RuntimeError):  # the loop is closed: there is nobody to tell
+                    loop.call_soon_threadsafe(self.deliver)
+
+        return wake

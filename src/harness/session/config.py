@@ -1,0 +1,156 @@
+"""What a harness is made of: modes, backing agents, sub-agents, heartbeats, and the rules they must obey."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.sources.model import Model
+from harness.sources.tool import Tool
+
+ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
+PermissionPolicy: TypeAlias = Literal["allow", "ask", "deny"]
+
+ToolList: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""Tools, or typed functions that become some; a mapping's keys are for its reader alone."""
+ToolsInput: TypeAlias = ToolList | Callable[["RequestContext"], ToolList]
+
+BUILTIN_TOOLS = (
+    "ask_user",
+    "submit_plan",
+    "task_write",
+    "task_update",
+    "task_complete",
+    "task_check",
+    "subagent",
+)
+
+
+class RequestContext(dict[str, Any]):
+    """What a caller passes along with a message: seen by tools, factories and instructions, never by the model."""
+
+
+class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent of our own: a loop around a model, with these instructions and tools."""
+
+    name: str = "native"
+    instructions: str = ""
+    tools: ToolList = ()
+    model: Model | None = None
+    """Used whatever model is selected; None: the one that is selected."""
+    max_steps: int = 1000
+    goal: Any = None
+    """A `GoalOptions`: judge, budget and prompt for the objectives of its threads."""
+
+
+class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent program, run once for each message. It hears nothing while it runs."""
+
+    name: str
+    permissions: Literal["full-access", "read-only", "agent-default"] = "agent-default"
+    extra_args: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    binary: str = ""
+    recording: str = ""
+    """For agent `replay`: what to play."""
+
+
+AgentInput: TypeAlias = str | BackingAgent | CommandAgent
+"""A name (`native`, `claude`, `codex` …) or a description."""
+
+
+class Mode(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str = ""
+    default_model_id: str = ""
+    description: str = ""
+    instructions: str = ""
+    agent: AgentInput | None = None
+    """The agent of this mode alone; None: the harness's own."""
+    default: bool = False
+    transitions_to: str = ""
+    """The mode to enter when a plan is approved."""
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    tools: ToolsInput | None = None
+    """In place of the agent's tools."""
+    additional_tools: ToolsInput | None = None
+    """Besides the agent's tools."""
+    available_tools: tuple[str, ...] | None = None
+    """The names that the model may see in this mode; None: all."""
+
+
+class Subagent(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    description: str
+    instructions: str | Sequence[str] | Callable[[RequestContext], str] = ""
+    tools: ToolList = ()
+    allowed_harness_tools: tuple[str, ...] = ()
+    allowed_workspace_tools: tuple[str, ...] | None = None
+    default_model_id: str = ""
+    max_steps: int | None = None
+    stop_when: Callable[[Any], bool] | None = None
+    forked: bool = False
+
+
+class HeartbeatHandler(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to be done again and again while the harness lives."""
+
+    id: str
+    interval_ms: int
+    handler: Callable[[], Awaitable[None] | None]
+    immediate: bool = True
+    shutdown: Callable[[], Awaitable[None] | None] | None = None
+
+
+class MemoryDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Which models observe and reflect, and from how many tokens on (`om_config`)."""
+
+    default_observer_model_id: str = ""
+    default_reflector_model_id: str = ""
+    default_observation_threshold: int | None = None
+    default_reflection_threshold: int | None = None
+
+
+def check_modes(modes: Sequence[Mode], default_mode_id: str) -> None:
+    """Raises UsageError on what cannot be."""
+    if not modes:
+        raise UsageError("Harness requires at least one agent mode", hint="give modes=[Mode(id=…)]")
+    ids: set[str] = set()
+    for mode in modes:
+        if mode.id in ids:
+            raise UsageError(f'Duplicate mode id "{mode.id}" found when creating the Harness')
+        ids.add(mode.id)
+    for mode in modes:
+        if mode.tools is not None and mode.additional_tools is not None:
+            raise UsageError(
+                f'Mode "{mode.id}" cannot set both "tools" and "additionalTools" - choose replace OR augment'
+            )
+        if mode.transitions_to == mode.id:
+            raise UsageError(f'Mode "{mode.id}" transitionsTo cannot reference itself')
+        if mode.transitions_to and mode.transitions_to not in ids:
+            raise UsageError(
+                f'Mode "{mode.id}" transitionsTo references unknown mode "{mode.transitions_to}"'
+            )
+    if default_mode_id and default_mode_id not in ids:
+        raise UsageError(f"Default mode not found: {default_mode_id}", hint=f"there are: {', '.join(ids)}")
+
+
+def default_mode(modes: Sequence[Mode], default_mode_id: str) -> Mode:
+    if default_mode_id:
+        return next(mode for mode in modes if mode.id == default_mode_id)
+    marked = (mode for mode in modes if mode.default or mode.metadata.get("default") is True)
+    return next(marked, modes[0])
+
+
+def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, ...]:
+    """The tools themselves; typed functions become tools."""
+    from harness.sources.function_tool import tool
+
+    if callable(given) and not isinstance(given, Sequence | Mapping):
+        given = given(context)
+    found: Iterable[Any] = given.values() if isinstance(given, Mapping) else given or ()
+    return tuple(one if hasattr(one, "spec") else tool(one) for one in found)

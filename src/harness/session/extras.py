@@ -1,0 +1,243 @@
+"""What a session adds to the work of its agent: tools of its own, memory, goals, signals, traces."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from harness.events import (
+    Event,
+    ReasoningDelta,
+    Relay,
+    RelayReply,
+    Result,
+    Resumed,
+    SessionStart,
+    Signal,
+    TextDelta,
+    ToolInputDelta,
+    ToolProgress,
+    Usage,
+)
+from harness.log.codec import encode
+from harness.log.hub import Hub
+from harness.session.around import Around, words_of_user
+from harness.session.builtin.ask_user import AskUserTool
+from harness.session.builtin.notification_inbox import NotificationInboxTool
+from harness.session.builtin.subagent import SubagentTool
+from harness.session.builtin.submit_plan import SubmitPlanTool
+from harness.session.builtin.tasks import task_tools
+from harness.session.config import RequestContext
+from harness.session.goals import Goals
+from harness.session.remembering import Remembrance
+from harness.session.runs import Beginning
+from harness.session.services import Span
+from harness.session.side_threads import thread_judge
+from harness.session.signalling import Signalling
+from harness.session.signals import create
+from harness.session.state_signals import state_signals
+from harness.sources.loops.conversation import Entry, StepContext
+from harness.sources.loops.host import Host
+from harness.sources.loops.options import AgentOptions
+from harness.sources.model import Turn
+from harness.sources.tool import Tool
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+
+QUIET: frozenset[type[Event]] = frozenset((TextDelta, ReasoningDelta, ToolInputDelta, ToolProgress))
+"""Pieces, of which there are many: nothing here is to be done at any of them, but to publish them."""
+
+
+class Extras:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._around = Around(session)
+        self.goals = Goals(self._around, thread_judge(self._around))
+        self.signalling = Signalling(session)
+        self.remembrance = Remembrance(session)
+        self.options: AgentOptions | None = None
+        """What the run that goes on works by."""
+        self.first_words = ""
+        """Of the user, in the thread in hand, since it is."""
+        self.last_words = ""
+        self._shown: tuple[tuple[Turn, ...], int] | None = None
+        """What the model was shown instead of everything, and how many entries there were then."""
+        self._builtin = self._make_tools()
+        self._seen = _Seen()
+        self._span: tuple[str, Span] | None = None
+        self.trace_id: str | None = None
+
+    def builtin_tools(self) -> Sequence[Tool]:
+        """For the next run."""
+        tools = [*self._builtin, *self.remembrance.tools()]
+        if self._session.bus.fold.facts.notifications:
+            tools.append(NotificationInboxTool(self.signalling.inbox, self.signalling.show))
+        return tools
+
+    def new_host(self, hub: Hub) -> Host:
+        return self._around.new_host(hub)
+
+    async def prepare(self) -> None:
+        """A run of our own loop is about to begin."""
+        await self.remembrance.prepare()
+
+    async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
+        """The loop is about to ask the model: tell what it must know, and show what it should see."""
+        self._tell_states(context)
+        chosen = await self.remembrance.before_step(context)
+        self._shown = None if chosen is None else (tuple(chosen), len(context.entries))
+        return chosen
+
+    def shown_to_forks(self) -> Callable[[StepContext], Awaitable[Sequence[Turn]]] | None:
+        """The very same beginning as the run that goes on, whatever of the conversation it was shown."""
+        if self._shown is None:
+            return None
+        turns, known = self._shown
+
+        async def show(context: StepContext) -> Sequence[Turn]:
+            return [*turns, *(entry.turn for entry in context.entries[known:])]
+
+        return show
+
+    async def after_answer(self, answer: str) -> Signal | None:
+        """The loop is about to end with this answer; a reminder makes it go on."""
+        text = await self.goals.after_answer(answer)
+        objective = self.goals.get()
+        if text is None or objective is None:
+            return None
+        return create(
+            "reactive",
+            text,
+            id=self._session.harness.new_id(),
+            attributes={"type": "goal-judge"},
+            metadata={
+                "goalMaxTurns": self.goals.max_runs(objective),
+                **({"judgeModelId": objective.judge_model_id} if objective.judge_model_id else {}),
+            },
+        )
+
+    async def plan_approved(
+        self, relay: Relay, reply: RelayReply, context: RequestContext | None = None
+    ) -> None:
+        """The run that made the plan ends with the approval; its mode gives way to the next, where what is
+        queued is sent.
+        """
+        session = self._session
+        mode, backing = session.mode.resolve(), session.backing
+        ending = Beginning(lambda: backing.resume({relay.id: reply}, ends=True))
+        session.runs.begin(ending, context, holds_queue=True)
+        await session.runs.wait_until_idle()
+        target = session.harness.plan_target(mode)
+        if target.id != mode.id:
+            await session.mode.switch(mode_id=target.id)
+        await session.runs.drain()
+
+    def notice(self, event: Event) -> None:
+        """Something is in the log."""
+        session = self._session
+        if isinstance(event, SessionStart) and not event.parent_id:
+            self._begin_span(event.run_id, event.agent, event.model)
+        elif isinstance(event, Resumed) and (self._span is None or self._span[0] != event.run_id):
+            self._begin_span(event.run_id, session.bus.fold.facts.last_agent, session.model.get())
+        elif isinstance(event, Result):
+            self._end_span(event.run_id, event.outcome, event.usage)
+        elif (said := words_of_user(event)) and event.run_id == session.bus.fold.facts.open_run:
+            self.last_words = said
+            self.first_words = self.first_words or said[:500]
+        self.remembrance.feed(event)
+        if session.harness.pubsub is not None and (thread_id := session.thread.get_id()):
+            session.harness.pubsub.publish(f"{session.harness.id}/{thread_id}", encode(event))
+
+    def use_another_thread(self) -> None:
+        self._leave_span()
+        self.first_words = self.last_words = ""
+        self._seen = _Seen()
+
+    async def close(self) -> None:
+        self._leave_span()
+        await self.remembrance.close()
+
+    def _make_tools(self) -> list[Tool]:
+        harness = self._session.harness
+        tools: list[Tool] = [AskUserTool(), SubmitPlanTool(), *task_tools(self._around)]
+        if harness.definitions:
+            tools.append(SubagentTool(self._around, list(harness.definitions.values())))
+        return [tool for tool in tools if tool.spec.name not in harness.disabled_tools]
+
+    def _tell_states(self, context: StepContext) -> None:
+        session = self._session
+        conversation = session.conversation
+        if conversation is None:
+            return
+        self._seen.take(context.entries)
+        facts, objective = session.bus.fold.facts, self.goals.get()
+        for signal in state_signals(
+            facts.lanes,
+            facts.tasks,
+            objective,
+            max_runs=self.goals.max_runs(objective) if objective is not None else 0,
+            is_visible=self._is_visible,
+            new_id=session.harness.new_id,
+        ):
+            conversation.add(signal, at_once=True)
+        session.bus.deliver()
+        self._seen.take(context.entries)
+
+    def _is_visible(self, signal_id: str) -> bool:
+        """Whether the model still reads that signal: what was observed is not shown again."""
+        created_ms = self._seen.created_ms.get(signal_id)
+        if created_ms is None:
+            return False
+        memory = self.remembrance.memory
+        return memory is None or created_ms > (memory.record().last_observed_at or 0)
+
+    def _begin_span(self, run_id: str, agent: str, model: str) -> None:
+        session = self._session
+        if session.harness.observability is None:
+            return
+        self._leave_span()
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": agent,
+            "gen_ai.request.model": model or None,
+            "gen_ai.conversation.id": session.thread.get_id(),
+            "harness.run.id": run_id,
+        }
+        context = session.runs.context.get("tracingContext")
+        span = session.harness.observability.start_span(
+            f"invoke_agent {agent}", attributes=attributes, context=context
+        )
+        self._span, self.trace_id = (run_id, span), span.trace_id
+
+    def _end_span(self, run_id: str, outcome: str, usage: Usage | None = None) -> None:
+        if self._span is None or self._span[0] != run_id:
+            return
+        (_, span), self._span = self._span, None
+        span.end(
+            attributes={
+                "gen_ai.usage.input_tokens": usage.input if usage is not None else None,
+                "gen_ai.usage.output_tokens": usage.output if usage is not None else None,
+                "harness.outcome": outcome,
+            },
+            error="" if outcome in ("completed", "suspended") else outcome,
+        )
+
+    def _leave_span(self) -> None:
+        """Of a run that waits, and which nobody will go on with here."""
+        if self._span is not None:
+            self._end_span(self._span[0], "suspended")
+
+
+class _Seen:
+    """Which signals are among the entries, and when they came."""
+
+    def __init__(self) -> None:
+        self.created_ms: dict[str, int] = {}
+        self._count = 0
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        for entry in entries[self._count :]:
+            self.created_ms[entry.message_id] = entry.created_ms
+        self._count = len(entries)

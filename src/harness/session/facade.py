@@ -1,0 +1,183 @@
+"""The methods of a harness that concern its own session: the same names, without saying which session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.events import Signal
+from harness.rendering.session.events import HarnessMessage, HarnessThread
+from harness.session.attachments import File
+from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, RequestContext
+from harness.session.services import AvailableModel, ModelAuthStatus, Workspace
+
+if TYPE_CHECKING:
+    from harness.session.catalogue import ModelCatalogue
+    from harness.session.heartbeats import Heartbeats
+    from harness.session.session import Session
+    from harness.session.workspaces import Workspaces
+
+
+class ThreadMemory:
+    """`harness.memory`: the work on threads under one name."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
+        return await self._session.binding.create(title=title, thread_id=id)
+
+    async def switch_thread(self, *, thread_id: str) -> None:
+        await self._session.binding.switch(thread_id=thread_id)
+
+    def list_threads(
+        self, *, all_resources: bool = False, include_forked_subagents: bool = False
+    ) -> list[HarnessThread]:
+        return self._session.thread.list(
+            all_resources=all_resources, include_forked_subagents=include_forked_subagents
+        )
+
+    async def rename_thread(self, *, title: str) -> None:
+        await self._session.binding.rename(title=title)
+
+    async def delete_thread(self, *, thread_id: str) -> None:
+        await self._session.binding.delete(thread_id=thread_id)
+
+
+class Facade:
+    session: Session
+    heartbeats: Heartbeats
+    workspaces: Workspaces
+    catalogue: ModelCatalogue
+
+    @property
+    def memory(self) -> ThreadMemory:
+        return ThreadMemory(self.session)
+
+    # Threads
+
+    async def select_or_create_thread(self) -> HarnessThread:
+        return await self.session.binding.select_or_create()
+
+    async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
+        return await self.session.binding.create(title=title, thread_id=id)
+
+    async def switch_thread(self, *, thread_id: str) -> None:
+        await self.session.binding.switch(thread_id=thread_id)
+
+    async def clone_thread(
+        self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
+    ) -> HarnessThread:
+        return await self.session.binding.clone(
+            source_thread_id=source_thread_id, title=title, resource_id=resource_id
+        )
+
+    async def rename_thread(self, *, title: str) -> None:
+        await self.session.binding.rename(title=title)
+
+    async def detach_from_current_thread(self) -> None:
+        """Stop what goes on in it; it stays in hand until another one is."""
+        await self.session.runs.stop()
+
+    async def set_resource_id(self, *, resource_id: str) -> None:
+        await self.session.binding.let_go()
+        self.session.identity.set_resource_id(resource_id=resource_id)
+
+    def get_session(self) -> dict[str, Any]:
+        session = self.session
+        return {
+            "currentThreadId": session.thread.get_id(),
+            "currentModeId": session.mode.get(),
+            "threads": session.thread.list(),
+        }
+
+    # Talking
+
+    async def send_message(
+        self,
+        *,
+        content: str,
+        files: Iterable[File | Mapping[str, Any]] = (),
+        request_context: RequestContext | None = None,
+    ) -> None:
+        await self.session.send_message(content=content, files=files, request_context=request_context)
+
+    async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        await self.session.steer(content=content, request_context=request_context)
+
+    async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        await self.session.follow_up(content=content, request_context=request_context)
+
+    def abort(self) -> None:
+        self.session.abort()
+
+    async def respond_to_tool_suspension(
+        self, *, resume_data: Any, tool_call_id: str = "", request_context: RequestContext | None = None
+    ) -> bool:
+        return await self.session.respond_to_tool_suspension(
+            resume_data=resume_data, tool_call_id=tool_call_id, request_context=request_context
+        )
+
+    async def send_signal(self, signal: str | Mapping[str, Any] | Signal, **options: Any) -> Any:
+        return await self.session.extras.signalling.send(signal, **options)
+
+    async def send_notification_signal(self, notification: Mapping[str, Any], **options: Any) -> Any:
+        return await self.session.extras.signalling.notify(notification, **options)
+
+    async def save_system_reminder_message(
+        self,
+        *,
+        message: str,
+        reminder_type: str,
+        role: str = "user",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> HarnessMessage | None:
+        return await self.session.extras.signalling.save_reminder(message, reminder_type, role, metadata)
+
+    # Agents, models, workspace, memory
+
+    def get_current_agent(self) -> BackingAgent | CommandAgent:
+        return self.session.agent
+
+    def get_current_run_id(self) -> str | None:
+        return self.session.run.get_run_id()
+
+    async def list_available_models(self) -> list[AvailableModel]:
+        return await self.catalogue.list_available()
+
+    def invalidate_available_models_cache(self) -> None:
+        self.catalogue.invalidate()
+
+    async def get_current_model_auth_status(self) -> ModelAuthStatus:
+        model_id = self.session.model.get()
+        return await self.catalogue.auth_status(model_id) if model_id else ModelAuthStatus(has_auth=True)
+
+    async def register_heartbeat(self, handler: HeartbeatHandler) -> None:
+        await self.heartbeats.register(handler)
+
+    async def remove_heartbeat(self, *, id: str) -> None:
+        await self.heartbeats.remove(id)
+
+    async def stop_heartbeats(self) -> None:
+        await self.heartbeats.stop()
+
+    def get_workspace(self) -> Workspace | None:
+        return self.workspaces.get()
+
+    async def resolve_workspace(self, *, request_context: RequestContext | None = None) -> Workspace | None:
+        return await self.workspaces.resolve(request_context)
+
+    def has_workspace(self) -> bool:
+        return self.workspaces.is_configured
+
+    def is_workspace_ready(self) -> bool:
+        return self.workspaces.is_ready
+
+    async def destroy_workspace(self) -> None:
+        await self.workspaces.destroy()
+
+    async def load_om_progress(self) -> None:
+        await self.session.load_memory_progress()
+
+    async def get_observational_memory_record(self) -> Any:
+        return await self.session.extras.remembrance.record()

@@ -1,0 +1,376 @@
+"""Goals: an objective that the agent works toward until a judge says that it is reached.
+
+Rules
+1. The objective is a fact of the thread's log (`GoalChanged`); this file keeps nothing of its own.
+2. After every final answer, while the objective is active and somebody can judge, it is judged once. Reached:
+   done. Waiting: it stays active, and the run ends. Neither: the run goes on with the judge's words.
+3. A judge that fails pauses the goal, and so does a budget that is used up; a goal that is reached with its last
+   run is reached. What is at its budget already is not judged again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.events import Event, GoalChanged, GoalEvaluated
+from harness.session.goal_judge import (
+    JUDGE_ID,
+    JUDGE_NAME,
+    PROMPT,
+    SCORES,
+    GoalContext,
+    Judge,
+    JudgeQuestion,
+    Score,
+    Scorer,
+    ask_model,
+    question_text,
+    read_verdict,
+)
+from harness.session.state_lanes import IsVisible, Lane, StateUpdate, cache_key
+from harness.sources.model import Model
+from harness.sources.tool import Tool
+
+LANE = "goal"
+MOST_RUNS = 50
+Status: TypeAlias = Literal["active", "paused", "done"]
+JudgeChoice: TypeAlias = str | Model | None
+
+
+class GoalOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for objectives that do not say it themselves."""
+
+    judge: JudgeChoice | Callable[[], JudgeChoice] = None
+    """A model's id, a model, or what gives one. Without any, goals are not judged at all."""
+    max_runs: int | None = None
+    prompt: str = ""
+    scorer: Scorer | None = None
+    """Judges instead of a model."""
+    tools: tuple[Tool, ...] = ()
+    """For the judge: to look things up, where it has a thread of its own."""
+    max_steps: int = 10
+    timeout_s: float | None = None
+
+
+class Objective(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    objective: str
+    status: Status
+    runs_used: int
+    started_at: int
+    updated_at: int
+    id: str = ""
+    max_runs: int | None = None
+    judge_model_id: str = ""
+    prompt: str = ""
+    paused_reason: str = ""
+
+
+class GoalHost(Protocol):
+    """What a session gives. Contract: after `append(GoalChanged(…))`, `objective` answers with it."""
+
+    def thread_id(self) -> str | None: ...
+
+    def objective(self) -> Mapping[str, Any] | None: ...
+
+    def append(self, event: Event) -> None: ...
+
+    def now_ms(self) -> int: ...
+
+    def new_id(self) -> str: ...
+
+    def open_model(self, model_id: str) -> Model:
+        """Raises HarnessError."""
+        ...
+
+    def goal_options(self) -> GoalOptions | None:
+        """Those of the agent that works now."""
+        ...
+
+    def last_user_text(self) -> str: ...
+
+
+class Goals:
+    def __init__(self, host: GoalHost, judge: Judge = ask_model) -> None:
+        self._host = host
+        self._judge = judge
+
+    def get(self) -> Objective | None:
+        kept = self._host.objective() if self._host.thread_id() else None
+        return None if kept is None else msgspec.convert(dict(kept), Objective, strict=False)
+
+    def set(
+        self,
+        text: str,
+        *,
+        judge_model_id: str = "",
+        max_runs: int | None = None,
+        prompt: str = "",
+        id: str = "",
+    ) -> Objective | None:
+        """Begin a goal, instead of the one that there was. None without a thread to keep it in."""
+        _check_budget(max_runs)
+        if not self._host.thread_id():
+            return None
+        now_ms = self._host.now_ms()
+        return self._keep(
+            Objective(
+                objective=text,
+                status="active",
+                runs_used=0,
+                started_at=now_ms,
+                updated_at=now_ms,
+                id=id or self._host.new_id(),
+                max_runs=max_runs,
+                judge_model_id=judge_model_id,
+                prompt=prompt,
+            )
+        )
+
+    def clear(self) -> None:
+        if self.get() is not None:
+            self._host.append(GoalChanged(objective=None))
+
+    def update(
+        self,
+        *,
+        judge_model_id: str | UnsetType = UNSET,
+        max_runs: int | UnsetType | None = UNSET,
+        prompt: str | UnsetType = UNSET,
+        status: Status | UnsetType = UNSET,
+    ) -> Objective | None:
+        """Change what is given; None when there is no goal. One that is resumed forgets why it was paused."""
+        _check_budget(None if isinstance(max_runs, UnsetType) else max_runs)
+        objective = self.get()
+        if objective is None:
+            return None
+        given = {"judge_model_id": judge_model_id, "max_runs": max_runs, "prompt": prompt, "status": status}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not UNSET}
+        if changes.get("status", "paused") != "paused":
+            changes["paused_reason"] = ""
+        return self._keep(replace(objective, **changes, updated_at=self._host.now_ms()))
+
+    def max_runs(self, objective: Objective) -> int:
+        options = self._host.goal_options()
+        return objective.max_runs or (options and options.max_runs) or MOST_RUNS
+
+    async def after_answer(self, answer: str) -> str | None:
+        """For the loop, when a run would end: None lets it, a text makes it go on with that."""
+        objective = self.get()
+        if objective is None or objective.status != "active":
+            return None
+        options = self._host.goal_options() or GoalOptions()
+        choice = _choice(objective, options)
+        if options.scorer is None and not choice:
+            return None
+        max_runs = self.max_runs(objective)
+        if objective.runs_used >= max_runs:
+            self._tell(objective, max_runs, maxRunsReached=True)
+            return None
+        self._tell(
+            objective, max_runs, iteration=objective.runs_used + 1, suppressFeedback=True, pending=True
+        )
+        started_ms = self._host.now_ms()
+        judged = await self._judged(objective, options, choice, answer)
+        duration_ms = self._host.now_ms() - started_ms
+        return self._settle(objective, max_runs, judged, duration_ms)
+
+    def _keep(self, objective: Objective) -> Objective:
+        self._host.append(GoalChanged(objective=msgspec.to_builtins(objective)))
+        return objective
+
+    async def _judged(self, objective: Objective, options: GoalOptions, choice: Any, answer: str) -> _Judged:
+        """Whatever happens, there is a result."""
+        try:
+            return await asyncio.wait_for(self._scored(objective, options, choice, answer), options.timeout_s)
+        except TimeoutError:
+            failure, is_late = f"no verdict within {options.timeout_s or 0:g} s", True
+        except Exception as error:
+            failure, is_late = str(error) or type(error).__name__, False
+        score = Score(
+            score=0, reason=f"Goal evaluation failed: {failure}", scorer_id=JUDGE_ID, scorer_name=JUDGE_NAME
+        )
+        return _Judged(score, is_failed=True, is_late=is_late)
+
+    async def _scored(self, objective: Objective, options: GoalOptions, choice: Any, answer: str) -> _Judged:
+        thread_id = self._host.thread_id() or ""
+        if options.scorer is not None:
+            context = GoalContext(
+                objective=objective.objective,
+                answer=answer,
+                iteration=objective.runs_used + 1,
+                max_runs=self.max_runs(objective),
+                thread_id=thread_id,
+            )
+            return _Judged(await options.scorer(context))
+        if isinstance(choice, Exception):
+            raise choice
+        goal_id = objective.id or str(objective.started_at)
+        question = JudgeQuestion(
+            model=self._host.open_model(choice) if isinstance(choice, str) else choice,
+            prompt=objective.prompt or options.prompt or PROMPT,
+            text=question_text(objective.objective, answer, self._host.last_user_text()),
+            tools=options.tools,
+            max_steps=options.max_steps,
+            thread_id=judge_thread_id(thread_id, goal_id),
+            title=f"Goal judge: {objective.objective[:80]}",
+            settings=judge_thread_settings(thread_id, goal_id),
+        )
+        verdict = read_verdict(await self._judge(question))
+        score = Score(
+            score=SCORES[verdict.decision],
+            reason=verdict.reason,
+            scorer_id=JUDGE_ID,
+            scorer_name=JUDGE_NAME,
+        )
+        return _Judged(score, is_waiting=verdict.decision == "waiting")
+
+    def _settle(self, objective: Objective, max_runs: int, judged: _Judged, duration_ms: int) -> str | None:
+        """Keep what became of the goal, tell it, and say whether the run goes on."""
+        runs_used = objective.runs_used + 1
+        is_spent = runs_used >= max_runs
+        status, paused_reason = _outcome(judged, max_runs, is_spent=is_spent)
+        changed = replace(
+            objective,
+            runs_used=runs_used,
+            status=status,
+            paused_reason=paused_reason,
+            updated_at=self._host.now_ms(),
+        )
+        self._keep(changed)
+        optional = {
+            "reason": paused_reason or judged.score.reason,
+            "pausedReason": paused_reason,
+            "waitingForUser": judged.is_waiting,
+            "judgeFailed": judged.is_failed,
+        }
+        self._tell(
+            changed,
+            max_runs,
+            passed=status == "done",
+            results=[judged.result(duration_ms)],
+            duration=duration_ms,
+            timedOut=judged.is_late,
+            maxRunsReached=is_spent,
+            **{name: value for name, value in optional.items() if value},
+        )
+        if status != "active" or judged.is_waiting:
+            return None
+        return continuation(objective.objective, runs_used, max_runs, judged.score.reason)
+
+    def _tell(self, objective: Objective, max_runs: int, **more: Any) -> None:
+        payload = {
+            "objective": objective.objective,
+            "iteration": objective.runs_used,
+            "maxRuns": max_runs,
+            "passed": False,
+            "status": objective.status,
+            "results": [],
+            "duration": 0,
+            "timedOut": False,
+            "maxRunsReached": False,
+            "suppressFeedback": False,
+        }
+        self._host.append(GoalEvaluated(payload={**payload, **more}))
+
+
+def continuation(objective: str, runs_used: int, max_runs: int, feedback: str) -> str:
+    """What the model is told when the goal is not reached."""
+    return (
+        f"[Goal attempt {runs_used}/{max_runs}] The goal is not yet complete. "
+        f"Judge feedback: {feedback or 'none'}\n\nContinue working toward the goal: {objective}"
+    )
+
+
+def judge_thread_id(thread_id: str, goal_id: str) -> str:
+    return f"{thread_id}-{goal_id}"
+
+
+def judge_thread_settings(thread_id: str, goal_id: str) -> dict[str, Any]:
+    """Of the hidden thread in which the judge keeps its own conversation."""
+    return {"forkedSubagent": True, "goalJudge": True, "parentThreadId": thread_id, "goalId": goal_id}
+
+
+def objective_update(
+    lane: Lane, objective: Objective | None, max_runs: int, is_visible: IsVisible
+) -> StateUpdate | None:
+    """What the model is told of the objective: while it is active all of it, afterwards once that there is none."""
+    has_base = lane.has_base(is_visible)
+    known = (lane.snapshot.value or {}).get("objective") if lane.snapshot is not None else None
+    if objective is None or objective.status != "active":
+        if not has_base or known is None:
+            return None
+        return StateUpdate(
+            id=LANE,
+            cache_key=f"{LANE}:none",
+            tag_name="current-objective",
+            contents="",
+            value={"objective": None},
+            attributes={"status": "none"},
+        )
+    key = cache_key(LANE, (objective.objective, objective.status, str(objective.runs_used), str(max_runs)))
+    if has_base and lane.snapshot is not None and lane.snapshot.cache_key == key:
+        return None
+    return StateUpdate(
+        id=LANE,
+        cache_key=key,
+        tag_name="current-objective",
+        contents=f"\n  {objective.objective}\n",
+        value={"objective": msgspec.to_builtins(objective)},
+        attributes={"status": objective.status, "runsUsed": objective.runs_used, "maxRuns": max_runs},
+    )
+
+
+class _Judged(NamedTuple):
+    score: Score
+    is_waiting: bool = False
+    is_failed: bool = False
+    is_late: bool = False
+
+    @property
+    def is_reached(self) -> bool:
+        return self.score.score == 1
+
+    def result(self, duration_ms: int) -> dict[str, Any]:
+        told = {
+            "score": self.score.score,
+            "passed": self.is_reached,
+            "reason": self.score.reason,
+            "scorerId": self.score.scorer_id,
+            "scorerName": self.score.scorer_name,
+            "duration": duration_ms,
+        }
+        return {**told, "errored": True} if self.is_failed else told
+
+
+def _choice(objective: Objective, options: GoalOptions) -> Any:
+    """Who judges: the objective's own judge counts before the agent's. An exception is a judge that fails."""
+    choice: Any = objective.judge_model_id or options.judge
+    if callable(choice) and not hasattr(choice, "answer"):
+        try:
+            choice = choice()
+        except Exception as error:
+            return error
+    return choice
+
+
+def _outcome(judged: _Judged, max_runs: int, *, is_spent: bool) -> tuple[Status, str]:
+    if judged.is_failed:
+        return "paused", judged.score.reason
+    if judged.is_reached:
+        return "done", ""
+    if is_spent and not judged.is_waiting:
+        reason = f"Ran out of evaluation budget ({max_runs} runs) before reaching the goal: "
+        return "paused", f"{reason}raise maxRuns and set it active to resume."
+    return "active", ""
+
+
+def _check_budget(max_runs: int | None) -> None:
+    if max_runs is not None and max_runs < 1:
+        raise UsageError(f"a goal cannot be judged {max_runs} times", hint="max_runs is 1 or more")

@@ -1,0 +1,31 @@
+"""Observational memory: long conversations are noted down, and the notes are shown in place of the messages."""
+
+from __future__ import annotations
+
+from harness.session.memory.config import MemoryConfig, Observation, Reflection, Retrieval, read_config
+from harness.session.memory.failure import MemoryFailure
+from harness.session.memory.processor import ObservationalMemory
+from harness.session.memory.recall import Archive, RecallTool, ThreadSummary
+from harness.session.memory.record import MemoryRecord, RecordFold
+from harness.session.memory.resource import OtherThread, OtherThreads
+from harness.session.memory.thresholds import ThresholdRange
+from harness.session.memory.transport import Patience
+
+__all__ = [
+    "Archive",
+    "MemoryConfig",
+    "MemoryFailure",
+    "MemoryRecord",
+    "Observation",
+    "ObservationalMemory",
+    "OtherThread",
+    "OtherThreads",
+    "Patience",
+    "RecallTool",
+    "RecordFold",
+    "Reflection",
+    "Retrieval",
+    "ThreadSummary",
+    "ThresholdRange",
+    "read_config",
+]

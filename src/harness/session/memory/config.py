@@ -1,0 +1,272 @@
+"""How a memory works: every setting with its default, read from data and checked before anything begins.
+
+A number may be a share or an amount: `buffer_tokens` below 1 is a share of `message_tokens`, `block_after`
+below 100 a multiple of its threshold, `buffer_activation` up to 1 the share of the threshold that an
+activation frees, and from 1000 on the tokens that it leaves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.session.memory import thresholds
+from harness.session.memory.thresholds import Threshold, ThresholdRange
+
+__all__ = [
+    "MemoryConfig",
+    "Observation",
+    "Reflection",
+    "Retrieval",
+    "Threshold",
+    "ThresholdRange",
+    "read_config",
+]
+
+DEFAULT_MODEL = "google/gemini-2.5-flash"
+DEFAULT_BUFFER_TOKENS = 0.2
+DEFAULT_REFLECTION_ACTIVATION = 0.5
+
+Idle: TypeAlias = int | str | bool
+"""Milliseconds, a duration such as `5m`, `auto` (by provider), or False."""
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class _Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class Observation(_Settings, frozen=True, kw_only=True):
+    model: str = DEFAULT_MODEL
+    message_tokens: Threshold = 30_000
+    """From so many unobserved tokens on, messages become observations."""
+    buffer_tokens: float | bool | None = None
+    """How often observations are made beforehand; None is 0.2 (in scope `thread`), False is never."""
+    buffer_activation: float = 0.8
+    block_after: float = 1.2
+    buffer_on_idle: bool = False
+    previous_observer_tokens: int | bool = 2_000
+    """How much of the earlier observations the observer sees; 0 is nothing, False is everything."""
+    max_tokens_per_batch: int = 10_000
+    """Several threads are observed in one call up to this size."""
+    thread_title: bool = False
+    observe_attachments: bool | tuple[str, ...] = True
+    """Which attachments the observer sees itself: all, none, or media types (`image/*`)."""
+    instruction: str = ""
+    temperature: float | None = 0.3
+    max_output_tokens: int = 100_000
+    activate_after_idle: Idle | None = None
+    """None: as the whole memory's."""
+    activate_on_provider_change: bool | None = None
+
+
+class Reflection(_Settings, frozen=True, kw_only=True):
+    model: str = DEFAULT_MODEL
+    observation_tokens: Threshold = 40_000
+    buffer_activation: float | bool | None = None
+    """From which share of the threshold on a reflection is made beforehand; None is 0.5, False is never."""
+    block_after: float = 1.2
+    instruction: str = ""
+    temperature: float | None = 0.0
+    max_output_tokens: int = 100_000
+    activate_after_idle: Idle = False
+    activate_on_provider_change: bool = False
+
+
+class Retrieval(_Settings, frozen=True, kw_only=True):
+    """The originals can be looked up with the tool `recall`."""
+
+    scope: Literal["thread", "resource"] = "resource"
+
+
+class MemoryConfig(_Settings, frozen=True, kw_only=True):
+    observation: Observation = Observation()
+    reflection: Reflection = Reflection()
+    activate_after_idle: Idle = False
+    """For observations; reflections have their own."""
+    activate_on_provider_change: bool = False
+    scope: Literal["thread", "resource"] = "thread"
+    share_token_budget: bool = False
+    """Messages may use what the observations leave free."""
+    temporal_markers: bool = False
+    retrieval: bool | Retrieval = False
+    timezone: str = ""
+    """In which days and hours are told; empty is that of the machine."""
+
+    @property
+    def message_threshold(self) -> Threshold:
+        own, total = self.observation.message_tokens, self.reflection.observation_tokens
+        if self.share_token_budget and isinstance(own, int):
+            return ThresholdRange(min=own, max=own + thresholds.maximum(total))
+        return own
+
+    @property
+    def buffer_tokens(self) -> int | None:
+        """The interval of buffering in tokens; None when nothing is buffered."""
+        given = self.observation.buffer_tokens
+        if given is False or (given is None and (self.scope == "resource" or self.share_token_budget)):
+            return None
+        share = DEFAULT_BUFFER_TOKENS if given is None else float(given)
+        return thresholds.buffer_interval(share, self.observation.message_tokens)
+
+    @property
+    def reflection_activation(self) -> float | None:
+        """From which share on reflections are buffered; None when they are not."""
+        given = self.reflection.buffer_activation
+        if given is False or self.buffer_tokens is None:
+            return None
+        return DEFAULT_REFLECTION_ACTIVATION if given is None else float(given)
+
+    @property
+    def observation_idle(self) -> Idle:
+        own = self.observation.activate_after_idle
+        return self.activate_after_idle if own is None else own
+
+    @property
+    def observation_on_provider_change(self) -> bool:
+        own = self.observation.activate_on_provider_change
+        return self.activate_on_provider_change if own is None else own
+
+    @property
+    def recall_scope(self) -> Literal["", "thread", "resource"]:
+        """Where `recall` may look; empty when there is no such tool."""
+        if isinstance(self.retrieval, Retrieval):
+            return self.retrieval.scope
+        return Retrieval().scope if self.retrieval else ""
+
+
+def read_config(given: MemoryConfig | Mapping[str, Any] | None = None) -> MemoryConfig:
+    """The configuration, whole and checked. Raises UsageError: which setting, and what it may be."""
+    if isinstance(given, MemoryConfig):
+        config = given
+    else:
+        try:
+            config = msgspec.convert(dict(given or {}), MemoryConfig)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the configuration of the memory cannot be read: {error}") from None
+    _check_observation(config)
+    _check_reflection(config)
+    _check_together(config)
+    return config
+
+
+def idle_ms(given: Idle, model: str, retention: str = "") -> int | None:
+    """After how long a pause the provider's cache counts as gone; None is never."""
+    if given == "auto":
+        return thresholds.automatic_idle_ms(model, retention)
+    if isinstance(given, bool):
+        return None
+    return given if isinstance(given, int) else _duration_ms(given)
+
+
+def _duration_ms(text: str) -> int | None:
+    found = _DURATION.fullmatch(text.strip())
+    return round(float(found[1]) * _UNIT_MS[found[2]]) if found else None
+
+
+def _refuse(setting: str, given: object, wanted: str) -> None:
+    raise UsageError(f"{setting} of the memory is {given!r}, but {wanted}")
+
+
+def _check_observation(config: MemoryConfig) -> None:
+    own = config.observation
+    smallest = _check_threshold("observation.messageTokens", own.message_tokens)
+    if own.buffer_tokens is True:
+        _refuse("observation.bufferTokens", True, "it is a number, or false to buffer nothing")
+    if own.buffer_tokens is not None and own.buffer_tokens is not False and own.buffer_tokens <= 0:
+        _refuse("observation.bufferTokens", own.buffer_tokens, "it must be above 0, or false")
+    interval = config.buffer_tokens
+    if interval is not None and interval >= smallest:
+        _refuse("observation.bufferTokens", own.buffer_tokens, f"it must be below messageTokens ({smallest})")
+    activation = own.buffer_activation
+    if activation <= 0:
+        _refuse("observation.bufferActivation", activation, "it must be above 0")
+    if 1 < activation < thresholds.ABSOLUTE_ACTIVATION:
+        _refuse("observation.bufferActivation", activation, "it is a share up to 1, or tokens from 1000 on")
+    if activation >= thresholds.ABSOLUTE_ACTIVATION and activation >= smallest:
+        wanted = f"tokens to keep must be below messageTokens ({smallest})"
+        _refuse("observation.bufferActivation", activation, wanted)
+    _check_block("observation.blockAfter", own.block_after, own.message_tokens)
+    if own.previous_observer_tokens is True or own.previous_observer_tokens < 0:
+        wanted = "it is a number of tokens, 0 for none, or false for no limit"
+        _refuse("observation.previousObserverTokens", own.previous_observer_tokens, wanted)
+    for name, number in (
+        ("maxTokensPerBatch", own.max_tokens_per_batch),
+        ("maxOutputTokens", own.max_output_tokens),
+    ):
+        if number <= 0:
+            _refuse(f"observation.{name}", number, "it must be above 0")
+
+
+def _check_reflection(config: MemoryConfig) -> None:
+    own = config.reflection
+    _check_threshold("reflection.observationTokens", own.observation_tokens)
+    activation = own.buffer_activation
+    is_share = activation is not None and activation is not True and 0 < activation <= 1
+    if activation is not None and activation is not False and not is_share:
+        _refuse("reflection.bufferActivation", activation, "it is a share above 0 and up to 1, or false")
+    _check_block("reflection.blockAfter", own.block_after, own.observation_tokens)
+    if own.max_output_tokens <= 0:
+        _refuse("reflection.maxOutputTokens", own.max_output_tokens, "it must be above 0")
+
+
+def _check_together(config: MemoryConfig) -> None:
+    given = config.observation.buffer_tokens
+    if config.share_token_budget and given is not False:
+        wanted = "it needs observation.bufferTokens = false: what is buffered beforehand has no share"
+        _refuse("shareTokenBudget", True, wanted)
+    if config.share_token_budget and isinstance(config.observation.message_tokens, ThresholdRange):
+        _refuse("shareTokenBudget", True, "observation.messageTokens is a range already")
+    if config.scope == "resource" and given not in (None, False):
+        wanted = "a memory of scope `resource` buffers nothing: leave it out"
+        _refuse("observation.bufferTokens", given, wanted)
+    if config.observation.buffer_on_idle and config.buffer_tokens is None:
+        _refuse("observation.bufferOnIdle", True, "nothing is buffered in this configuration")
+    for name, idle in (
+        ("activateAfterIdle", config.activate_after_idle),
+        ("observation.activateAfterIdle", config.observation.activate_after_idle),
+        ("reflection.activateAfterIdle", config.reflection.activate_after_idle),
+    ):
+        if idle is not None and not _is_idle(idle):
+            _refuse(name, idle, "it is milliseconds, a duration such as '5m', 'auto', or false")
+    if config.timezone:
+        _check_timezone(config.timezone)
+
+
+def _is_idle(given: Idle) -> bool:
+    if isinstance(given, bool):
+        return not given
+    if isinstance(given, int):
+        return given >= 0
+    return given == "auto" or _duration_ms(given) is not None
+
+
+def _check_threshold(setting: str, given: Threshold) -> int:
+    smallest = given if isinstance(given, int) else given.min
+    if smallest <= 0:
+        _refuse(setting, smallest, "it must be above 0")
+    if isinstance(given, ThresholdRange) and given.max < given.min:
+        _refuse(setting, f"{given.min} to {given.max}", "the end of a range is not below its beginning")
+    return smallest
+
+
+def _check_block(setting: str, given: float, threshold: Threshold) -> None:
+    limit = thresholds.block_after(given, threshold)
+    if limit < thresholds.maximum(threshold):
+        wanted = f"it must not be below the threshold ({thresholds.maximum(threshold)}): a factor from 1 on, or tokens"
+        _refuse(setting, given, wanted)
+
+
+def _check_timezone(name: str) -> None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        _refuse("timezone", name, "it is a name such as 'Europe/Berlin', or empty")

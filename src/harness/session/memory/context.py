@@ -1,0 +1,87 @@
+"""What the main model is shown: the notes in place of what they were made of, then what was said since.
+
+Rules
+1. What did not change since the last step is the same object: providers cache, and so do we.
+2. The notes come in the parts in which they grew, oldest first, so that earlier ones never change.
+3. What changes from step to step (the task, other threads) comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.session.memory import prompts
+from harness.session.memory.dates import local, with_relative_days, zone
+from harness.session.memory.formatting import Transcript
+from harness.session.memory.notebook import Notebook
+from harness.session.memory.observations import for_the_model, parts_of, ungrouped
+from harness.session.memory.steps import Entry
+from harness.sources.model import SystemTurn, Turn, UserTurn
+
+CONTINUATION_ID = "om-continuation"
+"""The id of the reminder in views that give every message one."""
+CONTINUATION = UserTurn(prompts.CONTINUATION)
+
+
+class Shown:
+    """Contract: pure but for what it remembers of the step before."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._turns: dict[str, SystemTurn] = {}
+        self._made: tuple[str, object, list[str]] = ("", None, [])
+
+    def turns(self, other_threads: str = "") -> list[Turn] | None:
+        """None when everything is shown as it was said."""
+        notebook = self._notebook
+        known, progress = notebook.fold.known, notebook.progress
+        if not known.observations and progress.shown_from_seq <= 0 and not other_threads:
+            return None
+        texts = self._texts(other_threads)
+        turns = [self._turns.get(text) or SystemTurn(text) for text in texts]
+        self._turns = dict(zip(texts, turns, strict=True))
+        entries = notebook.window.from_seq(progress.shown_from_seq)
+        reminder = [CONTINUATION] if known.observations else []
+        return [*turns, *reminder, *(entry.turn for entry in entries)]
+
+    def _texts(self, other_threads: str) -> list[str]:
+        notebook = self._notebook
+        known, progress = notebook.fold.known, notebook.progress
+        texts: list[str] = []
+        if known.observations:
+            texts = [self._introduction(), *self._parts(known.observations)]
+        if other_threads:
+            texts.append(prompts.OTHER_THREADS.format(other_threads))
+        for name, text in (
+            ("current-task", progress.current_task),
+            ("suggested-response", progress.suggested_response),
+        ):
+            if text:
+                texts.append(f"<{name}>\n{text}\n</{name}>")
+        return texts
+
+    def _introduction(self) -> str:
+        scope = self._notebook.config.recall_scope
+        texts = [prompts.PREAMBLE, prompts.RULES]
+        if scope:
+            texts.append(prompts.RECALL_RULES + (prompts.RECALL_EVERYWHERE if scope == "resource" else ""))
+        return "\n\n".join(texts)
+
+    def _parts(self, observations: str) -> list[str]:
+        config = self._notebook.config
+        today = local(self._notebook.clock_ms(), zone(config.timezone)).date()
+        if self._made[0] is observations and self._made[1] == today:
+            return self._made[2]
+        text = observations if config.recall_scope else ungrouped(observations)
+        dated = with_relative_days(text, today)
+        parts = [f"<observations>\n{for_the_model(part)}\n</observations>" for part in parts_of(dated)]
+        self._made = (observations, today, parts)
+        return parts
+
+
+def other_thread_text(thread_id: str, title: str, entries: Sequence[Entry], config_zone: str) -> str:
+    """A conversation that is shown beside this one."""
+    plain = title.replace('"', "'")
+    name = f' title="{plain}"' if title else ""
+    said = Transcript(entries, zone(config_zone), attachments=False).text
+    return f'<other-conversation id="{thread_id}"{name}>\n{said}\n</other-conversation>'

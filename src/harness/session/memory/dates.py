@@ -1,0 +1,112 @@
+"""Days and hours as people tell them: how long ago, how much later, and whether what was planned is past."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, tzinfo
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_HEADER = re.compile(r"^(Date:\s*)([A-Z][a-z]+ \d{1,2},? \d{4})[ \t]*$", re.MULTILINE)
+_DAY = re.compile(r"([A-Z][a-z]+)\s+(\d{1,2})(?:-\d{1,2})?,?\s+(\d{4})")
+_ABOUT = re.compile(r"(early|mid|late)[- ]?([A-Z][a-z]+)\s+(\d{4})", re.IGNORECASE)
+_ABOUT_DAYS = {"early": 7, "mid": 15, "late": 23}
+_REFERRED = re.compile(r"\((estimated|meaning)\s+([^()\n]*\d{4})\)")
+_PLANNED = re.compile(
+    r"\b(will|plans? to|planning to|going to|looking forward to|intends? to|wants? to|needs? to|about to|scheduled)\b",
+    re.IGNORECASE,
+)
+_SPANS = ((365, 365, "year"), (30, 30, "month"), (7, 7, "week"), (2, 1, "day"))
+_SHORTEST_GAP_MS = 10 * 60_000
+_GAP_UNITS = (("week", 10_080), ("day", 1_440), ("hour", 60), ("minute", 1))
+
+
+def zone(name: str) -> tzinfo | None:
+    """Of a name; None is the machine's own."""
+    if not name:
+        return None
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
+
+
+def local(ms: int, in_zone: tzinfo | None) -> datetime:
+    moment = datetime.fromtimestamp(ms / 1000, in_zone)
+    return moment if in_zone is not None else moment.astimezone()
+
+
+def day_text(moment: date) -> str:
+    return f"{moment:%b} {moment.day}, {moment.year}"
+
+
+def read_day(text: str) -> date | None:
+    """`May 30, 2025`, `May 27-28, 2025`, `late April 2025`."""
+    if found := _DAY.search(text):
+        return _day(found[1], int(found[2]), int(found[3]))
+    if found := _ABOUT.search(text):
+        return _day(found[2], _ABOUT_DAYS[found[1].lower()], int(found[3]))
+    return None
+
+
+def _day(month: str, day: int, year: int) -> date | None:
+    try:
+        return date(year, _MONTHS.index(month[:3].lower()) + 1, day)
+    except ValueError:
+        return None
+
+
+def relative(day: date, today: date) -> str:
+    """`today`, `yesterday`, `3 weeks ago`, `in 2 days`."""
+    days = (today - day).days
+    if abs(days) <= 1:
+        return {0: "today", 1: "yesterday", -1: "tomorrow"}[days]
+    span = _span(abs(days))
+    return f"{span} ago" if days > 0 else f"in {span}"
+
+
+def _span(days: int) -> str:
+    for least, size, unit in _SPANS:
+        if days >= least:
+            number = days // size
+            return f"{number} {unit}" + ("s" if number > 1 else "")
+    return "1 day"
+
+
+def with_relative_days(observations: str, today: date) -> str:
+    """Headers say how long ago that was, gaps between them are noted, and so is what should have happened."""
+    annotated = _REFERRED.sub(lambda found: _referred(found, today), observations)
+    previous: date | None = None
+
+    def header(found: re.Match[str]) -> str:
+        nonlocal previous
+        day = read_day(found[2])
+        if day is None:
+            return found[0]
+        gap = (day - previous).days if previous is not None else 0
+        previous = day
+        note = f"[{_span(gap)} later]\n\n" if gap > 1 else ""
+        return f"{note}{found[1]}{found[2]} ({relative(day, today)})"
+
+    return _HEADER.sub(header, annotated)
+
+
+def _referred(found: re.Match[str], today: date) -> str:
+    day = read_day(found[2])
+    if day is None:
+        return found[0]
+    before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+    is_over = day < today and _PLANNED.search(before) is not None
+    note = ", likely already happened" if is_over else ""
+    return f"({found[1]} {found[2]} - {relative(day, today)}{note})"
+
+
+def gap_text(gap_ms: int) -> str:
+    """`2 hours 5 minutes later`; empty for less than ten minutes."""
+    if gap_ms < _SHORTEST_GAP_MS:
+        return ""
+    left = gap_ms // 60_000
+    told: list[str] = []
+    for unit, minutes in _GAP_UNITS:
+        number, left = divmod(left, minutes)
+        if number:
+            told.append(f"{number} {unit}" + ("s" if number > 1 else ""))
+    return f"{' '.join(told[:2])} later"

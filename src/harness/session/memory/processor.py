@@ -1,0 +1,254 @@
+"""The memory of a conversation: watches it grow, notes what matters, and shows the notes in place of the messages.
+
+    memory = ObservationalMemory(config, append=session.append, observer=…, reflector=…, record=fold, thread_id=…)
+    signal = memory.before_message(conversation.entries, message_id)     # put it before the message, if there is one
+    AgentOptions(before_step=memory.before_step, …)                      # before every model call
+    await memory.after_turn(conversation.entries)                        # when the run is over
+    await memory.close()                                                 # when the thread is let go
+
+Rules
+1. Everything it does is in the log; `record` is what the log says.
+2. The run waits only where it must: from the second step on, when messages have outgrown their threshold
+   and nothing was observed beforehand.
+3. What fails is told by its event, then by `MemoryFailure`: raised where the run waits, given to
+   `on_failure` when it happened in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.events import Event, MemoryStatus, Signal, ThreadCreated, ThreadRenamed
+from harness.session.memory.activation import THRESHOLD, Occasion, Trigger, last_activity_ms
+from harness.session.memory.config import MemoryConfig, read_config
+from harness.session.memory.context import Shown
+from harness.session.memory.dates import zone
+from harness.session.memory.failure import MemoryFailure
+from harness.session.memory.notebook import Append, Notebook
+from harness.session.memory.observing import Observing
+from harness.session.memory.record import MemoryRecord, RecordFold
+from harness.session.memory.reflecting import Reflecting
+from harness.session.memory.resource import Neighbours, OtherThreads
+from harness.session.memory.status import record, status
+from harness.session.memory.steps import Entry, Step, has_open_calls, model_name
+from harness.session.memory.temporal import gap_signal
+from harness.session.memory.tokens import TokenCounter, estimated_tokens
+from harness.session.memory.transport import Patience
+from harness.sources.model import Model, Turn
+
+LONGEST_WAIT_S = 30.0
+"""For what is under way in the background."""
+
+
+class ObservationalMemory:
+    """One per bound thread, in the process that writes its log."""
+
+    def __init__(
+        self,
+        config: MemoryConfig | Mapping[str, Any] | None = None,
+        *,
+        append: Append,
+        observer: Callable[[], Model],
+        reflector: Callable[[], Model],
+        record: RecordFold | None = None,
+        thread_id: str = "",
+        resource_id: str = "",
+        on_failure: Callable[[MemoryFailure], None] | None = None,
+        others: OtherThreads | None = None,
+        retention: str = "",
+        patience: Patience | None = None,
+        count: TokenCounter = estimated_tokens,
+        clock_ms: Callable[[], int] | None = None,
+        new_id: Callable[[], str] | None = None,
+        longest_wait_s: float = LONGEST_WAIT_S,
+    ) -> None:
+        """`record`: fed with the log so far. `observer` and `reflector` are asked for their model each time.
+        Raises UsageError for a configuration that cannot be.
+        """
+        self.notebook = Notebook(
+            read_config(config),
+            record or RecordFold(),
+            append,
+            thread_id=thread_id,
+            resource_id=resource_id,
+            clock_ms=clock_ms,
+            new_id=new_id,
+            count=count,
+        )
+        patience = patience or Patience()
+        self._observer = observer
+        self._retention = retention
+        self._longest_wait_s = longest_wait_s
+        self._told = on_failure
+        self._failure: MemoryFailure | None = None
+        self._observing = Observing(self.notebook, observer, patience, self._fail)
+        self._reflecting = Reflecting(self.notebook, reflector, patience, self._fail, longest_wait_s)
+        self._neighbours = (
+            Neighbours(self.notebook, self._observing, others)
+            if others is not None and self.config.scope == "resource"
+            else None
+        )
+        self._shown = Shown(self.notebook)
+        self._idle: asyncio.Task[None] | None = None
+        self._one_step = asyncio.Lock()
+
+    @property
+    def config(self) -> MemoryConfig:
+        return self.notebook.config
+
+    def set_thresholds(self, observation: int | None = None, reflection: int | None = None) -> None:
+        """From the next step on. Raises UsageError where they do not fit the rest of the configuration."""
+        config = self.config
+        if observation is not None:
+            config = replace(config, observation=replace(config.observation, message_tokens=observation))
+        if reflection is not None:
+            config = replace(config, reflection=replace(config.reflection, observation_tokens=reflection))
+        self.notebook.config = read_config(config)
+
+    def feed(self, event: Event) -> None:
+        """May be called with every event of the log: only what others decided of the title is taken."""
+        is_title = isinstance(event, ThreadCreated) or (
+            isinstance(event, ThreadRenamed) and not event.cycle_id
+        )
+        if is_title:
+            self.notebook.fold.feed(event, thread_id=self.notebook.key)
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether it was there for any step of the thread yet."""
+        known = self.notebook.fold.known
+        return bool(self.notebook.progress.model or known.chunks or known.observations)
+
+    def record(self) -> MemoryRecord:
+        return record(self.notebook)
+
+    def load_progress(self, entries: Sequence[Entry] | None = None) -> MemoryStatus:
+        """The status as the log left it; it is not put into the log."""
+        if entries is not None:
+            self.notebook.window.take(entries)
+        progress = self.notebook.progress
+        return self._status(progress.step_number, progress.model)
+
+    def before_message(
+        self, entries: Sequence[Entry], message_id: str, now_ms: int | None = None
+    ) -> Signal | None:
+        """The mark of a pause, to be put before the message that is about to begin a run."""
+        if not self.config.temporal_markers:
+            return None
+        now_ms = self.notebook.clock_ms() if now_ms is None else now_ms
+        in_zone = zone(self.config.timezone)
+        return gap_signal(entries, message_id, now_ms, in_zone, f"temporal-gap-{message_id}")
+
+    async def before_step(self, step: Step) -> Sequence[Turn] | None:
+        """What to show the model instead of everything; None is everything. Raises MemoryFailure."""
+        async with self._one_step:
+            notebook = self.notebook
+            is_first = step.step_number == 0
+            if is_first:
+                self._failure = None
+            notebook.window.take(step.entries)
+            if self._neighbours is not None and (is_first or not self._neighbours.is_known):
+                await self._neighbours.look()
+            if is_first:
+                await self._begin_run(step)
+            if not has_open_calls(step.entries):
+                self._observing.buffer_if_due()
+                if not is_first and notebook.pending >= notebook.threshold:
+                    await self._make_room()
+            self._raise_failure()
+            notebook.put(self._status(step.step_number, model_name(step)))
+            return self._shown.turns(self._neighbours.text if self._neighbours else "")
+
+    async def after_turn(self, entries: Sequence[Entry] | None = None) -> None:
+        """The run is over: what it has left may be observed while nobody waits."""
+        if entries is not None:
+            self.notebook.window.take(entries)
+        if self.config.observation.buffer_on_idle and self._idle is None:
+            self._idle = asyncio.create_task(self._buffer_the_rest())
+
+    async def settle(self) -> None:
+        """Wait for all that goes on in the background."""
+        tasks = {
+            task for task in (self._idle, self._observing.task, self._reflecting.task) if task is not None
+        }
+        if pending := {task for task in tasks if not task.done()}:
+            await asyncio.wait(pending)
+            await self.settle()
+
+    async def close(self) -> None:
+        """Stop all that goes on in the background."""
+        if self._idle is not None and not self._idle.done():
+            self._idle.cancel()
+            await asyncio.wait({self._idle})
+        await self._observing.close()
+        await self._reflecting.close()
+
+    async def _begin_run(self, step: Step) -> None:
+        notebook, config = self.notebook, self.config
+        occasion = Occasion(
+            now_ms=notebook.clock_ms(),
+            last_activity_ms=last_activity_ms(step.entries),
+            previous_model=notebook.progress.model,
+            current_model=model_name(step),
+            retention=self._retention,
+        )
+        if notebook.fold.known.chunks and (trigger := self._observation_trigger(occasion)) is not None:
+            self._observing.activate(trigger)
+        early = occasion.trigger(
+            config.reflection.activate_after_idle,
+            on_provider_change=config.reflection.activate_on_provider_change,
+        )
+        await self._reflecting.reflect_if_due(early)
+
+    def _observation_trigger(self, occasion: Occasion) -> Trigger | None:
+        config, notebook = self.config, self.notebook
+        found = occasion.trigger(
+            config.observation_idle, on_provider_change=config.observation_on_provider_change
+        )
+        if found is None and notebook.pending >= notebook.threshold:
+            return THRESHOLD
+        return found
+
+    async def _make_room(self) -> None:
+        """Messages have outgrown their threshold in the middle of a run."""
+        notebook = self.notebook
+        await self._observing.wait(self._longest_wait_s)
+        self._raise_failure()
+        if self._neighbours is not None:
+            await self._neighbours.look()
+        if notebook.pending < notebook.threshold:
+            return  # somebody else was first
+        if notebook.fold.known.chunks:
+            self._observing.activate(THRESHOLD)
+        elif self._neighbours is not None:
+            await self._neighbours.observe(self._observer())
+        else:
+            await self._observing.observe()
+        await self._reflecting.reflect_if_due()
+
+    async def _buffer_the_rest(self) -> None:
+        try:
+            await self._observing.wait(self._longest_wait_s)
+            if not self._observing.is_buffering:
+                self._observing.buffer()
+        finally:
+            self._idle = None
+
+    def _status(self, step_number: int, model: str) -> MemoryStatus:
+        _, removable_tokens = self._observing.removable_tokens()
+        return status(self.notebook, removable_tokens, step_number, model)
+
+    def _fail(self, failure: MemoryFailure) -> None:
+        """Something in the background did."""
+        self._failure = failure
+        if self._told is not None:
+            self._told(failure)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure

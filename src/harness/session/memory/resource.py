@@ -1,0 +1,118 @@
+"""The memory of all conversations with one user: what the other threads add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from harness.events import Event
+from harness.session.memory.context import other_thread_text
+from harness.session.memory.notebook import Notebook
+from harness.session.memory.observer import Before
+from harness.session.memory.observing import Observing
+from harness.session.memory.steps import Entry
+from harness.session.memory.tokens import turn_tokens
+from harness.session.memory.transport import ModelFailed
+from harness.sources.model import Model
+
+
+class OtherThread(msgspec.Struct, frozen=True, kw_only=True):
+    thread_id: str
+    title: str = ""
+    entries: Sequence[Entry] = ()
+
+
+class OtherThreads(Protocol):
+    """Contract: both are about the threads of the resource but the bound one."""
+
+    async def unobserved(self, observed: Mapping[str, int]) -> Sequence[OtherThread]:
+        """Entries after the `seq` that is given for a thread; all of a thread that is not named."""
+
+    async def memory_events(self) -> Sequence[tuple[str, Event]]:
+        """What memories have put into the other logs since this was last asked, with the thread's id."""
+
+
+class Neighbours:
+    """What is known of the other threads during a run."""
+
+    def __init__(self, notebook: Notebook, observing: Observing, others: OtherThreads) -> None:
+        self._notebook = notebook
+        self._observing = observing
+        self._others = others
+        self._threads: Sequence[OtherThread] = ()
+        self.is_known = False
+        """Whether anybody has looked yet."""
+
+    async def look(self) -> None:
+        """See what has happened there in the meantime."""
+        notebook = self._notebook
+        self.is_known = True
+        for thread_id, event in await self._others.memory_events():
+            notebook.fold.feed(event, thread_id=thread_id)
+        observed = {key: progress.observed_seq for key, progress in notebook.fold.known.threads.items()}
+        found = await self._others.unobserved(observed)
+        self._threads = [one for one in found if one.entries and one.thread_id != notebook.thread_id]
+        notebook.extra_tokens = sum(self._tokens(one.entries) for one in self._threads)
+
+    @property
+    def text(self) -> str:
+        zone = self._notebook.config.timezone
+        texts = [other_thread_text(one.thread_id, one.title, one.entries, zone) for one in self._threads]
+        return "\n\n".join(texts)
+
+    async def observe(self, model: Model) -> None:
+        """Observe every thread of the resource, several in one call where they are short. Raises MemoryFailure."""
+        notebook = self._notebook
+        own = notebook.window.after(notebook.progress.observed_seq)
+        threads = {notebook.thread_id: own} if own else {}
+        threads |= {one.thread_id: list(one.entries) for one in self._threads}
+        for batch in self._batches(threads):
+            await self._observe_batch(model, batch)
+        self._threads = ()
+        notebook.extra_tokens = 0
+
+    def _batches(self, threads: dict[str, list[Entry]]) -> list[dict[str, list[Entry]]]:
+        most = self._notebook.config.observation.max_tokens_per_batch
+        batches: list[dict[str, list[Entry]]] = []
+        room = 0
+        for thread_id, entries in threads.items():
+            tokens = self._tokens(entries)
+            if not batches or tokens > room:
+                batches.append({})
+                room = most
+            batches[-1][thread_id] = entries
+            room -= tokens
+        return batches
+
+    async def _observe_batch(self, model: Model, batch: dict[str, list[Entry]]) -> None:
+        notebook, observing = self._notebook, self._observing
+        cycles = {
+            thread_id: observing.start(self._tokens(entries))[0] for thread_id, entries in batch.items()
+        }
+        started_ms = notebook.clock_ms()
+        before = Before(observations=notebook.fold.known.observations)
+        try:
+            if len(batch) == 1:
+                ((thread_id, entries),) = batch.items()
+                found = {thread_id: await observing.observer.observe(model, entries, before)}
+            else:
+                found = await observing.observer.observe_threads(model, dict(batch), before)
+            if missing := [thread_id for thread_id in batch if thread_id not in found]:
+                raise ModelFailed(f"the observer left out {', '.join(missing)}", "no_observations")  # noqa: TRY301
+        except BaseException as error:
+            raise observing.failed(cycles, started_ms, error) from error
+        for thread_id, entries in batch.items():
+            shown = notebook.window.tail_seq(notebook.floor) if thread_id == notebook.thread_id else -1
+            observing.finish(
+                cycles[thread_id],
+                started_ms,
+                entries,
+                found[thread_id],
+                shown_from_seq=shown,
+                thread_id=thread_id,
+            )
+
+    def _tokens(self, entries: Sequence[Entry]) -> int:
+        return sum(turn_tokens(entry.turn, self._notebook.count) for entry in entries)

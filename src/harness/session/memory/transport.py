@@ -1,0 +1,143 @@
+"""Asking a model for one text, with patience for what passes by itself.
+
+A model tells its failures as events; the codes and words of both kinds, events and exceptions, are looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable, Iterator
+
+import msgspec
+
+from harness.events import Error, Message
+from harness.sources.model import Ask, Model
+
+_PASSING_STATUSES = frozenset((408, 425, 429, *range(500, 600)))
+_STATUS = re.compile(r"http_(\d{3})")
+_PASSING_CODES = frozenset(
+    (
+        "api_error",
+        "connection",
+        "connection_lost",
+        "empty_answer",
+        "overloaded",
+        "overloaded_error",
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "server_error",
+        "server_is_overloaded",
+        "timeout",
+        "timeout_error",
+        "DEADLINE_EXCEEDED",
+        "INTERNAL",
+        "RESOURCE_EXHAUSTED",
+        "UNAVAILABLE",
+    )
+)
+_PASSING_WORDS = re.compile(
+    r"terminated|fetch failed|econnreset|econnrefused|enotfound|eai_again|socket hang up|network error"
+    r"|timed out|timeout|connection (reset|closed|lost|aborted)|broke off",
+    re.IGNORECASE,
+)
+_CAUSES = ("__cause__", "__context__", "cause", "error")
+
+
+class ModelFailed(Exception):
+    """The model did not answer; the text is its own reason."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how soon a model is asked again."""
+
+    retries: int = 8
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 120.0
+    jitter: float = 0.2
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+    """Between 0 and 1."""
+
+    def wait_s(self, tried: int) -> float:
+        """Before the retry of that number, the first being 0."""
+        wait_s = min(self.first_wait_s * 2.0**tried, self.longest_wait_s)
+        return float(wait_s * (1 + self.jitter * (2 * self.chance() - 1)))
+
+
+async def answer_text(model: Model, ask: Ask, patience: Patience) -> str:
+    """What the model says. Raises ModelFailed when it does not, or not in time."""
+    tried = 0
+    while True:
+        try:
+            return await _answer(model, ask)
+        except Exception as error:
+            if tried >= patience.retries or not is_transient(error):
+                message = str(error) or type(error).__name__
+                raise ModelFailed(message, getattr(error, "code", "")) from error
+        await patience.sleep(patience.wait_s(tried))
+        tried += 1
+
+
+async def _answer(model: Model, ask: Ask) -> str:
+    message: Message | None = None
+    failure: Error | None = None
+    stream = model.answer(ask)
+    try:
+        async for event in stream:
+            if isinstance(event, Message):
+                message = event
+            elif isinstance(event, Error):
+                failure = event
+    finally:
+        if (close := getattr(stream, "aclose", None)) is not None:
+            await close()
+    if failure is not None:
+        raise ModelFailed(failure.message or "the model failed without a word", failure.code)
+    if message is None:
+        raise ModelFailed("the model said nothing", "no_answer")
+    return message.text
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same may work later; never for what somebody stopped on purpose."""
+    chain = list(_chain(error))
+    if any(isinstance(one, asyncio.CancelledError | KeyboardInterrupt) for one in chain):
+        return False
+    return any(_is_passing(one) for one in chain)
+
+
+def _is_passing(error: BaseException) -> bool:
+    if getattr(error, "is_retryable", False) is True:
+        return True
+    if isinstance(error, TimeoutError | ConnectionError):
+        return True
+    numbers = (getattr(error, name, None) for name in ("status_code", "status", "code"))
+    if any(isinstance(number, int) and number in _PASSING_STATUSES for number in numbers):
+        return True
+    code = getattr(error, "code", "")
+    if isinstance(code, str):
+        found = _STATUS.fullmatch(code)
+        if code in _PASSING_CODES or (found and int(found[1]) in _PASSING_STATUSES):
+            return True
+        if found:
+            return False  # the status says more than any word of the message
+    return _PASSING_WORDS.search(str(error)) is not None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and whatever it was made from."""
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        causes = (getattr(one, name, None) for name in _CAUSES)
+        waiting += [cause for cause in causes if isinstance(cause, BaseException)]

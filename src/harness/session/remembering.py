@@ -1,0 +1,271 @@
+"""What a harness remembers of its threads beyond their logs: the memory that it is given, and how a session uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.events import Error, Event, MemoryStatus, Signal, Steering, UsageDelta
+from harness.events.memory import Noting
+from harness.log.store import Query, read_all
+from harness.session.bound import BoundThread
+from harness.session.memory import (
+    MemoryConfig,
+    MemoryFailure,
+    MemoryRecord,
+    ObservationalMemory,
+    OtherThread,
+    RecallTool,
+    RecordFold,
+    ThreadSummary,
+    read_config,
+)
+from harness.session.memory.thresholds import maximum
+from harness.sources.loops.conversation import Entry, StepContext, history
+from harness.sources.model import Ask, Model, Turn
+from harness.sources.tool import Tool
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+
+_MEMORY = MemoryStatus.__module__
+"""Where the events of memories are defined."""
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Given to a harness, it lets threads be cloned and forked; with `observational` long ones are condensed."""
+
+    observational: MemoryConfig | Mapping[str, Any] | bool | None = None
+    """True: with the usual numbers. None: the model always sees everything that was said."""
+
+
+class Remembrance:
+    """The observational memory of the thread in hand, while there is one."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._memory: tuple[str, ObservationalMemory] | None = None
+        given = session.harness.memory_input
+        self._config = config_of(given) if isinstance(given, Memory) else None
+        self._has_failed = False
+        """Whether that is why the run that goes on ends."""
+
+    @property
+    def memory(self) -> ObservationalMemory | None:
+        thread_id = self._session.thread.get_id()
+        return self._memory[1] if self._memory is not None and self._memory[0] == thread_id else None
+
+    async def prepare(self) -> None:
+        """Make it ready for a run, if the harness has one."""
+        session = self._session
+        config = config_of(await session.harness.get_resolved_memory(session.runs.context))
+        bound = session.thread.bound
+        self._config = config
+        if config is None or bound is None:
+            return
+        memory = self.memory
+        if memory is None:
+            await self.close()
+            memory = self._open(bound, config)
+            self._memory = (bound.id, memory)
+        memory.set_thresholds(self._chosen("observation"), self._chosen("reflection"))
+
+    def before_message(self, message_id: str) -> Signal | None:
+        """The mark of a long pause, to be put before a message."""
+        memory, conversation = self.memory, self._session.conversation
+        if memory is None or conversation is None:
+            return None
+        return memory.before_message(conversation.entries, message_id)
+
+    async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
+        memory = self.memory
+        if memory is None:
+            return None
+        try:
+            return await memory.before_step(context)
+        except MemoryFailure as failure:
+            self._failed(failure)
+            # The run ends here, as if somebody had stopped it.
+            raise asyncio.CancelledError from failure
+
+    async def after_run(self) -> None:
+        memory, conversation = self.memory, self._session.conversation
+        has_failed, self._has_failed = self._has_failed, False
+        if memory is not None and conversation is not None and not has_failed:
+            await memory.after_turn(conversation.entries)
+
+    def feed(self, event: Event) -> None:
+        if (memory := self.memory) is not None:
+            memory.feed(event)
+
+    def tools(self) -> list[Tool]:
+        memory = self.memory
+        scope = memory.config.recall_scope if memory is not None else ""
+        return [RecallTool(_Archive(self._session), scope=scope)] if scope else []
+
+    async def record(self) -> MemoryRecord | None:
+        """None where there is no memory, or it has nothing to do with the thread yet."""
+        await self.prepare()
+        memory = self.memory
+        return memory.record() if memory is not None and memory.has_worked else None
+
+    async def close(self) -> None:
+        """Stop what goes on in the background; what becomes of it is not told any more."""
+        kept, self._memory = self._memory, None
+        if kept is not None:
+            await kept[1].close()
+
+    def _open(self, bound: BoundThread, config: MemoryConfig) -> ObservationalMemory:
+        session = self._session
+        record = RecordFold()
+        record.restore(bound.fold.memory.snapshot())
+
+        def is_in_hand() -> bool:
+            return session.thread.bound is bound and self.memory is made
+
+        def append(event: Event) -> Event | None:
+            return session.append(event) if is_in_hand() else None
+
+        def count(used: UsageDelta) -> None:
+            if is_in_hand():
+                session.append_all([used], bound.id)
+
+        made = ObservationalMemory(
+            config,
+            append=append,
+            observer=lambda: _Metered(session.om.observer.resolved_model(), count),
+            reflector=lambda: _Metered(session.om.reflector.resolved_model(), count),
+            record=record,
+            thread_id=bound.id,
+            resource_id=session.identity.get_resource_id(),
+            on_failure=lambda failure: self._failed_behind(failure) if is_in_hand() else None,
+            others=_Others(session) if config.scope == "resource" else None,
+            clock_ms=session.harness.clock,
+            new_id=session.harness.new_id,
+        )
+        return made
+
+    def usual_threshold(self, kind: Noting) -> int:
+        """That of the memory itself, where nobody says another."""
+        config = self._config or MemoryConfig()
+        own = (
+            config.observation.message_tokens
+            if kind == "observation"
+            else config.reflection.observation_tokens
+        )
+        return maximum(own)
+
+    def usual_model(self, kind: Noting) -> str:
+        config = self._config or MemoryConfig()
+        return config.observation.model if kind == "observation" else config.reflection.model
+
+    def _chosen(self, kind: Noting) -> int | None:
+        """The threshold that the session, its thread or the harness says; None: as usual."""
+        said = self._session.state.peek(f"{kind}Threshold")
+        said = said or getattr(self._session.harness.om_config, f"default_{kind}_threshold")
+        return None if said == self.usual_threshold(kind) else said
+
+    def _failed(self, failure: MemoryFailure) -> None:
+        self._has_failed = True
+        self._session.append(Error(message=str(failure), code="memory_failed"))
+
+    def _failed_behind(self, failure: MemoryFailure) -> None:
+        """Something in the background did: a run that goes on must not go on without its memory."""
+        if self._session.runs.is_running:
+            self._failed(failure)
+            self._session.abort()
+
+
+class _Metered:
+    """Contract: that of `Model`. What it uses is counted, apart from what runs use."""
+
+    def __init__(self, model: Model, count: Callable[[UsageDelta], None]) -> None:
+        self.name = model.name
+        self._model = model
+        self._count = count
+
+    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
+        stream = self._model.answer(ask)
+        try:
+            async for event in stream:
+                if isinstance(event, UsageDelta):
+                    self._count(replace(event, model=event.model or self.name))
+                yield event
+        finally:
+            if (close := getattr(stream, "aclose", None)) is not None:
+                await close()
+
+
+def config_of(memory: Memory | None) -> MemoryConfig | None:
+    """How long threads are condensed; None: not at all."""
+    if memory is None or memory.observational in (None, False):
+        return None
+    given = memory.observational
+    return read_config(None if isinstance(given, bool) else given)
+
+
+class _Archive:
+    """Contract: that of `Archive`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.thread_id = session.thread.require_id()
+
+    async def threads(self) -> Sequence[ThreadSummary]:
+        return [
+            ThreadSummary(id=one.id, title=one.title, created_ms=one.created_at, updated_ms=one.updated_at)
+            for one in self._session.thread.list()
+        ]
+
+    async def entries(self, thread_id: str) -> Sequence[Entry]:
+        conversation = self._session.conversation
+        if thread_id == self.thread_id and conversation is not None:
+            return conversation.entries
+        if thread_id not in {thread.id for thread in self._session.thread.list()}:
+            return ()
+        return history(read_all(self._session.harness.store, thread_id)).entries
+
+    async def threads_with(self, query: str) -> Sequence[str]:
+        resource_id = self._session.identity.get_resource_id()
+        found = self._session.harness.store.find(Query(kind="thread", resource_id=resource_id, text=query))
+        return [metadata.session_id for metadata in found]
+
+
+class _Others:
+    """Contract: that of `OtherThreads`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._read: dict[str, int] = {}
+
+    async def unobserved(self, observed: Mapping[str, int]) -> Sequence[OtherThread]:
+        store = self._session.harness.store
+        found: list[OtherThread] = []
+        for thread in self._ids():
+            entries = [
+                entry
+                for entry in history(read_all(store, thread)).entries
+                if entry.seq > observed.get(thread, -1)
+            ]
+            if entries:
+                found.append(OtherThread(thread_id=thread, entries=entries))
+        return found
+
+    async def memory_events(self) -> Sequence[tuple[str, Event]]:
+        store = self._session.harness.store
+        found: list[tuple[str, Event]] = []
+        for thread in self._ids():
+            for event in read_all(store, thread, self._read.get(thread, 0)):
+                self._read[thread] = event.seq + 1
+                if isinstance(event, Steering) and type(event).__module__ == _MEMORY:
+                    found.append((thread, event))
+        return found
+
+    def _ids(self) -> list[str]:
+        own = self._session.thread.get_id()
+        return [thread.id for thread in self._session.thread.list() if thread.id != own]

@@ -1,0 +1,79 @@
+"""What tools and factories are told of the harness that they work for: the entry `harness` of a request context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.events import Event
+from harness.session.config import RequestContext
+from harness.session.services import Workspace
+from harness.session.state import SessionState, Transaction
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+KEY = "harness"
+
+
+class HarnessRequest:
+    """Contract: it speaks of the moment when it is asked, but for `state`, which is that of the run's beginning."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.state: Mapping[str, Any] = session.state.get()
+
+    @property
+    def harness_id(self) -> str:
+        return self._session.harness.id
+
+    @property
+    def thread_id(self) -> str | None:
+        return self._session.thread.get_id()
+
+    @property
+    def resource_id(self) -> str:
+        return self._session.identity.get_resource_id()
+
+    @property
+    def mode_id(self) -> str:
+        return self._session.mode.get()
+
+    @property
+    def model_id(self) -> str:
+        return self._session.model.get()
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._session.state
+
+    @property
+    def workspace(self) -> Workspace | None:
+        return self._session.workspace
+
+    @property
+    def is_aborted(self) -> bool:
+        """For code in a thread of its own: whether somebody wants the run to stop."""
+        return self._session.runs.is_abort_requested
+
+    def get_state(self) -> dict[str, Any]:
+        return self._session.state.get()
+
+    async def set_state(self, changes: Mapping[str, Any]) -> None:
+        """Raises UsageError `Invalid state update: …`."""
+        await self._session.state.set(changes)
+
+    async def update_state(self, transaction: Transaction) -> Any:
+        return await self._session.state.update(transaction)
+
+    def emit_event(self, event: Event) -> None:
+        """Put a fact into the thread's log; listeners are told of it."""
+        self._session.append(event)
+
+    def get_subagent_model_id(self, agent_type: str = "") -> str | None:
+        return self._session.subagents.model.get(agent_type=agent_type)
+
+
+def request_context(session: Session, given: Mapping[str, Any] | None) -> RequestContext:
+    """What a caller passed along, and who asks."""
+    return RequestContext({**(given or {}), KEY: HarnessRequest(session)})

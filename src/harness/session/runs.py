@@ -1,0 +1,295 @@
+"""What goes on in a session: one run at a time, what is said to it, how it is stopped, and what comes after it.
+
+Rules
+1. One run at a time. What is said while one goes on joins it where the agent can hear; else it is queued.
+   A run that is being stopped hears nothing more: what is said then waits for its end.
+2. Follow-ups are sent one per finished run, in their order, whatever became of that run. One that cannot be sent
+   stays the first of the queue.
+3. Whatever happens, the session is usable afterwards, and every run that was asked for is told of: one that
+   broke, or was stopped, before it could begin as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from harness.errors import HarnessError
+from harness.events import (
+    Error,
+    Event,
+    FollowUpsChanged,
+    RelayReply,
+    Result,
+    SessionStart,
+    Signal,
+    Suspended,
+)
+from harness.session.config import RequestContext
+from harness.session.request import request_context
+from harness.sources.loops.spoken import user_message
+from harness.sources.model import Attachment, UserTurn
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+_logger = logging.getLogger("harness.session")
+
+Ended: TypeAlias = Result | Suspended | None
+ABORTED = "Aborted by the user"
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person says to the agent."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    id: str = ""
+
+
+class Beginning(NamedTuple):
+    """A run that is to be begun, or taken up again."""
+
+    go: Callable[[], Awaitable[Ended]]
+    run_id: str = ""
+    """Empty for a run that has begun already."""
+    opening: Said | Signal | None = None
+    """What it answers."""
+
+
+class Runs:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._task: asyncio.Task[None] | None = None
+        self._current: asyncio.Task[Ended] | None = None
+        self._ended: asyncio.Future[None] | None = None
+        """Done when everything that belongs to the current run is."""
+        self._opening = asyncio.Lock()
+        self._context = RequestContext()
+        self._holds_queue = False
+        self.is_abort_requested = False
+        self._operation = 0
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None
+
+    @property
+    def context(self) -> RequestContext:
+        """Of the run that goes on, or went on last."""
+        return self._context
+
+    def next_operation(self) -> int:
+        self._operation += 1
+        return self._operation
+
+    async def send(self, said: Said, context: RequestContext | None = None) -> None:
+        """Say it: to the run that goes on, if it can hear; else in a run of its own, which is waited for."""
+        session = self._session
+        async with self._opening:  # so that two who speak at once speak in one thread
+            await self._wait_for_the_stopped()
+            if not self.is_running:
+                await session.ensure_thread()
+            if self.is_running:
+                if not session.backing.join(said):
+                    self.queue(said)
+                return
+            self.begin(self._to_send(said), context)
+        await self.wait_until_idle()
+
+    def join(self, said: Said) -> bool:
+        """Say it to the run that goes on; False when there is none, or none that can hear."""
+        return self.is_running and not self.is_abort_requested and self._session.backing.join(said)
+
+    def begin(
+        self, beginning: Beginning, context: RequestContext | None = None, *, holds_queue: bool = False
+    ) -> None:
+        """Start a run in the background. `holds_queue`: what is queued stays there until `drain`."""
+        self._context = request_context(self._session, context)
+        self.is_abort_requested = False
+        self._holds_queue = holds_queue
+        self._task = asyncio.get_running_loop().create_task(self._drive(beginning))
+
+    async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
+        """Go on with the run that waits for these answers."""
+        backing = self._session.backing
+        self.begin(Beginning(lambda: backing.resume(replies)), context)
+        await self.wait_until_idle()
+
+    def wake(self, signal: Signal, context: RequestContext | None = None) -> str:
+        """Begin a run because of a signal; its id."""
+        beginning = self._to_wake(signal)
+        self.begin(beginning, context)
+        return beginning.run_id
+
+    async def drain(self) -> None:
+        """Send what is queued, when nothing goes on."""
+        if self.is_running or not self.queued or self._session.bus.fold.facts.is_suspended:
+            return
+        self.begin(self._take_first(), self._context)
+        await self.wait_until_idle()
+
+    def queue(self, said: Said) -> None:
+        """For after the run that goes on."""
+        self._set_queue([*self.queued, msgspec.to_builtins(said)])
+
+    def queue_signal(self, signal: Signal) -> None:
+        """The same for a signal."""
+        self._set_queue([*self.queued, {"signal": msgspec.to_builtins(signal)}])
+
+    @property
+    def queued(self) -> list[Any]:
+        return self._session.bus.fold.facts.follow_ups
+
+    def requeue(self, said: Said) -> None:
+        """Back to the front."""
+        self._set_queue([msgspec.to_builtins(said), *self.queued])
+
+    def dequeue(self) -> Said | Signal | None:
+        """Take the first of the queue, to send it oneself."""
+        if not self.queued:
+            return None
+        first = _read(self.queued[0])
+        self._set_queue(self.queued[1:])
+        return first
+
+    def clear_queue(self) -> None:
+        self._set_queue([])
+
+    def abort(self) -> None:
+        """Stop what goes on, and give up what waits for an answer. It ends soon; `wait_until_idle` waits."""
+        if self._task is not None:
+            self.is_abort_requested = True
+        if self._current is not None and not self._current.done():
+            self._current.cancel()
+        else:
+            self._session.abandon_suspension(ABORTED)
+
+    async def stop(self) -> None:
+        """Abort, take nothing from the queue any more, and wait for the end."""
+        if self.is_running:
+            self._holds_queue = True
+            self.abort()
+            await self.wait_until_idle()
+
+    async def wait_until_idle(self) -> None:
+        """Who is cancelled while he waits leaves the run alone."""
+        while (task := self._task) is not None:
+            await asyncio.wait((task,))
+
+    async def _wait_for_the_stopped(self) -> None:
+        while self.is_abort_requested and (ended := self._ended) is not None:
+            await asyncio.wait((ended,))
+
+    async def _drive(self, beginning: Beginning) -> None:
+        try:
+            ended = await self._once(beginning)
+            while not self._holds_queue and not isinstance(ended, Suspended) and self.queued:
+                queued = self.queued[0]
+                beginning = self._take_first()
+                self.is_abort_requested = False
+                ended = await self._once(beginning, is_queued=True)
+                if not self._has_begun(beginning):
+                    self._set_queue([queued, *self.queued])
+                    return
+        finally:
+            self._task = self._current = None
+            self.is_abort_requested = False
+
+    async def _once(self, beginning: Beginning, *, is_queued: bool = False) -> Ended:
+        loop = asyncio.get_running_loop()
+        ended: Ended = None
+        self._ended = loop.create_future()
+
+        async def run() -> Ended:
+            return await beginning.go()
+
+        self._current = loop.create_task(run())
+        if self.is_abort_requested:  # before it could begin
+            self._current.cancel()
+        try:
+            await asyncio.wait((self._current,))
+            if self._current.cancelled():
+                self._tell_stopped(beginning)
+            else:
+                ended = self._current.result()
+        except HarnessError as error:
+            words = f"{error.message}; {error.hint}" if error.hint else error.message
+            self._tell_failure(beginning, words, is_queued=is_queued)
+        except Exception as error:
+            _logger.exception("a run broke")
+            self._tell_failure(beginning, repr(error), is_queued=is_queued)
+        try:
+            await self._session.after_run()
+        except Exception:
+            _logger.exception("what comes after a run failed")
+        self._ended.set_result(None)
+        self._ended = None
+        return ended
+
+    def _to_send(self, said: Said) -> Beginning:
+        session = self._session
+        run_id, backing = session.harness.new_run_id(), session.backing
+        said = said if said.id else msgspec.structs.replace(said, id=session.harness.new_id())
+        return Beginning(lambda: backing.send(said, run_id), run_id, said)
+
+    def _to_wake(self, signal: Signal) -> Beginning:
+        run_id, backing = self._session.harness.new_run_id(), self._session.backing
+        return Beginning(lambda: backing.wake(signal, run_id), run_id, signal)
+
+    def _take_first(self) -> Beginning:
+        """Of the queue."""
+        first = _read(self.queued[0])
+        beginning = self._to_wake(first) if isinstance(first, Signal) else self._to_send(first)
+        self._set_queue(self.queued[1:], taken_by=beginning.run_id)
+        return beginning
+
+    def _has_begun(self, beginning: Beginning) -> bool:
+        self._session.bus.deliver()
+        return beginning.run_id == self._session.bus.fold.facts.last_run
+
+    def _tell_stopped(self, beginning: Beginning) -> None:
+        """A run that was stopped before it began is told of like any other; one that waited is given up."""
+        if not beginning.run_id:
+            self._session.abandon_suspension(ABORTED)
+        elif not self._has_begun(beginning):
+            self._tell_whole(beginning, [Result(success=False, outcome="interrupted")])
+
+    def _tell_failure(self, beginning: Beginning, message: str, *, is_queued: bool) -> None:
+        """A run that could not begin, or broke: told in the log like any other that failed."""
+        session = self._session
+        session.bus.deliver()
+        facts = session.bus.fold.facts
+        told: list[Event] = [Error(message=message, code="run_failed")]
+        end = Result(success=False, outcome="failed")
+        if facts.open_run and not facts.is_suspended:
+            session.append_all([*told, end], facts.open_run)
+        elif facts.is_suspended or is_queued:  # it still waits, for its answer or to be sent
+            session.append_all(told)
+        elif beginning.run_id and not self._has_begun(beginning):
+            self._tell_whole(beginning, [*told, end])
+
+    def _tell_whole(self, beginning: Beginning, rest: list[Event]) -> None:
+        """A run of which no agent has told anything, from its beginning to its end."""
+        session, opening = self._session, beginning.opening
+        events: list[Event] = [SessionStart(agent=session.agent.name, model=session.model.get())]
+        if isinstance(opening, Said):
+            events.append(user_message(UserTurn(opening.text, opening.attachments), opening.id))
+        elif opening is not None:
+            events.append(opening)
+        session.append_all([*events, *rest], beginning.run_id)
+        session.forget_conversations()  # they know nothing of it
+
+    def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:
+        self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))
+
+
+def _read(queued: Any) -> Said | Signal:
+    """What stands in the queue."""
+    if "signal" in queued:
+        return msgspec.convert(queued["signal"], Signal)
+    return msgspec.convert(queued, Said)

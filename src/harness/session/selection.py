@@ -1,0 +1,177 @@
+"""Which mode and which models are in use, for the session and for each mode, and how that is changed."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.errors import UsageError
+from harness.events import MemoryModelChanged, ModeChanged, ModelChanged, SubagentModelChanged
+from harness.events.memory import Noting
+from harness.session.config import CommandAgent, Mode
+from harness.sources.model import Model
+
+if TYPE_CHECKING:
+    from harness.session.session import Session
+
+_logger = logging.getLogger("harness.session")
+_ROLES: dict[str, tuple[str, str]] = {
+    "observer": ("observerModelId", "observationThreshold"),
+    "reflector": ("reflectorModelId", "reflectionThreshold"),
+}
+
+
+class ModeSelection:
+    def __init__(self, session: Session, mode_id: str) -> None:
+        self._session = session
+        self._mode_id = mode_id
+        self._left_with: dict[str, str] = {}
+        """By mode: the model that was in use when it was last left."""
+
+    def get(self) -> str:
+        return self._mode_id
+
+    def resolve(self) -> Mode:
+        """Raises UsageError when the mode does not exist."""
+        return self._session.harness.mode(self._mode_id)
+
+    async def switch(self, *, mode_id: str) -> None:
+        """Stop what is going on and enter another mode, with the model that was last used in it."""
+        session = self._session
+        mode = session.harness.mode(mode_id)
+        session.abort()
+        previous = self.enter(mode_id)
+        session.append(ModeChanged(mode_id=mode_id, previous_mode_id=previous))
+        if mode_id != self._mode_id:
+            return  # a listener has switched on
+        if session.model.get():
+            session.thread.save_setting(f"modeModelId_{previous}", session.model.get())
+            self._left_with[previous] = session.model.get()
+        session.thread.save_setting("currentModeId", mode_id)
+        model_id = session.model.resolve_for_mode(mode)
+        if not model_id and isinstance(session.agent, CommandAgent):
+            session.model.select("")  # a program has a model of its own, and knows nothing of ours
+        elif model_id := model_id or ("" if session.model.get() else self._left_with.get(mode_id, "")):
+            session.model.select(model_id)
+            session.append(ModelChanged(model_id=model_id))
+
+    def enter(self, mode_id: str) -> str:
+        """Change it without telling; returns the mode before."""
+        previous, self._mode_id = self._mode_id, mode_id
+        return previous
+
+
+class ModelSelection:
+    def __init__(self, session: Session, model_id: str) -> None:
+        self._session = session
+        self._model_id = model_id
+
+    def get(self) -> str:
+        """Empty when none is selected."""
+        return self._model_id
+
+    def has_selection(self) -> bool:
+        return bool(self._model_id)
+
+    def display_name(self) -> str:
+        return self._model_id.rpartition("/")[2] or "unknown"
+
+    def select(self, model_id: str) -> None:
+        """Change it without telling."""
+        self._model_id = model_id
+
+    async def switch(
+        self, *, model_id: str, scope: Literal["thread", "global"] = "thread", mode_id: str = ""
+    ) -> None:
+        """Use another model, in this mode or another; `thread`: remember it with the thread."""
+        session = self._session
+        target = mode_id or session.mode.get()
+        session.harness.mode(target)
+        if target == session.mode.get():
+            self._model_id = model_id
+        if scope == "thread":
+            self.save_for_mode(target, model_id)
+        await self._track(model_id)
+        session.append(ModelChanged(model_id=model_id, scope=scope, mode_id=target))
+
+    def save_for_mode(self, mode_id: str, model_id: str) -> None:
+        self._session.thread.save_setting(f"modeModelId_{mode_id}", model_id)
+        if mode_id == self._session.mode.get():
+            self._session.thread.save_setting("currentModelId", model_id)
+
+    def resolve_for_mode(self, mode: Mode) -> str:
+        saved = self._session.thread.setting(f"modeModelId_{mode.id}")
+        return str(saved) if saved else mode.default_model_id
+
+    async def _track(self, model_id: str) -> None:
+        tracker = self._session.harness.use_tracker
+        if tracker is None:
+            return
+        try:
+            answer = tracker(model_id)
+            if answer is not None and inspect.isawaitable(answer):
+                await answer
+        except Exception:
+            _logger.warning("the use of %s could not be counted", model_id, exc_info=True)
+
+
+class MemoryRole:
+    """The observer or the reflector of observational memory."""
+
+    def __init__(self, session: Session, role: Literal["observer", "reflector"]) -> None:
+        self._session = session
+        self._role: Literal["observer", "reflector"] = role
+        self._model_key, self._threshold_key = _ROLES[role]
+        self._kind: Noting = "observation" if role == "observer" else "reflection"
+
+    def model_id(self) -> str:
+        session = self._session
+        default = getattr(session.harness.om_config, f"default_{self._role}_model_id")
+        usual = session.extras.remembrance.usual_model(self._kind)
+        return str(session.state.peek(self._model_key) or default or usual)
+
+    def threshold(self) -> int:
+        session = self._session
+        default = getattr(session.harness.om_config, f"default_{self._kind}_threshold")
+        usual = session.extras.remembrance.usual_threshold(self._kind)
+        return int(session.state.peek(self._threshold_key) or default or usual)
+
+    def resolved_model(self) -> Model:
+        return self._session.harness.catalogue.resolve(self.model_id())
+
+    async def switch_model(self, *, model_id: str) -> None:
+        await self._session.state.set({self._model_key: model_id})
+        self._session.thread.save_setting(self._model_key, model_id)
+        self._session.append(MemoryModelChanged(role=self._role, model_id=model_id))
+
+
+class MemoryRoles:
+    def __init__(self, session: Session) -> None:
+        self.observer = MemoryRole(session, "observer")
+        self.reflector = MemoryRole(session, "reflector")
+
+
+class SubagentModels:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self, *, agent_type: str = "") -> str | None:
+        state = self._session.state
+        found: Any = state.peek(f"subagentModelId_{agent_type}") if agent_type else None
+        return found or state.peek("subagentModelId") or None
+
+    async def set(self, *, model_id: str, agent_type: str = "") -> None:
+        key = f"subagentModelId_{agent_type}" if agent_type else "subagentModelId"
+        await self._session.state.set({key: model_id})
+        self._session.thread.save_setting(key, model_id)
+        self._session.append(SubagentModelChanged(model_id=model_id, agent_type=agent_type))
+
+
+class Subagents:
+    def __init__(self, session: Session) -> None:
+        self.model = SubagentModels(session)
+
+
+def unknown_mode(mode_id: str, known: list[str]) -> UsageError:
+    return UsageError(f"Mode not found: {mode_id}", hint=f"there are: {', '.join(known)}")

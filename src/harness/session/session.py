@@ -1,0 +1,318 @@
+"""One conversation with its user: identity, thread, mode, model, state, permissions, and what goes on now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from harness.events import Event, StateChanged, ThreadRenamed, UsageDelta
+from harness.log.hub import Hub
+from harness.log.ids import new_run_id
+from harness.log.store import Metadata
+from harness.log.stores.memory import MemoryStore
+from harness.rendering.session.events import TokenUsage
+from harness.rendering.session.usage import usage_of
+from harness.session.answers import Approvals, Display, FollowUps, RunState, Suspensions
+from harness.session.attachments import File, contents
+from harness.session.backing import Backing, CommandBacking, NativeBacking, described
+from harness.session.binding import Binding
+from harness.session.bound import BoundThread
+from harness.session.bus import Bus, Listener
+from harness.session.config import BackingAgent, CommandAgent, RequestContext
+from harness.session.extras import QUIET, Extras
+from harness.session.permissions import SessionPermissions
+from harness.session.runs import Runs, Said
+from harness.session.selection import MemoryRoles, ModelSelection, ModeSelection, Subagents
+from harness.session.services import Workspace
+from harness.session.signals import split
+from harness.session.state import SessionState
+from harness.session.thread_fold import ThreadFold, rest
+from harness.session.threads import ThreadReads
+from harness.sources.loops.conversation import Conversation
+from harness.sources.loops.veil import Veil
+
+if TYPE_CHECKING:
+    from harness.session.harness import Harness
+
+
+class Identity:
+    def __init__(self, resource_id: str, session_id: str) -> None:
+        self._resource_id = self._default = resource_id
+        self._id = session_id
+
+    def get_id(self) -> str:
+        return self._id
+
+    def get_resource_id(self) -> str:
+        return self._resource_id
+
+    def get_default_resource_id(self) -> str:
+        return self._default
+
+    def set_resource_id(self, *, resource_id: str) -> None:
+        self._resource_id = resource_id
+
+
+class Session:
+    """Made by `Harness.create_session`; the harness's own one is `harness.session`."""
+
+    def __init__(self, harness: Harness, *, resource_id: str, session_id: str, cwd: str) -> None:
+        self.harness = harness
+        self.cwd = cwd
+        self.identity = Identity(resource_id, session_id)
+        self._veil = Veil(harness.secrets) if harness.secrets is not None else None
+        self.bus = Bus(self._notice, quiet=QUIET if harness.pubsub is None else ())
+        self._backings: list[tuple[BackingAgent | CommandAgent, Backing]] = []
+        self._workspace: Workspace | None = None
+        self.thread = ThreadReads(self)
+        self._loose = self._new_loose()
+        self.use_no_thread()
+        self.state = SessionState(harness.state_schema, harness.initial_state, self.append)
+        self.mode = ModeSelection(self, harness.default_mode.id)
+        first_model = self.state.peek("currentModelId") or harness.default_mode.default_model_id
+        self.model = ModelSelection(self, first_model or "")
+        self.om = MemoryRoles(self)
+        self.subagents = Subagents(self)
+        self.permissions = SessionPermissions(self.state, harness.category_resolver)
+        self.runs = Runs(self)
+        self.binding = Binding(self)
+        self.approval = Approvals(self)
+        self.suspensions = Suspensions(self)
+        self.follow_ups = FollowUps(self)
+        self.run = RunState(self)
+        self.display_state = Display(self)
+        self.extras = Extras(self)
+
+    # What goes into the log, and who hears of it
+
+    @property
+    def hub(self) -> Hub:
+        """The log of the thread in hand; without one, a log that nobody keeps."""
+        bound = self.thread.bound
+        return bound.hub if bound is not None else self._loose
+
+    def append(self, event: Event) -> Event:
+        """Put a fact into the log, and tell it at once; returns it as it is there."""
+        return self.append_all([event])[-1]
+
+    def append_all(self, events: Sequence[Event], run_id: str = "") -> Sequence[Event]:
+        self._flush()
+        self.bus.deliver()  # only what was told is known: which run has not ended
+        masked = list(events) if self._veil is None else self._veil.mask(list(events))
+        stamped = self.hub.source(run_id or self.bus.fold.facts.open_run or self.hub.log_id).append(masked)
+        self.bus.deliver()
+        return stamped
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear every event from now on; returns how to stop that."""
+        return self.bus.subscribe(listener)
+
+    # Talking to the agent
+
+    async def send_message(
+        self,
+        *,
+        content: str,
+        files: Iterable[File | Mapping[str, Any]] = (),
+        request_context: RequestContext | None = None,
+    ) -> None:
+        """Say something. With a run going on it joins that, and this returns; else the run is waited for."""
+        await self.runs.send(self._said(content, files), request_context)
+
+    async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        """Say something that changes the course: at the next step where the agent can hear, else by a new run."""
+        said = self._said(content)
+        if self.runs.join(said):
+            return
+        self.runs.clear_queue()
+        self.abort()
+        await self.runs.wait_until_idle()
+        await self.runs.send(said, request_context)
+
+    async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        """Say something when the run that goes on has ended; at once when there is none."""
+        said = self._said(content)
+        if self.runs.is_running:
+            self.runs.queue(said)
+        else:
+            await self.runs.send(said, request_context)
+
+    def abort(self) -> None:
+        """Stop what goes on. What waits for an answer is given up."""
+        self.runs.abort()
+
+    async def wait_until_idle(self) -> None:
+        await self.runs.wait_until_idle()
+
+    # Answering the agent
+
+    def respond_to_tool_approval(
+        self,
+        *,
+        decision: Literal["approve", "decline", "always_allow_category"],
+        tool_call_id: str = "",
+        reason: str = "",
+        request_context: RequestContext | None = None,
+    ) -> bool:
+        """Answer a call that waits for leave; False when none does (any more): the first answer counts."""
+        return self.approval.respond(decision, tool_call_id, reason, request_context)
+
+    async def respond_to_tool_suspension(
+        self, *, resume_data: Any, tool_call_id: str = "", request_context: RequestContext | None = None
+    ) -> bool:
+        """Answer a tool that waits, and wait for what comes of it; False when none of that id waits."""
+        return await self.suspensions.respond(resume_data, tool_call_id, request_context)
+
+    # Tokens
+
+    def get_token_usage(self) -> TokenUsage:
+        return copy(self.bus.fold.display.token_usage)
+
+    def set_token_usage(self, usage: TokenUsage) -> None:
+        self.bus.fold.translation.usage = usage
+        self.bus.fold.display.token_usage = usage
+
+    def reset_token_usage(self) -> None:
+        self.set_token_usage(TokenUsage())
+
+    def add_usage(self, usage: TokenUsage | Mapping[str, Any]) -> None:
+        """Count what somebody else has used for this thread; it is told like any other use."""
+        self.append(UsageDelta(usage=usage_of(usage)))
+
+    # Which agent works
+
+    @property
+    def agent(self) -> BackingAgent | CommandAgent:
+        """Of the mode, else of the harness; without either, one of our own."""
+        return described(self.mode.resolve().agent or self.harness.agent or "native")
+
+    @property
+    def backing(self) -> Backing:
+        agent = self.agent
+        for known, backing in self._backings:
+            if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
+                return backing
+        made = CommandBacking(self, agent) if isinstance(agent, CommandAgent) else NativeBacking(self)
+        self._backings.append((agent, made))
+        return made
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """Of the loop of our own; None for agent programs."""
+        backing = self.backing
+        return backing.conversation if isinstance(backing, NativeBacking) and self.thread.is_set() else None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the agent of this mode can really do."""
+        return self.backing.capabilities
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """Where the latest run of this session works; until there is one, where the harness does."""
+        return self._workspace or self.harness.workspaces.get()
+
+    async def resolve_workspace(self, context: RequestContext) -> Workspace | None:
+        """For a run that is about to begin."""
+        self._workspace = await self.harness.workspaces.resolve_for(context)
+        return self._workspace
+
+    @property
+    def working_directory(self) -> str:
+        workspace = self.workspace
+        return workspace.cwd if workspace is not None else self.cwd
+
+    # The thread in hand
+
+    async def ensure_thread(self) -> None:
+        if not self.thread.is_set():
+            await self.binding.ensure()
+
+    def use(self, bound: BoundThread) -> None:
+        """Follow another thread from now on."""
+        self._flush()
+        self.bus.deliver()
+        self.forget_conversations()
+        self.thread.bound = bound
+        was_running = self.bus.fold.display.is_running
+        self.bus.attach(bound.hub, bound.cursor, bound.fold)
+        rest(bound.fold, is_running=was_running)
+        self.extras.use_another_thread()
+
+    def use_no_thread(self) -> None:
+        self.forget_conversations()
+        self._loose = self._new_loose()
+        self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
+
+    async def after_run(self) -> None:
+        """Keep what is to be kept of a run that has ended."""
+        self._flush()
+        self.bus.deliver()
+        await self.extras.remembrance.after_run()
+        bound = self.thread.bound
+        if bound is None:
+            return
+        bound.metadata.updated_ms = bound.hub.clock()
+        bound.metadata.outcome = self.bus.fold.facts.last_outcome
+        bound.metadata.success = bound.metadata.outcome == "completed"
+        if not bound.metadata.prompt:
+            bound.metadata.prompt = self.extras.first_words
+        bound.save_settings({"tokenUsage": msgspec.to_builtins(self.bus.fold.display.token_usage)})
+        bound.save_snapshot()
+
+    def abandon_suspension(self, reason: str) -> None:
+        """Give up a run that waits for answers which will not come."""
+        facts = self.bus.fold.facts
+        if facts.is_suspended and facts.open_run:
+            conversation = self.conversation
+            if conversation is not None:
+                conversation.give_up(reason)
+            self.bus.deliver()
+
+    def tell_state(self) -> None:
+        """A new thread begins with the state that the session has."""
+        if value := self.state.get():
+            self.append(StateChanged(changes=value))
+
+    async def load_memory_progress(self) -> None:
+        """Tell how far the memory of the thread is."""
+        await self.extras.remembrance.prepare()
+        memory = self.extras.remembrance.memory
+        if memory is not None:
+            conversation = self.conversation
+            self.append(memory.load_progress(conversation.entries if conversation is not None else None))
+
+    async def destroy(self) -> None:
+        """Stop everything and let the thread go."""
+        await self.binding.let_go()
+        await self.extras.close()
+        self.bus.detach()
+
+    def _said(self, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Said:
+        texts, attachments = split(contents(content, files))
+        return Said(text="\n\n".join(texts), attachments=attachments)
+
+    def _notice(self, event: Event) -> None:
+        bound = self.thread.bound
+        if bound is not None and isinstance(event, ThreadRenamed) and bound.metadata.name != event.title:
+            bound.metadata.name = event.title
+            bound.save()
+        self.extras.notice(event)
+
+    def _flush(self) -> None:
+        """What a loop still holds back goes into the log first."""
+        for _, backing in self._backings:
+            if isinstance(backing, NativeBacking):
+                backing.flush()
+
+    def forget_conversations(self) -> None:
+        for _, backing in self._backings:
+            if isinstance(backing, NativeBacking):
+                backing.forget()
+
+    def _new_loose(self) -> Hub:
+        store, log_id = MemoryStore(), new_run_id(self.harness.clock())
+        return Hub(store, log_id, store.create(Metadata(session_id=log_id)), self.harness.clock)

@@ -1,0 +1,145 @@
+"""Threads beside the one in hand: a sub-agent's fork, a judge's own conversation. Lists hide them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from harness.errors import UnknownSession
+from harness.events import Error, Event, Result, ThreadCreated
+from harness.log.hub import Hub
+from harness.log.store import Metadata, Store, read_all
+from harness.session.goal_judge import Judge, JudgeQuestion, ask_model
+from harness.sources.loops.conversation import Conversation, Entry, history
+from harness.sources.loops.host import Host
+from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.permissions import Permissions
+
+HIDDEN = "forkedSubagent"
+"""The setting that keeps a thread out of lists."""
+
+
+class Surroundings(Protocol):
+    """What a session gives to threads beside its own."""
+
+    def store(self) -> Store | None:
+        """None where nothing is kept."""
+        ...
+
+    def thread_id(self) -> str | None: ...
+
+    def resource_id(self) -> str: ...
+
+    def now_ms(self) -> int: ...
+
+    def new_host(self, hub: Hub) -> Host:
+        """With the working directory, the environment and the secrets of the session's own."""
+        ...
+
+
+class SideThread:
+    """Contract: whoever opens one closes it."""
+
+    def __init__(
+        self,
+        store: Store,
+        metadata: Metadata,
+        hub: Hub,
+        new_host: Callable[[Hub], Host],
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        self.metadata = metadata
+        self.hub = hub
+        self.host = new_host(hub)
+        self.conversation = Conversation(self.host, entries)
+        self.start_seq = hub.recent_start()
+        """The first `seq` of its own; nothing was put into the hub yet."""
+        self._store = store
+
+    @property
+    def result(self) -> Result | None:
+        """Of the last run, if it has ended."""
+        last = self.host.outbox.last
+        return last if isinstance(last, Result) else None
+
+    def failure(self) -> str:
+        """The last error that was told here; empty when there was none."""
+        errors = [event.message for event in self._own_events() if isinstance(event, Error)]
+        return errors[-1] if errors else ""
+
+    def close(self) -> None:
+        result = self.result
+        self.metadata.updated_ms = self.hub.clock()
+        if result is not None:
+            self.metadata.success, self.metadata.outcome = result.success, result.outcome
+        self.hub.close()
+        self._store.save_metadata(self.metadata)
+
+    def _own_events(self) -> list[Event]:
+        follower = self.hub.follower(self.start_seq)
+        found: list[Event] = []
+        while batch := follower.poll():
+            found += batch
+        follower.close()
+        return found
+
+
+def create_side(
+    store: Store, metadata: Metadata, new_host: Callable[[Hub], Host], entries: Sequence[Entry] = ()
+) -> SideThread:
+    """A new thread, with the event that begins it. Raises StoreError."""
+    hub = Hub(store, metadata.session_id, store.create(metadata))
+    side = SideThread(store, metadata, hub, new_host, entries)
+    created = ThreadCreated(
+        id=metadata.session_id,
+        resource_id=metadata.resource_id,
+        title=metadata.name,
+        cloned_from=metadata.fork.log_id if metadata.fork is not None else "",
+    )
+    hub.source(metadata.session_id).append([created])
+    return side
+
+
+def thread_judge(around: Surroundings) -> Judge:
+    """A judge with a thread of its own: it remembers what it decided before, and may look things up."""
+
+    async def ask(question: JudgeQuestion) -> str:
+        store = around.store()
+        if store is None or not question.thread_id:
+            return await ask_model(question)
+        side = _judge_side(store, around, question)
+        options = AgentOptions(
+            model=question.model,
+            tools=question.tools,
+            permissions=Permissions("deny", allows_reads=True),
+            system_prompt=question.prompt,
+            max_iterations=question.max_steps,
+            agent="goal-judge",
+        )
+        try:
+            ended = await side.conversation.send(options, question.text)
+            if isinstance(ended, Result) and ended.outcome in ("completed", "limit_exceeded"):
+                return ended.text
+            raise RuntimeError(side.failure() or "the judge did not come to an end")
+        finally:
+            side.close()
+
+    return ask
+
+
+def _judge_side(store: Store, around: Surroundings, question: JudgeQuestion) -> SideThread:
+    try:
+        metadata = store.metadata(question.thread_id)
+    except UnknownSession:
+        settings: dict[str, Any] = dict(question.settings)
+        metadata = Metadata(
+            session_id=question.thread_id,
+            kind="thread",
+            resource_id=around.resource_id(),
+            name=question.title,
+            settings=settings,
+        )
+        return create_side(store, metadata, around.new_host)
+    writer = store.open(question.thread_id)
+    entries = history(read_all(store, question.thread_id)).entries
+    return SideThread(store, metadata, Hub(store, question.thread_id, writer), around.new_host, entries)

@@ -1,0 +1,154 @@
+"""Signals: what the model is told that nobody typed, and a person's words with attributes.
+
+A signal has a category and a tag. The model sees `<tag name="value">escaped text</tag>`, and a person's words
+without attributes as they are: `harness.sources.loops.spoken` writes them, for live runs and old ones alike.
+Nothing here does I/O: ids come from the caller, the time from the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.events import Signal
+from harness.sources.model import Attachment
+
+Category: TypeAlias = Literal["user", "state", "reactive", "notification"]
+Contents: TypeAlias = str | list[dict[str, Any]]
+"""Text, or parts: `{type: text, text}` and `{type: file, data, mediaType, filename?}`."""
+
+_NORMAL: dict[str, tuple[Category, str]] = {
+    "user": ("user", "user"),
+    "state": ("state", "state"),
+    "reactive": ("reactive", "system-reminder"),
+    "notification": ("notification", "notification"),
+    "user-message": ("user", "user"),
+    "system-reminder": ("reactive", "system-reminder"),
+}
+"""What each type is called, older names among them, and the tag it has when none is given."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_DATA_URI = re.compile(r"data:[^,]*;base64,")
+
+
+def create(
+    type: str,
+    contents: Contents,
+    *,
+    id: str,
+    tag_name: str = "",
+    attributes: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+) -> Signal:
+    """Raises UsageError for a type, a tag or an attribute's name that cannot be."""
+    if type not in _NORMAL:
+        raise UsageError(
+            f"Invalid signal type: {type}", hint=f"use one of {', '.join(_NORMAL)}, and a tag of your own"
+        )
+    category, usual_tag = _NORMAL[type]
+    tag_name = tag_name or usual_tag
+    _check_name(tag_name, "tag name")
+    for name in attributes or ():
+        _check_name(name, "attribute name")
+    return Signal(
+        id=id,
+        category=category,
+        tag_name=tag_name,
+        contents=contents,
+        attributes=dict(attributes) if attributes else None,
+        metadata=dict(metadata) if metadata else None,
+        state=dict(state) if state else None,
+    )
+
+
+def from_input(value: str | Mapping[str, Any] | Signal, *, id: str) -> Signal:
+    """A signal from whatever a caller passes: text, a mapping of the fields, or a signal."""
+    if isinstance(value, Signal):
+        return value
+    if isinstance(value, str):
+        return create("user", value, id=id)
+    contents = value.get("contents", value.get("content", ""))
+    return create(
+        str(value.get("type", "user")),
+        contents if isinstance(contents, str) else [dict(part) for part in contents],
+        id=str(value.get("id") or id),
+        tag_name=str(value.get("tagName") or value.get("tag_name") or ""),
+        attributes=value.get("attributes"),
+        metadata=value.get("metadata"),
+    )
+
+
+def split(contents: Any) -> tuple[list[str], tuple[Attachment, ...]]:
+    """The texts and the files of contents; parts that nobody knows are passed over."""
+    if isinstance(contents, str):
+        return [contents], ()
+    texts: list[str] = []
+    files: list[Attachment] = []
+    for part in contents if isinstance(contents, Sequence) else ():
+        if isinstance(part, str):
+            texts.append(part)
+        elif not isinstance(part, Mapping):
+            continue
+        elif part.get("type") == "text":
+            texts.append(str(part.get("text", "")))
+        elif part.get("type") in ("file", "image") and isinstance(data := _data(part), str):
+            media_type = (
+                part.get("mediaType") or part.get("media_type") or part.get("mimeType") or "image/png"
+            )
+            name = str(part.get("filename") or part.get("name") or "")
+            files.append(
+                Attachment(media_type=str(media_type), data=_DATA_URI.sub("", data, count=1), name=name)
+            )
+    return texts, tuple(files)
+
+
+class Branch(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do in one of the two cases; attributes are added to those of the signal."""
+
+    behavior: Literal["", "deliver", "wake", "persist", "discard"] = ""
+    attributes: dict[str, Any] | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    action: Literal["deliver", "wake", "persist", "discard"]
+    """`deliver`: into the run that is going on. `wake`: begin one. `persist`: into the log, for the next one."""
+    signal: Signal
+
+
+def decide(
+    signal: Signal, *, is_active: bool, if_active: Branch | None = None, if_idle: Branch | None = None
+) -> Delivery:
+    """How a signal reaches the model. Raises UsageError for what cannot be done in that case."""
+    branch = (if_active if is_active else if_idle) or Branch()
+    usual: Literal["deliver", "wake"] = "deliver" if is_active else "wake"
+    action = branch.behavior or usual
+    if action not in (usual, "persist", "discard"):
+        when = "while a run is going on" if is_active else "while nothing is going on"
+        raise UsageError(f"a signal cannot {action} {when}", hint=f"{usual}, persist or discard")
+    if branch.attributes:
+        signal = replace(signal, attributes={**(signal.attributes or {}), **branch.attributes})
+    return Delivery(action=action, signal=signal)
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a signal that was sent."""
+
+    action: Literal["deliver", "wake", "persist", "discard"]
+    run_id: str = ""
+
+
+def _check_name(name: str, what: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"Invalid signal XML {what}: {name}",
+            hint="letters, digits, `_`, `.` and `-`, a letter or `_` first",
+        )
+
+
+def _data(part: Mapping[str, Any]) -> Any:
+    return part.get("data", part.get("image"))

@@ -1,0 +1,119 @@
+"""State signals: a lane for each thing whose state the model must know, with a base and what changed since.
+
+A lane's base is a snapshot; deltas are read on top of it. What was told stays told: a signal is repeated only
+when the model no longer has it before its eyes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from harness.events import Signal
+from harness.session.signals import create
+
+IsVisible: TypeAlias = Callable[[str], bool]
+"""Whether the model still sees the signal of that id."""
+
+
+class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """What a lane has to say."""
+
+    id: str
+    """Of the lane."""
+    cache_key: str
+    contents: str
+    mode: Literal["snapshot", "delta"] = "snapshot"
+    tag_name: str = "state"
+    value: Any = None
+    delta: Any = None
+    attributes: dict[str, Any] | None = None
+
+
+class Told(msgspec.Struct, kw_only=True):
+    """One signal of a lane, as far as it matters later."""
+
+    signal_id: str
+    cache_key: str
+    mode: str
+    value: Any = None
+    delta: Any = None
+
+
+class Lane(msgspec.Struct, kw_only=True):
+    """What was told of one thing: the last snapshot, and the deltas since."""
+
+    snapshot: Told | None = None
+    deltas: list[Told] = msgspec.field(default_factory=list)
+    version: int = 0
+
+    @property
+    def last(self) -> Told | None:
+        return self.deltas[-1] if self.deltas else self.snapshot
+
+    def has_base(self, is_visible: IsVisible) -> bool:
+        """Whether the model still sees all of it: without its base a delta means nothing."""
+        return self.snapshot is not None and all(
+            is_visible(told.signal_id) for told in (self.snapshot, *self.deltas)
+        )
+
+
+class StateLanes(msgspec.Struct, kw_only=True):
+    """A fold of a log's signals; itself data, so that a snapshot can hold it."""
+
+    lanes: dict[str, Lane] = msgspec.field(default_factory=dict)
+
+    def lane(self, id: str) -> Lane:
+        return self.lanes.get(id) or Lane()
+
+    def feed(self, signal: Signal) -> None:
+        """Take note of a signal that is in the log; others than state signals are passed over."""
+        state = signal.state
+        if not state or not isinstance(state.get("id"), str):
+            return
+        lane = self.lanes.setdefault(state["id"], Lane())
+        metadata = signal.metadata or {}
+        told = Told(
+            signal_id=signal.id,
+            cache_key=str(state.get("cacheKey", "")),
+            mode=str(state.get("mode", "snapshot")),
+            value=metadata.get("value"),
+            delta=metadata.get("delta"),
+        )
+        lane.version += 1
+        if told.mode == "delta":
+            lane.deltas.append(told)
+        else:
+            lane.snapshot, lane.deltas = told, []
+
+    def signal(self, update: StateUpdate, *, id: str, is_visible: IsVisible) -> Signal | None:
+        """The signal that tells it; None when it is `unchanged`: the model has the very same before its eyes."""
+        lane = self.lane(update.id)
+        last = lane.last
+        if (
+            last is not None
+            and (last.cache_key, last.mode) == (update.cache_key, update.mode)
+            and is_visible(last.signal_id)
+        ):
+            return None
+        return create(
+            "state",
+            update.contents,
+            id=id,
+            tag_name=update.tag_name,
+            attributes=update.attributes,
+            metadata={"value": update.value} | ({} if update.delta is None else {"delta": update.delta}),
+            state={
+                "id": update.id,
+                "cacheKey": update.cache_key,
+                "mode": update.mode,
+                "version": lane.version + 1,
+            },
+        )
+
+
+def cache_key(lane_id: str, *rows: tuple[str, ...]) -> str:
+    """A key that no other content has: each field is written with its length."""
+    return f"{lane_id}:" + "|".join("".join(f"{len(field)}:{field}" for field in row) for row in rows)

@@ -1,0 +1,221 @@
+"""All that a session must know of a thread, as a fold of its log, so that a snapshot opens a long one at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import (
+    Event,
+    FollowUpsChanged,
+    GoalChanged,
+    Info,
+    NotificationChanged,
+    Relay,
+    RelayReply,
+    Result,
+    Resumed,
+    SessionStart,
+    Signal,
+    StateChanged,
+    Suspended,
+    Task,
+    TasksChanged,
+    TextDelta,
+)
+from harness.rendering.session.display import DisplayState, reduce
+from harness.rendering.session.display_state import PendingApproval
+from harness.rendering.session.encoding import read, to_wire
+from harness.rendering.session.events import HarnessEvent
+from harness.rendering.session.translation import SessionTranslation
+from harness.session.memory.record import RecordFold
+from harness.session.state_lanes import StateLanes
+
+
+class Facts(msgspec.Struct, kw_only=True):
+    """What is true of a thread now, apart from what it shows."""
+
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+    tasks: list[Task] = msgspec.field(default_factory=list)
+    follow_ups: list[Any] = msgspec.field(default_factory=list)
+    objective: dict[str, Any] | None = None
+    notifications: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    relays: dict[str, Relay] = msgspec.field(default_factory=dict)
+    """What waits for an answer, by relay id."""
+    open_run: str = ""
+    """The top-level run that has not ended."""
+    is_suspended: bool = False
+    agent_sessions: dict[str, str] = msgspec.field(default_factory=dict)
+    """By agent: its own id of its latest session in this thread."""
+    last_agent: str = ""
+    last_run: str = ""
+    last_outcome: str = ""
+    """Of the last run that has ended; `suspended` while one waits."""
+    lanes: StateLanes = msgspec.field(default_factory=StateLanes)
+    """What the model was told of changing things."""
+
+
+_VERSION = 1
+
+
+class _Kept(msgspec.Struct):
+    version: int
+    facts: Facts
+    translation: Any
+    display: Any
+    memory: bytes
+
+
+class ThreadFold:
+    """Contract: that of `Fold`; what `feed` gives are the events for listeners."""
+
+    def __init__(self) -> None:
+        self.facts = Facts()
+        self.translation = SessionTranslation()
+        self.display = DisplayState()
+        self.memory = RecordFold()
+        self.next_seq = 0
+        """Of the event that is to be fed next."""
+        self._takers = {
+            StateChanged: self._state,
+            TasksChanged: self._tasks,
+            FollowUpsChanged: self._follow_ups,
+            GoalChanged: self._goal,
+            NotificationChanged: self._notification,
+            Relay: self._relay,
+            RelayReply: self._reply,
+            SessionStart: self._start,
+            Info: self._info,
+            Result: self._result,
+            Suspended: self._suspended,
+            Resumed: self._resumed,
+            Signal: self._signal,
+        }
+
+    def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
+        self.next_seq = event.seq + 1
+        kind = type(event)
+        if kind is not TextDelta:  # nine of ten events are
+            taker: Any = self._takers.get(kind)
+            if taker is not None:
+                taker(event)
+            self.memory.feed(event)
+        return self.translation.feed(event)
+
+    def take(self, event: Event) -> None:
+        """Feed it, and show it, without telling anybody."""
+        for told in self.feed(event):
+            reduce(self.display, told)
+
+    def snapshot(self) -> bytes:
+        return msgspec.json.encode(
+            {
+                "version": _VERSION,
+                "facts": self.facts,
+                "translation": self.translation.snapshot(),
+                "display": to_wire(self.display),
+                "memory": self.memory.snapshot(),
+            }
+        )
+
+    def restore(self, snapshot: bytes) -> bool:
+        """False when it was made by another version: then everything is read again."""
+        try:
+            kept = msgspec.json.decode(snapshot, type=_Kept)
+            if kept.version != _VERSION:
+                return False
+            facts, display = kept.facts, read(kept.display, DisplayState)
+            self.translation.restore(kept.translation)
+            self.memory.restore(kept.memory)
+        except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, ValueError):
+            self.translation, self.memory = SessionTranslation(), RecordFold()
+            return False
+        self.facts, self.display = facts, display
+        return True
+
+    def _state(self, event: StateChanged) -> None:
+        self.facts.state.update(event.changes)
+
+    def _tasks(self, event: TasksChanged) -> None:
+        if event.run_id in ("", self.facts.open_run) or not self.facts.open_run:
+            self.facts.tasks = list(event.tasks)
+
+    def _follow_ups(self, event: FollowUpsChanged) -> None:
+        self.facts.follow_ups = list(event.pending)
+
+    def _goal(self, event: GoalChanged) -> None:
+        self.facts.objective = event.objective
+
+    def _notification(self, event: NotificationChanged) -> None:
+        self.facts.notifications[str(event.record.get("id", ""))] = event.record
+
+    def _relay(self, event: Relay) -> None:
+        self.facts.relays[event.id] = event
+
+    def _reply(self, event: RelayReply) -> None:
+        relay = self.facts.relays.pop(event.id, None)
+        if relay is not None:
+            # Of a run that goes on, as that of a sub-agent, nothing else says that it waits no longer.
+            self.display.pending_suspensions.pop(relay.call_id or relay.id, None)
+
+    def _start(self, event: SessionStart) -> None:
+        if event.parent_id:
+            return
+        self.facts.open_run = self.facts.last_run = event.run_id
+        self.facts.is_suspended = False
+        self.facts.relays.clear()
+        self.facts.last_agent = event.agent
+        self._note_session(event)
+
+    def _result(self, event: Result) -> None:
+        if event.run_id != self.facts.open_run:
+            return
+        self.facts.open_run = ""
+        self.facts.last_outcome = event.outcome
+        self.facts.is_suspended = False
+        self.facts.relays.clear()
+        self._note_session(event)
+
+    def _info(self, event: Info) -> None:
+        if event.run_id == self.facts.open_run:
+            self._note_session(event)
+
+    def _note_session(self, event: Event) -> None:
+        """A program's own id of its session; where it says none, the log puts that of the run."""
+        if event.session_id and event.session_id != event.run_id and self.facts.last_agent:
+            self.facts.agent_sessions[self.facts.last_agent] = event.session_id
+
+    def _signal(self, event: Signal) -> None:
+        self.facts.lanes.feed(event)
+
+    def _suspended(self, _event: Suspended) -> None:
+        self.facts.is_suspended = True
+        self.facts.last_outcome = "suspended"
+
+    def _resumed(self, _event: Resumed) -> None:
+        self.facts.is_suspended = False
+
+
+def rest(fold: ThreadFold, *, is_running: bool) -> None:
+    """What is shown of a thread when it is opened: what holds on, and nothing of how it came about."""
+    shown = fold.display
+    kept = DisplayState(
+        is_running=is_running,
+        token_usage=shown.token_usage,
+        pending_approval=shown.pending_approval,
+        pending_suspensions=shown.pending_suspensions,
+        modified_files=shown.modified_files,
+        om_progress=shown.om_progress,
+        queued_follow_ups=len(fold.facts.follow_ups),
+    )
+    for relay in fold.facts.relays.values():
+        if kept.pending_approval is None and relay.kind == "permission":
+            # Whoever asked is gone, but the question stands.
+            kept.pending_approval = PendingApproval(
+                tool_call_id=relay.call_id or relay.id, tool_name=relay.tool_name, args=relay.input
+            )
+    kept.tasks = shown.tasks
+    kept.previous_tasks = shown.previous_tasks
+    fold.display = kept

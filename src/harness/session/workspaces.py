@@ -1,0 +1,133 @@
+"""Where the agents of a harness work: given, described, or made anew by a factory."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from harness.errors import InvalidDirectory
+from harness.events import Event, WorkspaceChanged
+from harness.session.config import RequestContext
+from harness.session.services import Workspace
+from harness.sources.request import Permissions
+from harness.sources.tool import Tool
+
+_logger = logging.getLogger("harness.session")
+
+
+class WorkspaceConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A directory, with the tools that read and change it."""
+
+    cwd: str
+    id: str = ""
+    name: str = ""
+    read_only: bool = False
+    sandbox: bool = False
+
+
+WorkspaceFactory: TypeAlias = Callable[[RequestContext], Workspace | Awaitable[Workspace]]
+WorkspaceInput: TypeAlias = Workspace | WorkspaceConfig | WorkspaceFactory
+
+
+class DirectoryWorkspace:
+    """Contract: that of `Workspace`."""
+
+    def __init__(self, config: WorkspaceConfig) -> None:
+        self.cwd = os.path.abspath(config.cwd)
+        self.id = config.id or self.cwd
+        self.name = config.name or os.path.basename(self.cwd)
+        self._config = config
+        self._tools: list[Tool] | None = None
+
+    async def init(self) -> None:
+        if not await asyncio.to_thread(os.path.isdir, self.cwd):
+            raise InvalidDirectory(f"the workspace is not a directory: {self.cwd}", hint="create it first")
+
+    def tools(self) -> Sequence[Tool]:
+        if self._tools is None:
+            from harness.sources.tools.registry import default_tools
+
+            permissions: Permissions = "read-only" if self._config.read_only else "full-access"
+            self._tools = [
+                tool
+                for tool in default_tools(self.cwd, permissions, sandbox=self._config.sandbox)
+                if tool.spec.name != "agent"  # a harness has sub-agents of its own
+            ]
+        return self._tools
+
+    async def destroy(self) -> None:
+        self._tools = None
+
+
+class Workspaces:
+    """The workspace of one harness, and what is told of it."""
+
+    def __init__(self, given: WorkspaceInput | None, append: Callable[[Event], object]) -> None:
+        self._factory: WorkspaceFactory | None = None
+        self._static: Workspace | None = None
+        if isinstance(given, WorkspaceConfig):
+            self._static = DirectoryWorkspace(given)
+        elif isinstance(given, Workspace):
+            self._static = given
+        elif given is not None:
+            self._factory = given
+        self._append = append
+        self._resolved: Workspace | None = None
+        self.is_configured = given is not None
+
+    @property
+    def is_ready(self) -> bool:
+        return self._factory is not None or self._resolved is not None
+
+    def get(self) -> Workspace | None:
+        return self._resolved
+
+    async def init(self) -> None:
+        """Make a given workspace ready; one that fails is dropped, and everything else goes on."""
+        workspace = self._static
+        if workspace is None:
+            return
+        self._append(WorkspaceChanged(status="initializing"))
+        try:
+            await workspace.init()
+        except Exception as error:
+            self._static = None
+            self._append(WorkspaceChanged(status="error", error=str(error)))
+            return
+        self._resolved = workspace
+        self._append(
+            WorkspaceChanged(status="ready", workspace_id=workspace.id, workspace_name=workspace.name)
+        )
+
+    async def resolve(self, context: RequestContext | None = None) -> Workspace | None:
+        """The workspace; a factory is asked the first time."""
+        if self._resolved is None and self._factory is not None:
+            await self.resolve_for(context or RequestContext())
+        return self._resolved
+
+    async def resolve_for(self, context: RequestContext) -> Workspace | None:
+        """The workspace for one request: a factory is asked each time."""
+        if self._factory is None:
+            return self._resolved
+        made = self._factory(context)
+        self._resolved = await made if inspect.isawaitable(made) else made
+        return self._resolved
+
+    async def destroy(self) -> None:
+        """Let go of a given workspace; what a factory made is its own affair."""
+        workspace = self._resolved
+        if self._factory is not None or workspace is None:
+            return
+        self._append(WorkspaceChanged(status="destroying"))
+        try:
+            await workspace.destroy()
+        except Exception:
+            _logger.warning("the workspace could not be destroyed", exc_info=True)
+        self._resolved = self._static = None
+        self._append(WorkspaceChanged(status="destroyed"))

@@ -1,0 +1,53 @@
+"""An agent in a sandbox runner (`harness runner`), on this machine or another: `--agent remote -- --runner URL …`.
+
+After `--`: --runner URL (or $HARNESS_RUNNER), --agent NAME (the agent there; default: native), --cwd DIR (the
+workspace there), and --token-file FILE (or the token itself in $HARNESS_RUNNER_TOKEN).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.request import Request
+from harness.sources.translator import Translator
+from harness.sources.worker import Worker
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """There is no program to be started here."""
+    del request, version
+    return CommandLine(args=())
+
+
+def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
+    """What the runner tells is masked there."""
+    del redact
+    from harness.sources.remotes.start import start
+
+    return start(launch, hub, on_end)
+
+
+AGENT = Agent(
+    name="remote",
+    title="Sandbox runner",
+    binaries=(),
+    command=command,
+    translator=Translator,
+    work=work,
+    supports=frozenset(
+        {
+            "model",
+            "resume",
+            "max_turns",
+            "max_budget_usd",
+            "system_prompt",
+            "append_system_prompt",
+            "read-only",
+            "agent-default",
+        }
+    ),
+    key_variables=("HARNESS_RUNNER", "HARNESS_RUNNER_TOKEN"),
+    install="part of Harness; it needs a `harness runner` somewhere",
+    reveals={"deltas": "as the agent there", "tools": "as the agent there", "usage": "as the agent there"},
+)

@@ -1,0 +1,3 @@
+"""Runs that happen elsewhere, told over the network."""
+
+from __future__ import annotations

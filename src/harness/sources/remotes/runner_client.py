@@ -1,0 +1,113 @@
+"""How a sandbox runner is spoken to: plain HTTP, and server-sent events that can be taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from harness.errors import HarnessError, UsageError
+
+_ANSWER_S = 30.0
+_SILENCE_S = 45.0
+"""The runner gives a sign of life every 15 seconds."""
+
+BROKEN = (OSError, HTTPException)
+"""What a connection that is cut off raises."""
+
+
+class Told(NamedTuple):
+    """One server-sent event."""
+
+    id: int
+    name: str
+    data: dict[str, Any]
+
+
+class RunnerRefused(HarnessError):
+    """The runner says no. `status` is that of HTTP."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message, hint="is this the runner's address, and its token?")
+        self.status = status
+
+
+class RunnerClient:
+    """Contract: every call has a connection of its own, so that any thread may call."""
+
+    def __init__(self, url: str, token: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"not the address of a runner: {url!r}", hint="write http://host:port")
+        self._connection = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._address = (parts.hostname, parts.port)
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def start(self, wanted: dict[str, Any]) -> str:
+        """The id of the new run there. Raises RunnerRefused, and `BROKEN`."""
+        run_id: str = self._post("/runs", wanted)["runId"]
+        return run_id
+
+    def tell(self, run_id: str, action: str, body: dict[str, Any]) -> bool:
+        """Cancel, steer or reply; whether it was taken. Raises `BROKEN`."""
+        try:
+            self._post(f"/runs/{quote(run_id, safe='')}/{action}", body)
+        except RunnerRefused:
+            return False
+        return True
+
+    def events(self, run_id: str, after: int) -> Iterator[Told]:
+        """What came after the event of that id, until the run has ended. Raises RunnerRefused, and `BROKEN`."""
+        connection = self._connection(*self._address, timeout=_SILENCE_S)
+        try:
+            headers = {**self._headers, **({"Last-Event-ID": str(after)} if after else {})}
+            connection.request("GET", f"/runs/{quote(run_id, safe='')}/events", headers=headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise RunnerRefused(_message(answer), answer.status)
+            yield from _read(answer)
+        finally:
+            connection.close()
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        connection = self._connection(*self._address, timeout=_ANSWER_S)
+        try:
+            headers = {**self._headers, "Content-Type": "application/json"}
+            connection.request("POST", path, body=msgspec.json.encode(body), headers=headers)
+            answer = connection.getresponse()
+            if answer.status >= 300:
+                raise RunnerRefused(_message(answer), answer.status)
+            found: dict[str, Any] = msgspec.json.decode(answer.read())
+            return found
+        finally:
+            connection.close()
+
+
+def _read(answer: HTTPResponse) -> Iterator[Told]:
+    """Whole events only: one whose end was not received is as good as never sent."""
+    fields: dict[str, str] = {}
+    data: list[bytes] = []
+    while line := answer.readline():
+        if line in (b"\n", b"\r\n"):
+            if data and fields.get("id", "").isdecimal():
+                yield Told(
+                    int(fields["id"]), fields.get("event", "message"), msgspec.json.decode(b"\n".join(data))
+                )
+            fields, data = {}, []
+            continue
+        name, _, value = line.rstrip(b"\r\n").partition(b": ")
+        if name == b"data":
+            data.append(value)
+        else:
+            fields[name.decode("ascii", "replace")] = value.decode("ascii", "replace")
+
+
+def _message(answer: HTTPResponse) -> str:
+    try:
+        told = msgspec.json.decode(answer.read(65536))
+        return f"the runner refuses ({answer.status}): {told['error']['message']}"
+    except (msgspec.DecodeError, KeyError, TypeError, *BROKEN):
+        return f"the runner refuses ({answer.status})"

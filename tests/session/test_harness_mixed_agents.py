@@ -1,0 +1,80 @@
+"""One thread, several agents: our own loop and a program take turns, and each knows what was said."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from harness_kit import Model, call, opened, run
+from running_kit import fake_claude
+
+from harness.log.stores.files import FileStore
+from harness.session.config import Mode
+from harness.session.remembering import Memory
+from harness.session.threads import preview
+
+
+def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:
+    async def work() -> None:
+        model = Model("Native.")
+        modes = [Mode(id="own"), Mode(id="claude", agent=fake_claude(tmp_path))]
+        store = FileStore(str(tmp_path / "data"))
+        async with opened(model, modes=modes, storage=store, cwd=str(tmp_path)) as (harness, record):
+            await harness.send_message(content="to the loop")
+            await harness.session.mode.switch(mode_id="claude")
+            assert harness.session.conversation is None
+            assert "steer" not in harness.session.capabilities
+            await harness.send_message(content="to the program")
+            await harness.session.mode.switch(mode_id="own")
+            await harness.send_message(content="to the loop again")
+            assert model.heard() == ["to the loop", "to the program", "to the loop again"]
+            said = [preview(message) for message in harness.session.thread.list_active_messages()]
+            assert said[:2] == ["to the loop", "Native."]
+            assert said[2] == "to the program"
+            assert said[3].startswith("You said")
+            assert [data["reason"] for data in record.named("agent_end")] == ["complete"] * 3
+        store.close()
+
+    run(work)
+
+
+def test_a_question_that_waits_is_cloned_with_its_thread_and_answered_in_each() -> None:
+    async def work() -> None:
+        from harness.log.stores.memory import MemoryStore
+
+        model = Model(call("ask_user", question="Which?"), "In the clone.", "In the source.")
+        async with opened(model, storage=MemoryStore(), memory=Memory()) as (harness, record):
+            source = await harness.create_thread()
+            await harness.send_message(content="ask me")
+            cloned = await harness.clone_thread()
+            assert len(harness.session.suspensions.all()) == 1
+            assert await harness.respond_to_tool_suspension(resume_data="a")
+            assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}
+            assert "User answered: a" in model.results()
+            await harness.switch_thread(thread_id=source.id)
+            assert len(harness.session.suspensions.all()) == 1
+            assert await harness.respond_to_tool_suspension(resume_data="b")
+            assert "User answered: b" in model.results()
+            assert not await harness.respond_to_tool_suspension(resume_data="c")
+            texts = {
+                thread_id: preview(harness.session.thread.list_messages(thread_id=thread_id)[-1])
+                for thread_id in (source.id, cloned.id)
+            }
+            assert texts == {source.id: "In the source.", cloned.id: "In the clone."}
+
+    run(work)
+
+
+def test_two_answers_at_once_to_one_question_are_one_answer_and_one_refusal() -> None:
+    async def work() -> None:
+        model = Model(call("ask_user", question="Which?"), "Thanks.")
+        async with opened(model) as (harness, _):
+            await harness.send_message(content="ask me")
+            answers = await asyncio.gather(
+                harness.respond_to_tool_suspension(resume_data="first"),
+                harness.respond_to_tool_suspension(resume_data="second"),
+            )
+            assert [*answers] == [True, False]
+            assert model.results() == ["User answered: first"]
+
+    run(work)

@@ -1,0 +1,173 @@
+"""What a caller passes along reaches tools, factories and sub-agents, and never the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness_kit import Model, call, opened, run
+
+from harness.errors import UsageError
+from harness.events import Info
+from harness.log.stores.memory import MemoryStore
+from harness.session.config import Mode, RequestContext, Subagent
+from harness.session.request import HarnessRequest
+from harness.session.state import StateUpdate
+from harness.sources.tool import ToolContext
+
+
+def test_a_factory_of_tools_is_asked_with_the_context_of_each_message() -> None:
+    async def work() -> None:
+        seen: list[Any] = []
+
+        def hello() -> str:
+            """Say hello."""
+            return "hello"
+
+        def tools(context: RequestContext) -> list[Any]:
+            seen.append(context.get("user"))
+            return [hello] if context.get("user") == "ann" else []
+
+        model = Model()
+        modes = [Mode(id="a", additional_tools=tools)]
+        async with opened(model, modes=modes, tools=tools) as (harness, _):
+            await harness.send_message(content="one", request_context=RequestContext(user="ann"))
+            await harness.send_message(content="two", request_context=RequestContext(user="bob"))
+            await harness.send_message(content="three")
+            assert [("hello" in model.tool_names(index)) for index in range(3)] == [True, False, False]
+            assert seen == ["ann", "ann", "bob", "bob", None, None]
+
+    run(work)
+
+
+def test_a_tool_sees_who_asked_and_what_it_works_for() -> None:
+    async def work() -> None:
+        found: list[ToolContext] = []
+
+        async def look(context: ToolContext) -> str:
+            """Look around."""
+            found.append(context)
+            harness = context.request["harness"]
+            assert isinstance(harness, HarnessRequest)
+            await harness.set_state({"seen": True})
+            harness.emit_event(Info(message="I have looked"))
+            added = await harness.update_state(
+                lambda state: StateUpdate(updates={"count": 1}, result=len(state))
+            )
+            return f"{context.request['user']} {added}"
+
+        model = Model(call("look"))
+        async with opened(
+            model, tools=[look], storage=MemoryStore(), resource_id="r", initial_state={"yolo": True}
+        ) as (harness, record):
+            await harness.session.subagents.model.set(model_id="s/x", agent_type="explore")
+            await harness.send_message(content="go", request_context=RequestContext(user="ann"))
+            told = found[0].request["harness"]
+            assert (told.harness_id, told.resource_id) == ("h", "r")
+            assert told.thread_id == harness.session.thread.get_id()
+            assert (told.mode_id, told.model_id) == ("build", "test/model")
+            assert "seen" not in told.state
+            assert told.get_state()["count"] == 1
+            assert told.session_state is harness.session.state
+            assert told.get_subagent_model_id("explore") == "s/x"
+            assert told.workspace is None
+            assert not told.is_aborted
+            assert model.results()[0].startswith("ann ")
+            assert record.named("info") == [{"type": "info", "message": "I have looked"}]
+            assert "ann" not in str(model.asked[0])
+
+    run(work)
+
+
+def test_a_context_is_that_of_one_message_alone() -> None:
+    async def work() -> None:
+        users: list[Any] = []
+
+        def look(context: ToolContext) -> str:
+            """Look."""
+            users.append(context.request.get("user"))
+            return "x"
+
+        model = Model(call("look"), "one", call("look", id="c2"), "two")
+        async with opened(model, tools=[look], initial_state={"yolo": True}) as (harness, _):
+            given = RequestContext(user="ann")
+            await harness.send_message(content="one", request_context=given)
+            await harness.send_message(content="two")
+            assert users == ["ann", None]
+            assert given == {"user": "ann"}
+
+    run(work)
+
+
+def test_a_subagent_inherits_the_context_without_what_is_of_the_parents_thread() -> None:
+    async def work() -> None:
+        contexts: list[Any] = []
+
+        def look(context: ToolContext) -> str:
+            """Look."""
+            contexts.append(dict(context.request))
+            return "x"
+
+        def instructions(context: RequestContext) -> str:
+            return f"You work for {context['user']}."
+
+        explore = Subagent(
+            id="explore",
+            name="E",
+            description="d",
+            instructions=instructions,
+            allowed_harness_tools=("look",),
+        )
+        model = Model(call("subagent", agentType="explore", task="go"), call("look", id="c2"), "sub", "top")
+        async with opened(model, tools=[look], subagents=[explore]) as (harness, _):
+            context = RequestContext(user="ann", threadId="t", resourceId="r")
+            await harness.send_message(content="go", request_context=context)
+            assert model.system(1) == "You work for ann."
+            assert {key for key in contexts[0] if key != "harness"} == {"user"}
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ask_user", "submit_plan", "task_write", "task_update", "task_complete", "task_check", "subagent"],
+)
+def test_every_builtin_tool_can_be_left_out(name: str) -> None:
+    async def work() -> None:
+        explore = Subagent(id="explore", name="E", description="d")
+        whole, model = Model(), Model()
+        async with opened(whole, subagents=[explore]) as (harness, _):
+            await harness.send_message(content="hi")
+        async with opened(model, subagents=[explore], disable_builtin_tools=[name]) as (harness, _):
+            await harness.send_message(content="hi")
+        assert name in whole.tool_names()
+        assert set(whole.tool_names()) - set(model.tool_names()) == {name}
+
+    run(work)
+
+
+def test_without_subagents_there_is_no_tool_for_them() -> None:
+    async def work() -> None:
+        model = Model()
+        async with opened(model) as (harness, _):
+            await harness.send_message(content="hi")
+            assert "subagent" not in model.tool_names()
+
+    run(work)
+
+
+def test_a_factory_that_fails_is_told_and_the_next_message_works() -> None:
+    async def work() -> None:
+        def tools(context: RequestContext) -> list[Any]:
+            if context.get("bad"):
+                raise UsageError("no tools today", hint="come tomorrow")
+            return []
+
+        async with opened(tools=tools) as (harness, record):
+            await harness.send_message(content="one", request_context=RequestContext(bad=True))
+            assert record.named("error")[0]["error"]["message"] == "no tools today; come tomorrow"
+            assert record.wire[-1] == {"type": "agent_end", "reason": "error"}
+            await harness.send_message(content="two")
+            assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}
+
+    run(work)

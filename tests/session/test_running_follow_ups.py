@@ -1,0 +1,186 @@
+"""What is to be said when the run that goes on has ended: in order, one per run, whatever became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness_kit import Model, Record, call, log_of, make, opened
+from running_kit import (
+    YOLO,
+    Gate,
+    Live,
+    check,
+    ends,
+    errors,
+    failing,
+    halting,
+    in_loop,
+    plain,
+    started,
+    starts,
+    stopping,
+    texts,
+    waiting,
+)
+
+from harness.errors import UsageError
+from harness.events import FollowUpsChanged, SessionStart
+from harness.log.stores.files import FileStore
+
+
+def counts(record: Record) -> list[int]:
+    return [data["count"] for data in record.named("follow_up_queued")]
+
+
+@in_loop
+async def test_with_nothing_going_on_it_is_sent_at_once() -> None:
+    model = Model("Yes.")
+    async with opened(model) as (harness, record):
+        await harness.follow_up(content="now")
+        assert model.heard() == ["now"]
+        assert "follow_up_queued" not in record.types
+        assert harness.session.follow_ups.is_empty()
+
+
+@in_loop
+async def test_they_are_sent_in_order_one_per_finished_run() -> None:
+    gate = Gate()
+    model = Live(halting(gate), "Second.", "Third.")
+    async with opened(model) as (harness, record):
+        first = started(harness.send_message(content="one"))
+        await gate.come()
+        await harness.follow_up(content="two")
+        await harness.follow_up(content="three")
+        assert counts(record) == [1, 2]
+        assert harness.session.follow_ups.count() == 2
+        assert harness.session.display_state.get().queued_follow_ups == 2
+        gate.open()
+        await first
+        assert counts(record) == [1, 2, 1, 0]
+        assert (starts(record), ends(record)) == (3, ["complete"] * 3)
+        assert texts(record, "user") == ["one", "two", "three"]
+        assert harness.session.display_state.get().queued_follow_ups == 0
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_each_is_told_with_the_run_that_took_it() -> None:
+    gate = Gate()
+    async with opened(Live(halting(gate))) as (harness, record):
+        first = started(harness.send_message(content="one"))
+        await gate.come()
+        await harness.follow_up(content="two")
+        gate.open()
+        await first
+        runs = [event.run_id for event in log_of(harness) if isinstance(event, SessionStart)]
+        assert [data.get("runId") for data in record.named("follow_up_queued")] == [None, runs[1]]
+
+
+@in_loop
+async def test_they_are_sent_whatever_became_of_the_run_before() -> None:
+    gate, second = Gate(), Gate()
+    model = Live(
+        halting(gate), halting(second), failing("the server is down"), stopping("Too lo", "length"), "Last."
+    )
+    async with opened(model) as (harness, record):
+        first = started(harness.send_message(content="aborted"))
+        await gate.come()
+        for text in ("aborted too", "failing", "cut off", "complete"):
+            await harness.follow_up(content=text)
+        harness.abort()
+        await second.come()
+        harness.abort()
+        await first
+        assert ends(record) == ["aborted", "aborted", "error", "error", "complete"]
+        assert texts(record)[-1] == "Last."
+        assert counts(record)[-1] == 0
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_a_run_that_waits_for_an_answer_holds_them_back() -> None:
+    gate = Gate()
+    model = Live(call("work"), call("ask_user", id="q", question="Which?"), "So that.", "And after.")
+    async with opened(model, tools=[waiting(gate)], initial_state=YOLO) as (harness, record):
+        first = started(harness.send_message(content="go"))
+        await gate.come()
+        await harness.follow_up(content="then")
+        gate.open()
+        await first
+        assert ends(record) == ["suspended"]
+        assert harness.session.follow_ups.count() == 1
+        await harness.respond_to_tool_suspension(resume_data="this")
+        assert ends(record) == ["suspended", "complete", "complete"]
+        assert texts(record)[-2:] == ["So that.", "And after."]
+
+
+@in_loop
+async def test_one_that_cannot_be_sent_stays_the_first() -> None:
+    gate = Gate()
+    model = Live(halting(gate), "Two.", "Three.", "Four.")
+    is_broken = False
+
+    def resolve(_model_id: str) -> Live:
+        if is_broken:
+            raise UsageError("no such model")
+        return model
+
+    async with opened(resolve_model=resolve) as (harness, record):
+        first = started(harness.send_message(content="one"))
+        await gate.come()
+        await harness.follow_up(content="two")
+        await harness.follow_up(content="three")
+        is_broken = True
+        gate.open()
+        await first
+        assert errors(record) == ["no such model"]
+        assert counts(record) == [1, 2, 1, 2]
+        assert ends(record) == ["complete"]
+        is_broken = False
+        await harness.send_message(content="four")
+        assert model.heard() == ["one", "four", "two", "three"]
+        assert counts(record)[-1] == 0
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_the_queue_survives_the_process(tmp_path: Path) -> None:
+    gate = Gate()
+    harness = make(Live(halting(gate)), storage=FileStore(str(tmp_path)))
+    await harness.init()
+    first = started(harness.send_message(content="one"))
+    await gate.come()
+    await harness.follow_up(content="two")
+    await harness.follow_up(content="three")
+    await harness.destroy()
+    await first
+
+    model = Model("Zero.", "Two.", "Three.")
+    async with opened(model, storage=FileStore(str(tmp_path))) as (harness, record):
+        await harness.select_or_create_thread()
+        assert harness.session.follow_ups.count() == 2
+        assert harness.session.display_state.get().queued_follow_ups == 2
+        await harness.send_message(content="zero")
+        assert model.heard() == ["one", "zero", "two", "three"]
+        assert counts(record) == [1, 0]
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_an_application_may_look_after_the_queue_itself() -> None:
+    model = Model("Yes.")
+    async with opened(model, tools=[plain("x")]) as (harness, record):
+        await harness.create_thread()
+        queue = harness.session.follow_ups
+        queue.enqueue(content="a")
+        queue.enqueue(content="b")
+        first = queue.dequeue()
+        assert first is not None
+        assert queue.count() == 1
+        queue.requeue(first)  # type: ignore[arg-type]
+        assert [said["text"] for said in harness.session.runs.queued] == ["a", "b"]
+        queue.clear()
+        assert queue.is_empty()
+        assert queue.dequeue() is None
+        assert counts(record) == [1, 2, 1, 2, 0]
+        assert sum(isinstance(event, FollowUpsChanged) for event in log_of(harness)) == 5

@@ -1,0 +1,180 @@
+"""A process is killed while somebody is asked: another one lists the question, answers it, and the run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import postgres_server
+import pytest
+from harness_kit import Model, Record, log_of, make
+from running_kit import check, ends, in_loop, texts
+from waiting_session import MODES, marking, open_store
+
+from harness.events import Result, SessionStart, ToolEnd, ToolStart
+from harness.log.stores.files import FileStore
+from harness.session.harness import Harness
+from harness.sources.audit import check as audit
+
+VICTIM = Path(__file__).parent / "waiting_session.py"
+
+
+class Place:
+    """Where the threads of this test are kept, for whatever process."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        self.where = str(folder / "data") if kind == "files" else postgres_server.url()
+        self.mark = folder / "mark"
+
+    def kill_while(self, what: str) -> None:
+        """A process of its own waits there, and is killed."""
+        victim = subprocess.Popen(
+            [sys.executable, VICTIM, self.kind, self.where, what],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "MARK": str(self.mark)},
+        )
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == b"ready\n"
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        victim.stdout.close()
+
+    @asynccontextmanager
+    async def opened(self, model: Model) -> AsyncIterator[tuple[Harness, Record]]:
+        """The thread, in the hands of this process."""
+        store = open_store(self.kind, self.where)
+        harness = make(model, modes=MODES, storage=store, tools=[marking(str(self.mark))])
+        record = Record(harness.session)
+        await harness.init()
+        thread = await harness.select_or_create_thread()
+        assert (thread.id, thread.title) == ("thread-1", "The thread")
+        try:
+            yield harness, record
+        finally:
+            await harness.destroy()
+            store.close()
+
+
+@pytest.fixture(params=["files", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(request.param, tmp_path)
+
+
+def one_run(harness: Harness, **counts: int) -> None:
+    """The log holds one run, from its beginning in one process to its end in another."""
+    events = log_of(harness)
+    check(harness, events)
+    found = {
+        kind.__name__: sum(isinstance(event, kind) for event in events)
+        for kind in (SessionStart, Result, ToolStart, ToolEnd)
+    }
+    assert found == {"SessionStart": 1, "Result": 1, "ToolStart": 1, "ToolEnd": 1, **counts}
+    if isinstance(harness.store, FileStore):
+        assert audit(harness.store, "thread-1").problems == []
+
+
+@in_loop
+async def test_a_question_is_answered(place: Place) -> None:
+    place.kill_while("ask")
+    model = Model("You said b.")
+    async with place.opened(model) as (harness, record):
+        [relay] = harness.session.suspensions.all()
+        assert relay.tool_name == "ask_user"
+        [shown] = harness.session.display_state.get().pending_suspensions.values()
+        assert shown.suspend_payload["question"] == "Which?"
+        assert shown.tool_call_id == relay.call_id
+        assert not harness.session.run.is_running()
+        assert not harness.session.display_state.get().is_running
+
+        assert await harness.respond_to_tool_suspension(resume_data="b")
+        assert model.results() == ["User answered: b"]
+        assert model.heard() == ["go"]
+        assert (texts(record), ends(record)) == (["You said b."], ["complete"])
+        assert not await harness.respond_to_tool_suspension(resume_data="a")
+        one_run(harness)
+
+
+@in_loop
+async def test_a_plan_is_sent_back(place: Place) -> None:
+    place.kill_while("plan")
+    model = Model("I will revise it.")
+    async with place.opened(model) as (harness, record):
+        await harness.respond_to_tool_suspension(resume_data={"action": "rejected", "feedback": "longer"})
+        assert "User feedback: longer" in model.results()[0]
+        assert ends(record) == ["complete"]
+        assert harness.session.mode.get() == "plan"
+        one_run(harness)
+
+
+@in_loop
+async def test_a_plan_is_approved_and_the_mode_changes(place: Place) -> None:
+    place.kill_while("plan")
+    model = Model("I have begun.")
+    async with place.opened(model) as (harness, record):
+        assert harness.session.mode.get() == "plan"
+        await harness.respond_to_tool_suspension(resume_data={"action": "approved"})
+        assert harness.session.mode.get() == "build"
+        assert (ends(record), model.asked) == (["complete"], [])
+        one_run(harness)
+        await harness.send_message(content="begin")
+        assert model.system() == "Build."
+        assert texts(record)[-1] == "I have begun."
+
+
+@pytest.mark.parametrize("decision", ["approve", "decline", "always_allow_category"])
+@in_loop
+async def test_an_approval_is_given_or_refused(place: Place, decision: Any) -> None:
+    place.kill_while("approve")
+    model = Model("So it is.", "And then that.")
+    async with place.opened(model) as (harness, record):
+        assert harness.session.approval.is_armed()
+        shown = harness.session.display_state.get().pending_approval
+        assert shown is not None
+        assert (shown.tool_name, shown.args) == ("mark", {})
+        assert harness.session.follow_ups.count() == 1
+        assert not place.mark.exists()
+
+        assert harness.session.respond_to_tool_approval(decision=decision, tool_call_id=shown.tool_call_id)
+        await harness.session.wait_until_idle()
+        assert place.mark.exists() == (decision != "decline")
+        assert not harness.session.approval.is_armed()
+        assert not harness.session.respond_to_tool_approval(decision="approve")
+        # What was queued in the process that is gone comes after the run, here.
+        assert ends(record)[-2:] == ["complete", "complete"]
+        assert model.heard() == ["go", "and then?"]
+        one_run(harness, SessionStart=2, Result=2)
+
+
+@in_loop
+async def test_what_waits_may_be_given_up_instead(place: Place) -> None:
+    place.kill_while("ask")
+    model = Model("Never mind.")
+    async with place.opened(model) as (harness, record):
+        harness.abort()
+        assert record.named("tool_suspension_cancelled")
+        assert not harness.session.suspensions.has_pending()
+        await harness.send_message(content="something else")
+        assert texts(record) == ["Never mind."]
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_a_run_that_was_not_waiting_has_ended_and_the_thread_goes_on(place: Place) -> None:
+    place.kill_while("stream")
+    model = Model("I was gone for a moment.")
+    async with place.opened(model) as (harness, record):
+        assert not harness.session.display_state.get().is_running
+        assert not harness.session.suspensions.has_pending()
+        await harness.send_message(content="are you there?")
+        assert model.heard() == ["go", "are you there?"]
+        assert ends(record) == ["complete"]
+        events = log_of(harness)
+        check(harness, events)
+        assert [event.outcome for event in events if isinstance(event, Result)][-1] == "completed"

@@ -1,0 +1,217 @@
+"""Signals in a session: how each reaches the model, live and from the history, and what becomes of those who send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_kit import Model, call, log_of, opened
+from running_kit import (
+    YOLO,
+    Gate,
+    Live,
+    check,
+    ends,
+    errors,
+    halting,
+    in_loop,
+    started,
+    starts,
+    texts,
+    waiting,
+)
+
+from harness.errors import UsageError
+from harness.events import SessionStart, Signal
+from harness.log.stores.files import FileStore
+
+REMINDER = {"type": "reactive", "contents": "Save your work.", "attributes": {"type": "save"}}
+
+
+@in_loop
+async def test_with_nothing_going_on_it_wakes_the_agent() -> None:
+    model = Model("Saved.")
+    async with opened(model) as (harness, record):
+        sent = await harness.send_signal(REMINDER)
+        await harness.session.wait_until_idle()
+        [start] = [event for event in log_of(harness) if isinstance(event, SessionStart)]
+        assert (sent.type, sent.accepted.action, sent.accepted.run_id) == ("reactive", "wake", start.run_id)
+        assert model.heard() == ['<system-reminder type="save">Save your work.</system-reminder>']
+        assert texts(record) == ["Saved."]
+        assert record.types.index("thread_created") < record.types.index("agent_start")
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_a_running_agent_is_told_with_its_next_step() -> None:
+    gate = Gate()
+    model = Live(call("work"), "Saved.")
+    async with opened(model, tools=[waiting(gate)], initial_state=YOLO) as (harness, record):
+        first = started(harness.send_message(content="go"))
+        await gate.come()
+        sent = await harness.send_signal(REMINDER)
+        assert sent.accepted.action == "deliver"
+        assert sent.accepted.run_id == harness.get_current_run_id()
+        gate.open()
+        await first
+        assert model.heard()[-1].startswith("<system-reminder")
+        assert starts(record) == 1
+
+
+@in_loop
+async def test_a_persons_words_with_attributes_are_answered_by_the_run_that_goes_on() -> None:
+    gate = Gate()
+    model = Live(halting(gate), "And that.")
+    async with opened(model) as (harness, record):
+        first = started(harness.send_message(content="go"))
+        await gate.come()
+        await harness.send_signal({"type": "user", "contents": "also this", "attributes": {"from": "Ann"}})
+        gate.open()
+        await first
+        assert model.heard()[-1] == '<user from="Ann">also this</user>'
+        assert texts(record) == ["Let me", " see.And that."]
+        said = [data["message"] for data in record.named("message_end") if data["message"]["role"] == "user"]
+        assert said[-1]["attributes"] == {"from": "Ann"}
+
+
+@pytest.mark.parametrize("behavior", ["persist", "discard"])
+@in_loop
+async def test_it_may_be_kept_for_later_or_thrown_away(behavior: str) -> None:
+    model = Model("Yes.")
+    async with opened(model) as (harness, record):
+        sent = await harness.send_signal(REMINDER, if_idle={"behavior": behavior})
+        assert sent.accepted.action == behavior
+        assert sent.accepted.run_id == ""
+        assert starts(record) == 0
+        await harness.send_message(content="hi")
+        heard = [text for text in model.heard() if text.startswith("<system-reminder")]
+        assert len(heard) == (behavior == "persist")
+
+
+@in_loop
+async def test_attributes_may_depend_on_whether_a_run_goes_on() -> None:
+    model = Model("Yes.")
+    async with opened(model) as (harness, _):
+        await harness.send_signal(REMINDER, if_idle={"attributes": {"idle": True}})
+        await harness.session.wait_until_idle()
+        assert 'idle="true"' in model.heard()[0]
+
+
+@in_loop
+async def test_what_cannot_be_is_refused_and_what_fails_later_is_told() -> None:
+    async with opened(Model(), initial_state={"currentModelId": ""}) as (harness, record):
+        with pytest.raises(UsageError, match="Invalid signal type"):
+            await harness.send_signal({"type": "nonsense", "contents": "x"})
+        with pytest.raises(UsageError, match="cannot deliver"):
+            await harness.send_signal(REMINDER, if_idle={"behavior": "deliver"})
+        await harness.send_signal(REMINDER)
+        await harness.session.wait_until_idle()
+        assert errors(record)[0].startswith("Mode build requires a defaultModelId")
+        assert ends(record) == ["error"]
+
+
+@in_loop
+async def test_a_question_that_waits_is_not_given_up_for_a_reminder() -> None:
+    model = Model(call("ask_user", question="Which?"), "Saved, and b.")
+    async with opened(model) as (harness, record):
+        await harness.send_message(content="go")
+        sent = await harness.send_signal(REMINDER)
+        assert sent.accepted.action == "persist"
+        assert harness.session.suspensions.has_pending()
+        await harness.respond_to_tool_suspension(resume_data="b")
+        assert model.results() == ["User answered: b"]
+        assert model.heard()[-1].startswith("<system-reminder")
+        assert ends(record) == ["suspended", "complete"]
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_a_reminder_may_be_kept_with_the_thread(tmp_path: Path) -> None:
+    model = Model("I will.")
+    async with opened(model, storage=FileStore(str(tmp_path))) as (harness, record):
+        assert await harness.save_system_reminder_message(message="Be brief.", reminder_type="style") is None
+        await harness.create_thread()
+        saved = await harness.save_system_reminder_message(message="Be brief.", reminder_type="style")
+        assert saved is not None
+        assert saved.role == "user"
+        assert starts(record) == 0
+        await harness.send_message(content="hi")
+        assert model.heard()[0] == '<system-reminder type="style">Be brief.</system-reminder>'
+
+
+KINDS: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    (REMINDER, "system_reminder", {"message": "Save your work.", "reminderType": "save"}),
+    (
+        {"type": "reactive", "tagName": "file-changed", "contents": "a.py", "attributes": {"by": "Ann"}},
+        "reactive_signal",
+        {"tagName": "file-changed", "message": "a.py", "attributes": {"by": "Ann"}},
+    ),
+    (
+        {
+            "type": "notification",
+            "contents": "It failed.",
+            "attributes": {"source": "ci", "priority": "high"},
+        },
+        "notification",
+        {"message": "It failed.", "source": "ci", "priority": "high"},
+    ),
+    (
+        {
+            "type": "notification",
+            "tagName": "notification-summary",
+            "contents": "ci: 2",
+            "metadata": {
+                "pending": 2,
+                "bySource": {"ci": 2},
+                "byPriority": {"low": 2},
+                "notificationIds": ["a", "b"],
+            },
+        },
+        "notification_summary",
+        {"message": "ci: 2", "pending": 2, "bySource": {"ci": 2}, "notificationIds": ["a", "b"]},
+    ),
+    (
+        {"type": "state", "tagName": "weather", "contents": "rain"},
+        "state_signal",
+        {"message": "rain", "mode": "snapshot"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "name", "fields"), KINDS, ids=[kind[1] for kind in KINDS])
+@in_loop
+async def test_each_kind_is_told_live_and_read_from_the_history(
+    given: dict[str, Any], name: str, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    gate = Gate()
+    model = Live(call("work"), "Seen.", "Alone.")
+    options: dict[str, Any] = {
+        "tools": [waiting(gate)],
+        "initial_state": YOLO,
+        "storage": FileStore(str(tmp_path)),
+    }
+    async with opened(model, **options) as (harness, record):
+        first = started(harness.send_message(content="go"))
+        await gate.come()
+        sent = await harness.send_signal(given)
+        [live] = record.named(name)
+        assert fields.items() <= live.items()
+        in_message = [
+            part
+            for data in record.named("message_update")
+            for part in data["message"]["content"]
+            if part["type"] == name
+        ]
+        assert in_message
+        assert fields.items() <= in_message[-1].items()
+        gate.open()
+        await first
+        [signal] = [event for event in log_of(harness) if isinstance(event, Signal)]
+        assert signal.id == sent.id
+
+        messages = harness.session.thread.list_active_messages()
+        [shown] = [message for message in messages if message.id == sent.id]
+        assert shown.role == "user"
+        [part] = shown.content
+        assert part.type == name

@@ -1,0 +1,83 @@
+"""The order in which permission rules count."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from harness.errors import UsageError
+from harness.session.permissions import SessionPermissions, own_category
+from harness.session.state import SessionState
+
+
+def rules(state: dict[str, Any] | None = None, category: Any = None) -> SessionPermissions:
+    return SessionPermissions(SessionState(None, state, lambda _event: None), category)
+
+
+def test_without_anything_said_a_tool_is_asked_about() -> None:
+    assert rules().resolve("deploy") == "ask"
+
+
+def test_the_harness_own_tools_are_not_asked_about() -> None:
+    assert rules().resolve("ask_user") == "allow"
+    assert rules({"permissionRules": {"tools": {"ask_user": "ask"}}}).resolve("ask_user") == "ask"
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({"permissionRules": {"tools": {"bash": "deny"}}, "yolo": True}, "deny"),
+        ({"permissionRules": {"categories": {"execute": "deny"}}, "yolo": True}, "allow"),
+        ({"permissionRules": {"categories": {"execute": "deny"}}}, "deny"),
+        ({"permissionRules": {"categories": {"execute": "deny"}, "tools": {"bash": "allow"}}}, "allow"),
+        ({"yolo": "yes"}, "ask"),
+    ],
+)
+def test_the_order_of_rules(state: dict[str, Any], expected: str) -> None:
+    assert rules(state).resolve("bash") == expected
+
+
+def test_what_is_said_of_a_tool_beats_a_grant_for_it() -> None:
+    kept = rules({"permissionRules": {"tools": {"bash": "ask"}}})
+    kept.grant_tool("bash")
+    kept.grant_category("execute")
+    assert kept.resolve("bash") == "ask"
+
+
+def test_grants_allow_and_are_listed() -> None:
+    kept = rules()
+    kept.grant_tool("deploy")
+    kept.grant_category("edit")
+    assert (kept.resolve("deploy"), kept.resolve("write"), kept.resolve("bash")) == ("allow", "allow", "ask")
+    assert kept.has_tool_grant("deploy")
+    assert kept.has_category_grant("edit")
+    assert kept.get_grants() == {"categories": ["edit"], "tools": ["deploy"]}
+
+
+def test_a_category_grant_beats_what_is_said_of_the_category() -> None:
+    kept = rules({"permissionRules": {"categories": {"edit": "ask"}}})
+    kept.grant_category("edit")
+    assert kept.resolve("write") == "allow"
+
+
+def test_rules_are_kept_in_the_state_and_merged() -> None:
+    async def run() -> None:
+        kept = rules()
+        assert kept.get_rules() == {"categories": {}, "tools": {}}
+        await kept.set_for_tool(tool_name="bash", policy="deny")
+        await kept.set_for_category(category="edit", policy="allow")
+        await kept.set_for_tool(tool_name="grep", policy="ask")
+        assert kept.get_rules() == {"categories": {"edit": "allow"}, "tools": {"bash": "deny", "grep": "ask"}}
+        with pytest.raises(UsageError, match="unknown permission policy"):
+            await kept.set_for_tool(tool_name="x", policy="perhaps")  # type: ignore[arg-type]
+
+    asyncio.run(run())
+
+
+def test_a_tool_without_a_category_has_none() -> None:
+    assert own_category("something") is None
+    assert own_category("mcp__server__tool") == "mcp"
+    kept = rules({"permissionRules": {"categories": {"other": "allow"}}}, lambda _name: None)
+    assert kept.resolve("something") == "ask"

@@ -1,0 +1,87 @@
+"""A process that talks in a session until somebody has to answer, and then sits there to be killed.
+
+usage: python waiting_session.py files|postgres WHERE ask|plan|approve|stream
+
+Prints `ready` when it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from harness.log.store import Store
+from harness.log.stores.files import FileStore
+from harness.rendering.session.events import HarnessEvent
+from harness.session.config import Mode
+from harness.session.harness import Harness
+from harness.sources.function_tool import tool
+from harness.sources.models.scripted import Scripted
+
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ask": ("ask_user", {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}),
+    "plan": ("submit_plan", {"title": "T", "plan": "P"}),
+    "approve": ("mark", {}),
+}
+MODES = [
+    Mode(id="plan", instructions="Plan.", transitions_to="build"),
+    Mode(id="build", instructions="Build."),
+]
+
+
+def open_store(kind: str, where: str) -> Store:
+    if kind == "files":
+        return FileStore(where)
+    from harness.log.stores.postgres import PostgresStore
+
+    return PostgresStore(where)
+
+
+def marking(path: str) -> Any:
+    @tool
+    async def mark() -> str:
+        """Leave a mark: once, or the test fails."""
+        with open(path, "a", encoding="utf-8") as file:  # noqa: ASYNC230
+            file.write("x")
+        return "marked"
+
+    return mark
+
+
+async def main(kind: str, where: str, what: str) -> None:
+    if what == "stream":
+        script: list[Any] = [{"events": [{"type": "text", "content": "word " * 2000, "pieces": 2000}]}]
+    else:
+        name, input = CALLS[what]
+        script = [{"events": [{"type": "tool_call", "name": name, "id": "c1", "input": input}]}]
+    harness = Harness(
+        id="h",
+        modes=MODES,
+        storage=open_store(kind, where),
+        resolve_model=lambda _model_id: Scripted(script, pause_ms=5 if what == "stream" else 0),
+        initial_state={"currentModelId": "test/model"},
+        tools=[marking(os.environ["MARK"])],
+    )
+    waits = asyncio.Event()
+    told = {"approve": "tool_approval_required", "stream": "message_update"}.get(what, "agent_end")
+
+    def listen(event: HarnessEvent) -> None:
+        if event.type == told:
+            waits.set()
+
+    harness.subscribe(listen)
+    await harness.init()
+    await harness.create_thread(id="thread-1", title="The thread")
+    sending = asyncio.create_task(harness.send_message(content="go"))
+    await waits.wait()
+    if what == "approve":
+        await harness.follow_up(content="and then?")
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+    await sending
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
