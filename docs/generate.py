@@ -88,7 +88,7 @@ def agents_page() -> str:
     for agent in agents:
         versions = ", ".join(recorded[agent.name]) or "–"
         derived = " (from its documentation)" if agent.derived else ""
-        programs = ", ".join(f"`{Path(binary).name}`" for binary in agent.binaries)
+        programs = ", ".join(f"`{Path(binary).name}`" for binary in agent.binaries) or "–"
         parts.append(f"| {agent.title} | `{agent.name}` | {programs} | {versions}{derived} |")
     parts += [
         "\n## What it can be asked\n",

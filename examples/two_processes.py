@@ -38,7 +38,7 @@ async def chat(url: str) -> None:
 
 async def watch(url: str) -> None:
     """The second process: sees what the first one writes, and goes on when that has left."""
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: ASYNC220  # it is started once, and then only watched
         [sys.executable, __file__, url, "--chat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as first:
         assert first.stdin is not None

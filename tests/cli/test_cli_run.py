@@ -142,7 +142,7 @@ def test_the_agent_may_be_left_out_when_exactly_one_is_installed(world: World) -
     one = world.call("run", "-p", "x", "--dry-run")
     world.install("claude")
     several = world.call("run", "-p", "x")
-    assert (none.code, "no agent was named and none is installed" in none.err) == (2, True)
+    assert (none.code, "no agent was named, none is installed" in none.err) == (2, True)
     assert (one.code, one.out.split("\n")[0]) == (0, f"Binary: {world.bin / 'codex'}")
     assert several.code == 2
     assert "no agent was named and several are installed: claude, codex" in several.err

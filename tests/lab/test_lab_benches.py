@@ -70,6 +70,7 @@ def test_a_bench_belongs_to_an_agent_and_knows_every_meaning(name: str) -> None:
     assert {*bench.calls, *bench.lacks} == set(MEANINGS)
     assert not set(bench.calls) & set(bench.lacks)
     assert all(bench.lacks.values())
+    assert set(bench.since) <= set(bench.calls)
 
 
 @pytest.mark.parametrize(("name", "version"), CASES)

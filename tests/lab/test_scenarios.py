@@ -42,6 +42,17 @@ def test_a_mistake_in_a_scenario_has_its_line_and_reason(tmp_path: Path, text: s
         read_scenario(str(path))
 
 
+@pytest.mark.parametrize(
+    ("version", "is_offered"), [((0, 73, 1), False), ((0, 99, 0), True), ((1, 5, 0), True), ((), True)]
+)
+def test_a_scenario_is_not_offered_by_versions_that_came_before_what_it_needs(
+    version: tuple[int, ...], is_offered: bool
+) -> None:
+    reason = load_scenario("mcp").not_offered(load("pi"), load_bench("pi"), version)
+
+    assert reason == ("" if is_offered else "it has no mcp before version 0.99")
+
+
 def test_an_unknown_scenario_is_named_beside_the_known_ones() -> None:
     with pytest.raises(UsageError, match="there is no scenario 'helo'") as caught:
         load_scenario("helo")

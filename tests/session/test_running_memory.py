@@ -346,3 +346,37 @@ async def test_the_originals_can_be_recalled_with_a_tool() -> None:
         assert "recall" in model.tool_names()
         await harness.send_message(content="what was the word?")
         assert "banana" in model.results()[0]
+
+
+def of_threads(**notes_by_thread: str) -> str:
+    """What an observer answers who was given several conversations."""
+    told = "\n".join(
+        f'<thread id="{id}">\n* (10:00) {line}\n</thread>' for id, line in notes_by_thread.items()
+    )
+    return f"<observations>\n{told}\n</observations>"
+
+
+@in_loop
+async def test_one_memory_may_be_of_all_threads_of_a_resource(tmp_path: Path) -> None:
+    model = Model("Noted.", call("read"), call("read", id="c2"), "Done.", "Again.")
+    observer = Model(of_threads(t1="The word is banana.", t2="A file was read."))
+    options = {**setting(model, observer), "storage": FileStore(str(tmp_path))}
+    options["memory"] = Memory(observational={"scope": "resource", "observation": {"messageTokens": 600}})
+    async with opened(**options) as (harness, record):
+        await harness.create_thread(id="t1")
+        await harness.send_message(content="the word is banana")
+        await harness.create_thread(id="t2")
+        await harness.send_message(content="read it")
+        assert any("the word is banana" in getattr(turn, "text", "") for turn in model.asked[1][0])
+        assert len(record.named("om_observation_end")) == 2
+        kept = await harness.get_observational_memory_record()
+        assert (kept.thread_id, kept.resource_id) == (None, "h")
+        assert "banana" in kept.active_observations
+    options = {**options, "storage": FileStore(str(tmp_path))}
+    async with opened(**options) as (harness, record):
+        await harness.switch_thread(thread_id="t2")
+        await harness.send_message(content="what was the word?")
+        assert not record.named("om_observation_start")
+        seen = [getattr(turn, "text", "") for turn in model.asked[-1][0]]
+        assert any("The word is banana." in text for text in seen)
+        assert "read it" not in seen

@@ -8,6 +8,7 @@ from typing import Any
 from harness_kit import Model, call, log_of, opened
 from running_kit import YOLO, Live, check, ends, in_loop, plain, started, texts
 
+from harness.errors import UsageError
 from harness.events import Relay, ToolEnd, ToolStart
 from harness.rendering.session.events import HarnessEvent
 from harness.session.builtin.ask_user import AskUserTool
@@ -257,8 +258,6 @@ async def test_a_run_is_resumed_under_the_rules_that_hold_then() -> None:
 
 @in_loop
 async def test_a_run_that_cannot_be_resumed_now_still_waits_for_its_answer() -> None:
-    from harness.errors import UsageError
-
     model = Model(call("ask_user", question="Which?"), "Fine.")
     is_broken = False
 
@@ -277,3 +276,25 @@ async def test_a_run_that_cannot_be_resumed_now_still_waits_for_its_answer() -> 
         assert await harness.respond_to_tool_suspension(resume_data="this")
         assert model.results() == ["User answered: this"]
         assert ends(record) == ["suspended", "complete"]
+
+
+@in_loop
+async def test_a_message_that_cannot_be_sent_is_kept_and_takes_the_place_of_the_question() -> None:
+    model = Model(call("ask_user", question="Which?"), "Fine.")
+    is_broken = False
+
+    def resolve(_model_id: str) -> Model:
+        if is_broken:
+            raise UsageError("no such model")
+        return model
+
+    async with opened(resolve_model=resolve) as (harness, record):
+        await harness.send_message(content="go")
+        is_broken = True
+        await harness.send_message(content="never mind")
+        assert ends(record) == ["suspended", "error"]
+        assert not harness.session.suspensions.has_pending()
+        is_broken = False
+        await harness.send_message(content="again")
+        assert model.heard() == ["go", "never mind", "again"]
+        check(harness, log_of(harness))

@@ -5,6 +5,7 @@ All of them inherit `Steering`, so that a view which shows the agents' work alon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from harness.events.envelope import Event
@@ -22,6 +23,10 @@ class ThreadCreated(Steering, frozen=True, kw_only=True):
     title: str = ""
     cloned_from: str = ""
     """The thread that it was cloned from; what lies before this event is then that thread's."""
+    state: dict[str, Any] | None = None
+    """The application's own state that it begins with."""
+    metadata: dict[str, Any] | None = None
+    """What was kept with it then: its mode, its model, and whatever else."""
 
 
 class ThreadRenamed(Steering, frozen=True, kw_only=True):
@@ -55,11 +60,16 @@ class StateChanged(Steering, frozen=True, kw_only=True):
 
 
 class FollowUpsChanged(Steering, frozen=True, kw_only=True):
-    """The whole queue as it is now."""
+    """The whole queue as it is now. What waited before is not said again: it may come with large files."""
 
     pending: list[Any]
+    """What waits, in order; a number stands for what was at that place (from 0) of the queue before."""
     taken_by: str = ""
     """The run that took the first one, when that is why the queue changed."""
+
+    def queue(self, before: Sequence[Any]) -> list[Any]:
+        """What waits now, when this is what waited before."""
+        return [before[one] if type(one) is int and 0 <= one < len(before) else one for one in self.pending]
 
 
 class Suspended(Steering, frozen=True, kw_only=True):

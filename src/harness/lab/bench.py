@@ -78,12 +78,23 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     rig: Callable[[Place], Rig]
     calls: Mapping[str, Rendering]
     lacks: Mapping[str, str] = {}
+    since: Mapping[str, Version] = {}
+    """Of what is in `calls` and older versions lack: the first version that has it."""
     agent_end: Callable[[str], ToolCall] | None = None
     """How a sub-agent must end, when a text of its own is not enough."""
     skills_folder: str = ""
     """Where it looks for skills, below the working directory."""
     side_markers: tuple[str, ...] = ()
     """Texts that only its own side requests hold, though these offer tools."""
+
+    def why_lacking(self, name: str, version: Version = ()) -> str:
+        """Why a meaning has no call in this version, by default in the newest; empty when it has one."""
+        if name not in self.calls:
+            return self.lacks.get(name, f"it has no tool to {name}")
+        first = self.since.get(name, ())
+        if version and version < first:
+            return f"it has no {name} before version {'.'.join(map(str, first))}"
+        return ""
 
     def render(self, meaning: Meaning, place: Place) -> Steps:
         """Raises KeyError for what it lacks."""

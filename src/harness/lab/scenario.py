@@ -26,7 +26,7 @@ from harness.lab.meaning import MEANINGS, name_of
 from harness.lab.positions import Positions
 from harness.lab.script import Script
 from harness.lab.script_file import parse_script
-from harness.sources.agent import Agent
+from harness.sources.agent import Agent, Version
 from harness.sources.request import Permissions
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
@@ -113,12 +113,14 @@ class Scenario(_Fields, frozen=True, kw_only=True):
         turns = [turn for lane in self.script.lanes.values() for turn in lane.turns]
         return self.expect.outcome == "completed" and any(turn.faults for turn in turns)
 
-    def not_offered(self, agent: Agent, bench: Bench) -> str:
-        """Why this agent cannot play it; empty when it can."""
+    def not_offered(self, agent: Agent, bench: Bench, version: Version = ()) -> str:
+        """Why this agent cannot play it, in this version if that is known; empty when it can."""
         parts = [part for lane in self.script.lanes.values() for turn in lane.turns for part in turn.parts]
         for part in parts:
-            if type(part) in MEANINGS.values() and (name := name_of(part)) not in bench.calls:  # type: ignore[arg-type]
-                return bench.lacks.get(name, f"it has no tool to {name}")
+            if type(part) not in MEANINGS.values():
+                continue
+            if reason := bench.why_lacking(name_of(part), version):  # type: ignore[arg-type]
+                return reason
         if self.resume_prompt and "resume" not in agent.supports:
             return "it cannot resume a session"
         if self.permissions not in ("full-access", *agent.supports):

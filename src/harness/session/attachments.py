@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from harness.errors import UsageError
 from harness.rendering.fences import fenced
 from harness.session.signals import Contents
 
@@ -19,14 +20,14 @@ _DATA_URI = re.compile(r"data:(?P<media>[^,;]*)(?P<parameters>(?:;[^,;]*)*),", r
 
 class File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     data: str
-    """A data URI, or what it would hold; of a text file also the text itself."""
+    """A data URI, or what it would hold; of a text file also the text itself. In a mapping also bytes."""
     media_type: str
     filename: str = ""
 
 
 def contents(text: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Contents:
     """What is said: the text alone, or the parts in order. A part is never empty."""
-    given = [file if isinstance(file, File) else msgspec.convert(dict(file), File) for file in files]
+    given = [_given(file) for file in files]
     if not given:
         return text
     said = [{"type": "text", "text": text}] if text else []
@@ -36,6 +37,24 @@ def contents(text: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Conte
 def is_text(media_type: str) -> bool:
     kind = media_type.partition(";")[0].strip().lower()
     return kind.startswith("text/") or kind == "application/json"
+
+
+def _given(file: File | Mapping[str, Any]) -> File:
+    """Raises UsageError for what is no file."""
+    fields = msgspec.to_builtins(file, builtin_types=(bytes,)) if isinstance(file, File) else dict(file)
+    data = fields.get("data")
+    if isinstance(data, bytes | bytearray | memoryview):
+        fields["data"] = _written(bytes(data), str(fields.get("mediaType", "")))
+    try:
+        return msgspec.convert(fields, File)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"not a file: {error}", hint="data (a text or bytes) and mediaType are needed, filename is not"
+        ) from error
+
+
+def _written(data: bytes, media_type: str) -> str:
+    return data.decode("utf-8", "replace") if is_text(media_type) else b64encode(data).decode("ascii")
 
 
 def _part(file: File) -> dict[str, Any]:

@@ -301,5 +301,5 @@ def _model_id(session: Session, mode: Mode) -> str:
         return usual
     raise UsageError(
         f"Mode {mode.id} requires a defaultModelId when no backing agent is configured",
-        hint="give the mode a default_model_id, or select a model with session.model.switch()",
+        hint="set the key of a provider, give the mode a default_model_id, or call session.model.switch()",
     )

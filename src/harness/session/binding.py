@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import ModeChanged, StateChanged, ThreadCreated, ThreadRenamed
 from harness.log.ids import is_log_id
-from harness.log.store import Fork, Metadata
+from harness.log.store import Fork, Metadata, Query
 from harness.rendering.session.events import HarnessThread, ThreadChanged, ThreadDeleted
+from harness.rendering.session.events import StateChanged as StateRestored
 from harness.session.bound import BoundThread, create_bound, open_bound, thread_of
 from harness.session.locking import call
+from harness.session.side_threads import HIDDEN
+from harness.session.thread_fold import rest
 from harness.session.threads import quietly_release
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("harness.session")
 _MEMORY_KEYS = ("observerModelId", "reflectorModelId", "observationThreshold", "reflectionThreshold")
+_LEFT_TO_THE_SOURCE = "It is answered in the thread that this one was cloned from."
 _FORGOTTEN_BY_CLONES = ("tokenUsage", "forkedSubagent", "parentThreadId", "goalJudge", "goalId")
 
 
@@ -64,12 +68,13 @@ class Binding:
         session = self._session
         async with self._turn:
             previous = session.thread.get_id()
-            if thread_id == previous:
-                return
             await session.runs.stop()
             self._check_there(thread_id)
-            await self._take(thread_id, lambda: self._open(thread_id))
-            self._load()
+            if thread_id != previous:
+                await self._take(thread_id, lambda: self._open(thread_id))
+                self._load()
+            else:
+                rest(session.bus.fold, is_running=False)
             session.bus.tell(ThreadChanged(thread_id=thread_id, previous_thread_id=previous))
 
     async def clone(
@@ -86,22 +91,29 @@ class Binding:
             self._check_there(source_id)
             metadata = self._metadata_of_clone(source_id, title, resource_id)
             store, thread_id = session.harness.store, metadata.session_id
-            bound = await self._take(thread_id, lambda: create_bound(store, metadata))
+            secrets = session.harness.secrets
+            bound = await self._take(thread_id, lambda: create_bound(store, metadata, secrets))
             session.append(
                 ThreadCreated(
                     id=thread_id,
                     resource_id=metadata.resource_id,
                     title=metadata.name,
                     cloned_from=source_id,
+                    metadata=metadata.settings,
                 )
             )
+            bound.close_inherited(_LEFT_TO_THE_SOURCE)
+            session.bus.deliver()
             self._load()
             return thread_of(bound.metadata)
 
     async def rename(self, *, title: str, cycle_id: str = "") -> None:
         """Without a thread nothing happens."""
         bound = self._session.thread.bound
-        if bound is None or bound.metadata.name == title:
+        if bound is None:
+            return
+        title = bound.title_as_kept(title)
+        if bound.metadata.name == title:
             return
         old_title, bound.metadata.name = bound.metadata.name, title
         bound.save()
@@ -118,7 +130,7 @@ class Binding:
             if was_current:
                 await self._let_go()
             try:
-                session.harness.store.delete(thread_id)
+                self._remove(thread_id)
             except HarnessError:
                 if was_current:
                     await self._take_back(thread_id)
@@ -146,10 +158,29 @@ class Binding:
         if project := session.state.peek("projectPath"):
             settings["projectPath"] = project
         metadata = self._metadata(thread_id, title, settings)
-        bound = await self._take(thread_id, lambda: create_bound(session.harness.store, metadata))
-        session.append(ThreadCreated(id=thread_id, resource_id=metadata.resource_id, title=title))
-        session.tell_state()
+        store, secrets = session.harness.store, session.harness.secrets
+        bound = await self._take(thread_id, lambda: create_bound(store, metadata, secrets))
+        session.append(
+            ThreadCreated(
+                id=thread_id,
+                resource_id=metadata.resource_id,
+                title=metadata.name,
+                state=session.state.get() or None,
+                metadata=metadata.settings,
+            )
+        )
         return thread_of(bound.metadata)
+
+    def _remove(self, thread_id: str) -> None:
+        """With the threads beside it, of its sub-agents and judges: nobody else knows of them, and while they are
+        there, what they began with is. Raises LogLocked before anything is gone.
+        """
+        store = self._session.harness.store
+        if not store.is_live(thread_id):
+            sides = store.find(Query(kind="thread", settings={HIDDEN: True, "parentThreadId": thread_id}))
+            for side in sides:
+                self._remove(side.session_id)
+        store.delete(thread_id)
 
     async def _let_go(self) -> None:
         session = self._session
@@ -183,7 +214,7 @@ class Binding:
             _logger.warning("thread %s could not be taken in hand again", thread_id, exc_info=True)
 
     def _open(self, thread_id: str) -> BoundThread:
-        return open_bound(self._session.harness.store, thread_id)
+        return open_bound(self._session.harness.store, thread_id, self._session.harness.secrets)
 
     def _check_there(self, thread_id: str) -> None:
         if not self._session.harness.holds(thread_id):
@@ -231,9 +262,12 @@ class Binding:
         if model_id:
             session.model.select(str(model_id))
         memory = {key: value for key in _MEMORY_KEYS if (value := bound.setting(key)) is not None}
-        unsaid = session.state.restore(bound.fold.facts.state, memory)
+        changed, unsaid = session.state.restore(bound.fold.facts.state, memory)
         if unsaid:
             session.append(StateChanged(changes=unsaid))
+        if news := [key for key in changed if key not in unsaid]:
+            state = {**bound.fold.facts.state, **memory}
+            session.bus.emit(StateRestored(state=state, changed_keys=news))
         thresholds = {
             "observationThreshold": session.om.observer.threshold(),
             "reflectionThreshold": session.om.reflector.threshold(),

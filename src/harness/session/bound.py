@@ -6,27 +6,34 @@ import logging
 from typing import Any
 
 from harness.errors import HarnessError, UnknownSession
-from harness.events import Event, ThreadCreated
+from harness.events import Event, FollowUpsChanged, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.rendering.session.events import HarnessThread
+from harness.session.keeping import Secrets, kept_settings, kept_text, mask
 from harness.session.thread_fold import ThreadFold
 from harness.sources.audit import recover_thread
 
 _logger = logging.getLogger("harness.session")
 _SNAPSHOT = "session"
+_BYTES_PER_EVENT = 500
 
 
 class BoundThread:
     """Contract: as long as it is not closed, nobody else writes the log."""
 
-    def __init__(self, store: Store, metadata: Metadata, hub: Hub, fold: ThreadFold, cursor: int) -> None:
+    def __init__(
+        self, store: Store, metadata: Metadata, hub: Hub, fold: ThreadFold, secrets: Secrets = None
+    ) -> None:
         self.store = store
         self.metadata = metadata
         self.hub = hub
         self.fold = fold
-        self.cursor = cursor
+        self.cursor = hub.next_seq
         """From which event on listeners are told."""
+        self._secrets = secrets
+        self._snapshot_seq, self._snapshot_bytes = 0, 0
+        """Of the last one that was kept here."""
 
     @property
     def id(self) -> str:
@@ -39,31 +46,69 @@ class BoundThread:
         return self.metadata.settings.get(key)
 
     def save_settings(self, changes: dict[str, Any]) -> None:
-        """Change what is kept with the thread; None takes a key away. Best effort: the log is the truth."""
-        settings = {**self.metadata.settings, **changes}
-        self.metadata.settings = {key: value for key, value in settings.items() if value is not None}
-        self.save()
+        """Change what is kept with the thread; None takes a key away. Best effort: the log is the truth, and
+        what could not be saved is not kept here either. Raises UsageError for what no store can hold.
+        """
+        before = self.metadata.settings
+        settings = {key: value for key, value in {**before, **changes}.items() if value is not None}
+        self.metadata.settings = kept_settings(settings, self._secrets)
+        if not self.save():
+            self.metadata.settings = before
 
-    def save(self) -> None:
+    def save(self) -> bool:
+        """False when that was not possible."""
+        mask(self.metadata, self._secrets)
         try:
             self.store.save_metadata(self.metadata)
         except (HarnessError, OSError):
             _logger.warning("the metadata of thread %s could not be saved", self.id, exc_info=True)
+            return False
+        return True
+
+    def title_as_kept(self, title: str) -> str:
+        return kept_text(title, self._secrets)
 
     def save_snapshot(self) -> None:
         """So that opening it again reads only what comes after this."""
+        data = self.fold.snapshot()
         try:
-            self.store.save_snapshot(self.id, _SNAPSHOT, self.fold.next_seq, self.fold.snapshot())
+            self.store.save_snapshot(self.id, _SNAPSHOT, self.fold.next_seq, data)
         except (HarnessError, OSError):
             _logger.warning("no snapshot of thread %s could be kept", self.id, exc_info=True)
+        self._snapshot_seq, self._snapshot_bytes = self.fold.next_seq, len(data)
+
+    def save_snapshot_in_time(self) -> None:
+        """The same, but a large one only when much has come since the last: it costs no more than the log does."""
+        fresh = self.fold.next_seq - self._snapshot_seq
+        if fresh * _BYTES_PER_EVENT >= self._snapshot_bytes:
+            self.save_snapshot()
+
+    def close_inherited(self, reason: str) -> None:
+        """A clone begins with nothing under way: what waits or runs in the other thread does so there alone."""
+        if self.fold.facts.follow_ups:
+            self.append(FollowUpsChanged(pending=[]), self.id)
+        if not self.fold.facts.open_run:
+            return
+        from harness.sources.audit_runs import closing_of_loop, runs_in
+        from harness.sources.loops.history import history
+        from harness.sources.loops.pending import closing_events
+
+        logged = list(read_all(self.store, self.id))
+        pending = history(logged).pending
+        for run in runs_in(logged):
+            if pending is not None and run.id == pending.run_id:
+                self.hub.source(run.id).append(closing_events(pending, reason, self.hub.clock()))
+            elif not run.has_ended:
+                self.hub.append(*closing_of_loop(run.events, run.id))
 
     def close(self) -> None:
         self.save_snapshot()
         self.hub.close()
 
 
-def create_bound(store: Store, metadata: Metadata) -> BoundThread:
+def create_bound(store: Store, metadata: Metadata, secrets: Secrets = None) -> BoundThread:
     """A new thread. Raises StoreError, and then there is none."""
+    mask(metadata, secrets)
     thread_id, writer = metadata.session_id, store.create(metadata)
     try:
         fold = ThreadFold() if metadata.fork is None else folded(store, thread_id)
@@ -71,10 +116,10 @@ def create_bound(store: Store, metadata: Metadata) -> BoundThread:
         writer.close()
         _remove(store, thread_id)
         raise
-    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, writer.next_seq)
+    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
 
 
-def open_bound(store: Store, thread_id: str) -> BoundThread:
+def open_bound(store: Store, thread_id: str, secrets: Secrets = None) -> BoundThread:
     """A thread that is there. A run that died in it is closed, or waits for its answer.
 
     Raises UnknownSession, LogLocked, StoreError.
@@ -92,7 +137,7 @@ def open_bound(store: Store, thread_id: str) -> BoundThread:
     except BaseException:
         writer.close()
         raise
-    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, writer.next_seq)
+    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
 
 
 def known_thread(store: Store, thread_id: str) -> Metadata:
@@ -104,6 +149,7 @@ def known_thread(store: Store, thread_id: str) -> Metadata:
     if not isinstance(first, ThreadCreated):
         raise UnknownSession(f"Thread not found: {thread_id}", hint="it is the log of a single run")
     metadata.kind, metadata.resource_id, metadata.name = "thread", first.resource_id, first.title
+    metadata.settings = {**(first.metadata or {}), **metadata.settings}
     return metadata
 
 

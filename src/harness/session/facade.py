@@ -9,6 +9,7 @@ from harness.events import Signal
 from harness.rendering.session.events import HarnessMessage, HarnessThread
 from harness.session.attachments import File
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, RequestContext
+from harness.session.request import request_context as context_of
 from harness.session.services import AvailableModel, ModelAuthStatus, Workspace
 
 if TYPE_CHECKING:
@@ -162,10 +163,13 @@ class Facade:
         await self.heartbeats.stop()
 
     def get_workspace(self) -> Workspace | None:
-        return self.workspaces.get()
+        return self.session.workspace
 
     async def resolve_workspace(self, *, request_context: RequestContext | None = None) -> Workspace | None:
-        return await self.workspaces.resolve(request_context)
+        """The workspace of the own session; a factory is asked the first time."""
+        return self.session.workspace or await self.session.resolve_workspace(
+            context_of(self.session, request_context)
+        )
 
     def has_workspace(self) -> bool:
         return self.workspaces.is_configured

@@ -18,7 +18,8 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.errors import UnknownSession, UsageError
+from harness.errors import HarnessError, UnknownSession, UsageError
+from harness.events import Event
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
 from harness.log.redact import secrets_in
@@ -119,7 +120,7 @@ class Harness(Facade):
         self._browser_input, self._heartbeat_handlers = browser, tuple(heartbeat_handlers)
         self._cwd, self._resource_id = os.path.abspath(cwd or os.getcwd()), resource_id or id
         self.session = self._new_session(self._resource_id, "")
-        self.workspaces = Workspaces(workspace, self.session.append)
+        self.workspaces = Workspaces(workspace, self._tell_all)
 
     # What it is made of
 
@@ -208,10 +209,16 @@ class Harness(Facade):
         self.services = None
 
     def create_session(self, *, resource_id: str = "", scope: str = "", cwd: str = "") -> Session:
-        """The session of this resource and scope: the one there is, or a new one."""
-        key = (resource_id or self._resource_id, scope)
-        if key not in self._sessions:
-            self._sessions[key] = self._new_session(key[0], cwd)
+        """The session of this resource and scope: the one there is, or a new one. Without a scope, the harness's
+        own resource is that of its own session.
+        """
+        own = self.session.identity.get_resource_id()
+        key = (resource_id or own, scope)
+        if key in self._sessions:
+            return self._sessions[key]
+        if key == (own, ""):
+            return self.session
+        self._sessions[key] = self._new_session(key[0], cwd)
         return self._sessions[key]
 
     async def close_session(self, session: Session) -> None:
@@ -297,6 +304,14 @@ class Harness(Facade):
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         return self.session.subscribe(listener)
+
+    def _tell_all(self, event: Event) -> None:
+        """Put a fact that concerns every session into the log of each."""
+        for session in self.sessions():
+            try:
+                session.append(event)
+            except HarnessError:
+                _logger.warning("a session could not be told of %s", type(event).__name__, exc_info=True)
 
     def _new_session(self, resource_id: str, cwd: str) -> Session:
         directory = os.path.abspath(cwd) if cwd else self._cwd

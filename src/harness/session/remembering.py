@@ -124,6 +124,9 @@ class Remembrance:
         session = self._session
         record = RecordFold()
         record.restore(bound.fold.memory.snapshot())
+        if config.scope == "resource":  # where it is one thread of several
+            known = record.known
+            known.threads = {key or bound.id: progress for key, progress in known.threads.items()}
 
         def is_in_hand() -> bool:
             return session.thread.bound is bound and self.memory is made

@@ -268,14 +268,15 @@ class Runs:
         end = Result(success=False, outcome="failed")
         if facts.open_run and not facts.is_suspended:
             session.append_all([*told, end], facts.open_run)
-        elif facts.is_suspended or is_queued:  # it still waits, for its answer or to be sent
+        elif is_queued or not beginning.run_id:  # it still waits: to be sent, or for its answer
             session.append_all(told)
-        elif beginning.run_id and not self._has_begun(beginning):
+        elif not self._has_begun(beginning):
             self._tell_whole(beginning, [*told, end])
 
     def _tell_whole(self, beginning: Beginning, rest: list[Event]) -> None:
         """A run of which no agent has told anything, from its beginning to its end."""
         session, opening = self._session, beginning.opening
+        session.abandon_suspension(ABORTED)  # as it would have been by a run that began
         events: list[Event] = [SessionStart(agent=session.agent.name, model=session.model.get())]
         if isinstance(opening, Said):
             events.append(user_message(UserTurn(opening.text, opening.attachments), opening.id))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from harness.events import Event, StateChanged, ThreadRenamed, UsageDelta
+from harness.events import Event, FollowUpsChanged, ThreadRenamed, UsageDelta
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.events import TokenUsage
-from harness.rendering.session.usage import usage_of
+from harness.rendering.session.usage import NOTHING_USED, usage_of
 from harness.session.answers import Approvals, Display, FollowUps, RunState, Suspensions
 from harness.session.attachments import File, contents
 from harness.session.backing import Backing, CommandBacking, NativeBacking, described
@@ -67,6 +67,7 @@ class Session:
         self.bus = Bus(self._notice, quiet=QUIET if harness.pubsub is None else ())
         self._backings: list[tuple[BackingAgent | CommandAgent, Backing]] = []
         self._workspace: Workspace | None = None
+        """What a factory made for this session."""
         self.thread = ThreadReads(self)
         self._loose = self._new_loose()
         self.use_no_thread()
@@ -101,6 +102,8 @@ class Session:
     def append_all(self, events: Sequence[Event], run_id: str = "") -> Sequence[Event]:
         self._flush()
         self.bus.deliver()  # only what was told is known: which run has not ended
+        if self.bus.fold.next_seq == self.hub.next_seq:  # else nobody knows what waits before these
+            events = [self._briefly(event) for event in events]
         masked = list(events) if self._veil is None else self._veil.mask(list(events))
         stamped = self.hub.source(run_id or self.bus.fold.facts.open_run or self.hub.log_id).append(masked)
         self.bus.deliver()
@@ -176,7 +179,7 @@ class Session:
         self.bus.fold.display.token_usage = usage
 
     def reset_token_usage(self) -> None:
-        self.set_token_usage(TokenUsage())
+        self.set_token_usage(NOTHING_USED)
 
     def add_usage(self, usage: TokenUsage | Mapping[str, Any]) -> None:
         """Count what somebody else has used for this thread; it is told like any other use."""
@@ -212,8 +215,9 @@ class Session:
 
     @property
     def workspace(self) -> Workspace | None:
-        """Where the latest run of this session works; until there is one, where the harness does."""
-        return self._workspace or self.harness.workspaces.get()
+        """Where this session works: what a factory made for its latest run, or what the harness has for all."""
+        workspaces = self.harness.workspaces
+        return self._workspace if workspaces.has_factory else workspaces.get()
 
     async def resolve_workspace(self, context: RequestContext) -> Workspace | None:
         """For a run that is about to begin."""
@@ -261,7 +265,7 @@ class Session:
         if not bound.metadata.prompt:
             bound.metadata.prompt = self.extras.first_words
         bound.save_settings({"tokenUsage": msgspec.to_builtins(self.bus.fold.display.token_usage)})
-        bound.save_snapshot()
+        bound.save_snapshot_in_time()
 
     def abandon_suspension(self, reason: str) -> None:
         """Give up a run that waits for answers which will not come."""
@@ -271,11 +275,6 @@ class Session:
             if conversation is not None:
                 conversation.give_up(reason)
             self.bus.deliver()
-
-    def tell_state(self) -> None:
-        """A new thread begins with the state that the session has."""
-        if value := self.state.get():
-            self.append(StateChanged(changes=value))
 
     async def load_memory_progress(self) -> None:
         """Tell how far the memory of the thread is."""
@@ -294,6 +293,15 @@ class Session:
     def _said(self, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Said:
         texts, attachments = split(contents(content, files))
         return Said(text="\n\n".join(texts), attachments=attachments)
+
+    def _briefly(self, event: Event) -> Event:
+        """What waits in the queue already is named by its place, not said again."""
+        if not isinstance(event, FollowUpsChanged):
+            return event
+        waited = self.bus.fold.facts.follow_ups
+        places = {id(one): place for place, one in enumerate(waited)}
+        pending = [places.get(id(one), one) for one in event.pending]
+        return msgspec.structs.replace(event, pending=pending)
 
     def _notice(self, event: Event) -> None:
         bound = self.thread.bound

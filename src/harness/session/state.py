@@ -6,12 +6,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from harness.errors import MissingExtra, UsageError
 from harness.events import Event, StateChanged
+from harness.session.keeping import check_event
 
 _logger = logging.getLogger("harness.session")
 
@@ -26,6 +27,18 @@ class StateUpdate(msgspec.Struct, kw_only=True):
     events: Sequence[Event] = ()
     result: Any = None
 
+
+class Restored(NamedTuple):
+    """What taking over a thread's state has done."""
+
+    changed: list[str]
+    """The keys that have another value than before."""
+    unsaid: dict[str, Any]
+    """What the thread's log does not say, and is true all the same."""
+
+
+_YOLO = "yolo"
+_RULES = "permissionRules"
 
 Transaction: TypeAlias = Callable[[dict[str, Any]], StateUpdate | Awaitable[StateUpdate]]
 
@@ -42,6 +55,8 @@ class SessionState:
         self._changed: set[str] = set()
         """Keys that somebody has set here: no thread says otherwise."""
         self._value: dict[str, Any] = self._checked({**defaults, **(initial or {})})
+        self._has_rules = _RULES in self._value
+        check_event(StateChanged(changes=self._value), "Invalid state update")  # else the first thread fails
 
     def get(self) -> dict[str, Any]:
         """A shallow copy."""
@@ -62,34 +77,49 @@ class SessionState:
             update = transaction(self.get())
             if inspect.isawaitable(update):
                 update = await update
+            for event in update.events:
+                check_event(event, "Invalid event of a state update")
             if update.updates:
                 self._apply(update.updates)
             for event in update.events:
                 self._append(event)
             return update.result
 
-    def restore(self, logged: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    def restore(self, logged: Mapping[str, Any], kept: Mapping[str, Any]) -> Restored:
         """Take over what a thread's log says, but for what was changed here since; `kept` counts in any case.
 
-        Gives what the log does not say and is true all the same. A state that does not fit (any more) is left
-        alone.
+        What may be done without asking is not for an old log to say: `yolo` is never taken over, rules only where
+        the application gave none. A state that does not fit (any more) is left alone.
         """
         said = {key: value for key, value in logged.items() if key not in self._changed}
+        if _YOLO in said:
+            said[_YOLO] = self._value.get(_YOLO, False)
+        if self._has_rules:
+            said.pop(_RULES, None)
+        before = self._value
         try:
-            self._value = self._checked({**self._value, **said, **kept})
+            self._value = self._checked({**before, **said, **kept})
         except UsageError:
             _logger.warning("the state that the thread had does not fit the schema", exc_info=True)
-        return {
+        changed = [key for key, value in self._value.items() if key not in before or before[key] != value]
+        unsaid = {
             key: value
             for key, value in self._value.items()
             if key not in kept and (key not in logged or logged[key] != value)
         }
+        return Restored(changed, unsaid)
 
     def _apply(self, changes: Mapping[str, Any]) -> None:
-        merged = self._checked({**self._value, **changes})
-        self._value = merged
+        before, merged = self._value, self._checked({**self._value, **changes})
+        told = StateChanged(changes={key: merged.get(key) for key in changes})
+        check_event(told, "Invalid state update")
+        self._value = merged  # before it is told: listeners read it
+        try:
+            self._append(told)
+        except BaseException:
+            self._value = before
+            raise
         self._changed.update(changes)
-        self._append(StateChanged(changes={key: merged.get(key) for key in changes}))
 
     def _checked(self, value: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -24,6 +24,7 @@ from harness.events import (
     Task,
     TasksChanged,
     TextDelta,
+    ThreadCreated,
 )
 from harness.rendering.session.display import DisplayState, reduce
 from harness.rendering.session.display_state import PendingApproval
@@ -58,6 +59,8 @@ class Facts(msgspec.Struct, kw_only=True):
 
 
 _VERSION = 1
+_MOST_TOLD = 50
+"""Notifications that are kept after the model was told of them, or they were put away: the last changed."""
 
 
 class _Kept(msgspec.Struct):
@@ -79,6 +82,7 @@ class ThreadFold:
         self.next_seq = 0
         """Of the event that is to be fed next."""
         self._takers = {
+            ThreadCreated: self._created,
             StateChanged: self._state,
             TasksChanged: self._tasks,
             FollowUpsChanged: self._follow_ups,
@@ -135,6 +139,9 @@ class ThreadFold:
         self.facts, self.display = facts, display
         return True
 
+    def _created(self, event: ThreadCreated) -> None:
+        self.facts.state.update(event.state or {})
+
     def _state(self, event: StateChanged) -> None:
         self.facts.state.update(event.changes)
 
@@ -143,13 +150,21 @@ class ThreadFold:
             self.facts.tasks = list(event.tasks)
 
     def _follow_ups(self, event: FollowUpsChanged) -> None:
-        self.facts.follow_ups = list(event.pending)
+        self.facts.follow_ups = event.queue(self.facts.follow_ups)
 
     def _goal(self, event: GoalChanged) -> None:
         self.facts.objective = event.objective
 
     def _notification(self, event: NotificationChanged) -> None:
-        self.facts.notifications[str(event.record.get("id", ""))] = event.record
+        known = self.facts.notifications
+        known[str(event.record.get("id", ""))] = event.record
+        told = [
+            (record.get("updatedAt") or 0, key)
+            for key, record in known.items()
+            if record.get("status") != "pending"
+        ]
+        if len(told) > _MOST_TOLD:
+            del known[min(told)[1]]
 
     def _relay(self, event: Relay) -> None:
         self.facts.relays[event.id] = event

@@ -31,7 +31,7 @@ class WorkspaceConfig(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool = False
 
 
-WorkspaceFactory: TypeAlias = Callable[[RequestContext], Workspace | Awaitable[Workspace]]
+WorkspaceFactory: TypeAlias = Callable[[RequestContext], Workspace | Awaitable[Workspace | None] | None]
 WorkspaceInput: TypeAlias = Workspace | WorkspaceConfig | WorkspaceFactory
 
 
@@ -66,7 +66,7 @@ class DirectoryWorkspace:
 
 
 class Workspaces:
-    """The workspace of one harness, and what is told of it."""
+    """The workspace of one harness, or how each session gets one, and what is told of it."""
 
     def __init__(self, given: WorkspaceInput | None, append: Callable[[Event], object]) -> None:
         self._factory: WorkspaceFactory | None = None
@@ -83,9 +83,15 @@ class Workspaces:
 
     @property
     def is_ready(self) -> bool:
-        return self._factory is not None or self._resolved is not None
+        return self.has_factory or self._resolved is not None
+
+    @property
+    def has_factory(self) -> bool:
+        """Whether each session has a workspace of its own, which nobody else may see."""
+        return self._factory is not None
 
     def get(self) -> Workspace | None:
+        """The one that all sessions share; None where a factory makes them."""
         return self._resolved
 
     async def init(self) -> None:
@@ -105,19 +111,12 @@ class Workspaces:
             WorkspaceChanged(status="ready", workspace_id=workspace.id, workspace_name=workspace.name)
         )
 
-    async def resolve(self, context: RequestContext | None = None) -> Workspace | None:
-        """The workspace; a factory is asked the first time."""
-        if self._resolved is None and self._factory is not None:
-            await self.resolve_for(context or RequestContext())
-        return self._resolved
-
     async def resolve_for(self, context: RequestContext) -> Workspace | None:
-        """The workspace for one request: a factory is asked each time."""
+        """The workspace for one request: a factory is asked each time, and nothing is kept of its answer."""
         if self._factory is None:
             return self._resolved
         made = self._factory(context)
-        self._resolved = await made if inspect.isawaitable(made) else made
-        return self._resolved
+        return await made if inspect.isawaitable(made) else made
 
     async def destroy(self) -> None:
         """Let go of a given workspace; what a factory made is its own affair."""

@@ -158,6 +158,8 @@ PROVIDERS: dict[str, Provider] = {
     ),
 }
 LOCAL, SCRIPTED = "local", "scripted"
+DEMO = f"{SCRIPTED}/demo"
+"""A script of ours: what it says is written, what it does is real."""
 _FAMILIES = (
     ("claude", "anthropic"),
     ("gpt", "openai"),
@@ -236,6 +238,11 @@ def usual_model(environ: Mapping[str, str] | None = None) -> str:
         if provider.usual_model and any(environ.get(variable, "").strip() for variable in provider.keys):
             return f"{name}/{provider.usual_model}"
     return "" if trouble() else f"{LOCAL}/{USUAL}"
+
+
+def any_model(environ: Mapping[str, str] | None = None) -> str:
+    """The same, or else the demonstration: something that answers on any machine."""
+    return usual_model(environ) or DEMO
 
 
 def _naming(word: str) -> str:

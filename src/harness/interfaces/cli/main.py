@@ -133,7 +133,7 @@ def _similar(name: str, known: list[str]) -> str:
 
 
 def _print_version() -> int:
-    from harness import __version__
+    from harness.version import __version__
 
     try:
         os.write(1, f"harness {__version__}\n".encode())
@@ -169,9 +169,9 @@ def _write_traceback(error: Exception) -> str:
     import time
     import traceback
 
-    from harness import __version__
     from harness.config import cache_directory
     from harness.log.files import make_private_directory, replace_private
+    from harness.version import __version__
 
     directory = os.path.join(cache_directory(), "crashes")
     make_private_directory(directory)

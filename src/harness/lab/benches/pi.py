@@ -101,5 +101,6 @@ BENCH = Bench(
         "agent": "it has no sub-agents",
         "fetch": "it has no tool for web pages",
     },
+    since={"mcp": (0, 99)},
     skills_folder=".pi/skills",
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.errors import LogLocked, StoreError, UnknownSession
@@ -36,6 +37,7 @@ class MemoryStore:
                 raise StoreError(f"session {log_id} exists already", hint="every run has an id of its own")
             if metadata.fork is not None:
                 self._check(metadata.fork)
+            _copy(metadata)  # what cannot be kept makes no log
             log = self._logs[log_id] = _Log(stamped(metadata))
         self.save_metadata(metadata)
         return MemoryWriter(log)
@@ -246,7 +248,9 @@ class MemoryReader:
 
 
 def _copy(metadata: Metadata) -> Metadata:
-    return replace(metadata, tags=[*metadata.tags], settings={**metadata.settings})
+    """Nothing of it is shared; what another store could not write is refused here as well."""
+    settings = msgspec.json.decode(msgspec.json.encode(metadata.settings)) if metadata.settings else {}
+    return replace(metadata, tags=[*metadata.tags], settings=settings)
 
 
 def _unknown(log_id: str) -> UnknownSession:

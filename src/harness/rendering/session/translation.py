@@ -244,14 +244,17 @@ class SessionTranslation:
         return [*told, wire.GoalEvaluation(payload=event.payload)]
 
     def _on_thread(self, event: ThreadCreated) -> Sequence[HarnessEvent]:
-        self._runs.state.thread_id = event.id
-        self._runs.state.usage = NOTHING_USED
+        state = self._runs.state
+        state.thread_id = event.id
+        state.usage = NOTHING_USED
+        state.values = {**state.values, **(event.state or {})}
         thread = wire.HarnessThread(
             id=event.id,
             resource_id=event.resource_id,
             title=event.title,
             created_at=event.timestamp_ms,
             updated_at=event.timestamp_ms,
+            metadata=event.metadata or None,
         )
         return (wire.ThreadCreated(thread=thread),)
 

@@ -72,6 +72,7 @@ class Calls:
             if reason:
                 self._tree.set((*call.place, "output"), reason)
                 self._tree.set((*call.place, "outputLength"), len(reason))
+            call.is_refused = True
             self._close(call, "error")
 
     def start(self, speaker: Speaker, event: ToolStart) -> None:
@@ -103,7 +104,7 @@ class Calls:
         if duration_ms is None and call.started_ms >= 0:
             duration_ms = max(0, event.timestamp_ms - call.started_ms)
         self._tree.change((*call.place, "durationMs"), duration_ms)
-        self._close(call, "error" if event.success is False else "complete")
+        self._close(call, "error" if event.success is False or call.is_refused else "complete")
 
     def repl_input(self, speaker: Speaker, event: ReplInput) -> None:
         code = {"code": event.code}

@@ -90,7 +90,8 @@ class Conversation:
             self._tree.set(("tasks",), [shapes.task(task) for task in event.tasks])
 
     def _follow_ups(self, _speaker: Speaker, event: FollowUpsChanged) -> None:
-        waiting = [shapes.follow_up(pending, number) for number, pending in enumerate(event.pending)]
+        queue = event.queue(self._tree.at(("followUps",)))
+        waiting = [shapes.follow_up(pending, number) for number, pending in enumerate(queue)]
         self._tree.set(("followUps",), waiting)
         still = {one["id"] for one in waiting}
         for follow_up_id in [key for key in self._queued if key not in still]:

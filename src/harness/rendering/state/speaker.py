@@ -22,6 +22,8 @@ class CallPlace(msgspec.Struct):
     is_started: bool = False
     """Whether it is carried out; before that it is only being written, or waits to be allowed."""
     is_open: bool = True
+    is_refused: bool = False
+    """Somebody said no; some agents tell an end of it all the same."""
 
 
 class Speaker(msgspec.Struct):

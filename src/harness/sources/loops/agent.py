@@ -348,6 +348,7 @@ class AgentRun:
     def _finish(self, outcome: Outcome) -> Result:
         """Close whatever is open, and say how it ended."""
         self._calls.close()
+        self._take_last_answer()
         self._steps.end("cancelled")
         self._transcript.close_calls(self._calls.ended)
         self._take_leavings()
@@ -365,6 +366,13 @@ class AgentRun:
         self._channel.close()
         self._transcript.take_additions()
         return result
+
+    def _take_last_answer(self) -> None:
+        """The run was stopped when an answer was whole, but before anything came of it: it is in the log, and counts."""
+        step = self._steps.current
+        if step is not None and step.message is not None and step.error is None:
+            turn = AssistantTurn(step.message.text, step.calls, step.message.opaque)
+            self._transcript.answer(turn, step.place, self.run_id)
 
     def _take_leavings(self) -> None:
         """What was said to a run that heard it no more: in a conversation the next run sees it."""

@@ -41,7 +41,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             write_text(f"{agent.title} is available ({found.version or 'unknown version'})\n")
         else:
             programs = " or ".join(agent.binaries)
-            console.say(f"{agent.title} is not available (binary `{programs}` not found in PATH)")
+            missing = f"binary `{programs}` not found in PATH" if programs else "it is no program by itself"
+            console.say(f"{agent.title} is not available ({missing})")
             if agent.install:
                 console.say(f"  {agent.install}")
         if arguments.capabilities:

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     del console
-    from harness.interfaces.cli.inventory import everything, installed
+    from harness.interfaces.cli.inventory import everything, installable, installed
     from harness.interfaces.cli.output import write_json, write_text
 
     found = everything() if arguments.all else installed()
@@ -30,18 +30,27 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         title = "Agents:" if arguments.all else "Available agents:"
         write_text("\n".join([title, *map(_line, found)]) + "\n")
     else:
-        programs = ", ".join(one.program for one in everything() if not one.is_built_in)
-        write_text(f"No agents found. Install one of: {programs}\n")
+        programs = ", ".join(one.program for one in installable())
+        write_text(f"No agents found. Install one of: {programs}\n{_ours()}\n")
     return 0
 
 
 def _line(found: Found) -> str:
     agent = found.agent
-    if found.is_built_in:
+    if not agent.binaries:
         return f"  - {agent.title} ({found.program}) [{agent.install}]"
     missing = f"not installed: {agent.install}" if agent.install else "not installed"
     state = (found.version or "unknown") if found.path else missing
     return f"  - {agent.title} ({found.program}) [{state}]"
+
+
+def _ours() -> str:
+    """What needs no installing."""
+    from harness.sources.model_registry import usual_model
+
+    if model := usual_model():
+        return f"Without any, `harness run` uses its own agent here, with {model}."
+    return "Or use its own agent, with any model API: `harness models list` says what is missing."
 
 
 def _as_data(found: Found, *, is_marked: bool) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _add_special(group: argparse._ArgumentGroup) -> None:
 def _agents_help() -> str:
     from harness.sources.registry import names
 
-    return f"{', '.join(names())} (default: the one that is installed)"
+    return f"{', '.join(names())} (default: the one that is installed, else native)"
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:

@@ -1,0 +1,137 @@
+"""What a client may ask of a conversation: one closed union, `type` on the wire, camelCase names.
+
+Fire and forget: what comes of a command is seen in the state. What a command does not know is ignored, what has the
+wrong shape is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+MOST_AT_ONCE = 64
+
+
+class _Command(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type"
+):
+    id: str = ""
+    """The client's own, given back with an error."""
+
+
+class Attached(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An image or a document; `data` is base64."""
+
+    media_type: str
+    data: str
+    name: str = ""
+
+
+class Submit(_Command, frozen=True, kw_only=True, tag="submit"):
+    """A prompt: starts a run, or waits while one goes on."""
+
+    prompt: str
+    attachments: tuple[Attached, ...] = ()
+
+
+class Cancel(_Command, frozen=True, kw_only=True, tag="cancel"):
+    """Stop the run; nothing when none goes on."""
+
+
+class Steer(_Command, frozen=True, kw_only=True, tag="steer"):
+    """Say something to the run that goes on."""
+
+    message: str
+
+
+class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
+    """Let a call happen that waits to be allowed."""
+
+    tool_call_id: str = ""
+    relay_id: str = ""
+    always: bool = False
+
+
+class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
+    tool_call_id: str = ""
+    relay_id: str = ""
+    reason: str = ""
+
+
+class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
+    """Answer a question, a plan, or a tool that waits."""
+
+    relay_id: str
+    answer: Any = None
+
+
+class Resume(_Command, frozen=True, kw_only=True, tag="resume"):
+    """Go on with the agent's own session of that id."""
+
+    prompt: str
+    session_id: str
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """None: as it is. Empty: the agent's own default."""
+
+    agent: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    permission_mode: Literal["default", "acceptEdits", "fullAuto", "readOnly"] | None = None
+    max_turns: int | None = None
+    system_prompt: str | None = None
+    effort: Literal["low", "medium", "high", "max"] | None = None
+    cwd: str | None = None
+
+
+class Configure(_Command, frozen=True, kw_only=True, tag="configure"):
+    """How the runs that come are to be run."""
+
+    config: Configuration
+
+
+class Withdraw(_Command, frozen=True, kw_only=True, tag="withdraw"):
+    """Take a prompt out of the queue."""
+
+    follow_up_id: str
+
+
+class Rename(_Command, frozen=True, kw_only=True, tag="rename"):
+    title: str
+
+
+Command: TypeAlias = (
+    Submit | Cancel | Steer | Approve | Deny | Answer | Resume | Configure | Withdraw | Rename
+)
+
+
+class Commands(msgspec.Struct, frozen=True, tag_field="type", tag="commands"):
+    """What a client sends."""
+
+    commands: list[Command]
+
+
+class BadCommands(ValueError):
+    """Not a message of commands. `is_hostile`: nobody writes such a thing by mistake."""
+
+    def __init__(self, message: str, *, is_hostile: bool = False) -> None:
+        super().__init__(message)
+        self.is_hostile = is_hostile
+
+
+def read(text: str | bytes) -> list[Command]:
+    """The commands of one message, all or none. Raises BadCommands."""
+    try:
+        found = _decoder.decode(text).commands
+    except RecursionError as error:
+        raise BadCommands("the message is nested too deeply", is_hostile=True) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadCommands(f"not a message of commands: {error}") from error
+    if len(found) > MOST_AT_ONCE:
+        raise BadCommands(f"at most {MOST_AT_ONCE} commands in one message")
+    return found
+
+
+_decoder = msgspec.json.Decoder(Commands)

@@ -1,0 +1,70 @@
+"""Run agents here for a server elsewhere: it starts them, follows them and stops them over HTTP.
+
+It listens on the loopback, asks for a token, and prints its address; `--agent remote` drives it from elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import count_or_zero
+
+SUMMARY = "run agents here for a server elsewhere"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--port", type=count_or_zero, default=0, metavar="N", help="(default: any free one)")
+    add("-C", "--cwd", default="", metavar="DIR", help="the workspace (default: here)")
+    help_text = "where the token is, or is to be made (default: that of `harness serve`)"
+    add("--token-file", default="", metavar="FILE", help=help_text)
+    add(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: the loopback alone)"
+    )
+    add(
+        "--allow-remote",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let other machines in, under this host name: whoever has the token can then run commands as you, "
+        "and everything crosses the network unencrypted (may be repeated)",
+    )
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.errors import UsageError
+    from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.extras import require_server
+
+    require_server()
+    if arguments.host not in _LOOPBACK and not arguments.allow_remote:
+        raise UsageError(
+            f"{arguments.host} can be reached by other machines",
+            hint="if you want that, name the host under which they reach it: --allow-remote NAME",
+        )
+    from harness.interfaces.cli.output import write_text
+    from harness.interfaces.runner.app import Runner
+    from harness.interfaces.server.app import OWN_NAMES, open_access
+    from harness.interfaces.server.guard import Guard
+    from harness.interfaces.server.serving import Serving, bind
+    from harness.interfaces.server.ways import checked_directory
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    runner = Runner(preferences.open_store(settings), checked_directory(arguments.cwd or os.getcwd()))
+    listening = bind("127.0.0.1" if arguments.host == "localhost" else arguments.host, arguments.port)
+    port = listening.getsockname()[1]
+    guarded = Guard(
+        runner.app(),
+        access=open_access(arguments.token_file),
+        hosts=[f"{name}:{port}" for name in (*OWN_NAMES, *arguments.allow_remote)],
+        cookie_name=f"harness_{port}",
+        report=console.debug if console.is_verbose else None,
+    )
+    try:
+        Serving(guarded, listening, lambda: write_text(f"http://{OWN_NAMES[0]}:{port}\n")).run()
+    finally:
+        listening.close()
+    return 0

@@ -1,0 +1,121 @@
+"""A page, and a server for programs, on this machine: watch any session, start agents, answer and steer them.
+
+It prints a link that works once. Nobody but you can use it: it listens on the loopback, and asks for a token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import completes, count_or_zero
+
+if TYPE_CHECKING:
+    from harness.config import Settings
+    from harness.interfaces.server.desk import Setup
+
+SUMMARY = "a page for the browser, and a server for programs"
+USUAL_PORT = 4780
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--port",
+        type=count_or_zero,
+        default=USUAL_PORT,
+        metavar="N",
+        help=f"0 for any free one (default: {USUAL_PORT})",
+    )
+    completes(
+        add("-a", "--agent", default="", metavar="NAME", help="the agent that new conversations get"),
+        "agents",
+    )
+    add("-m", "--model", default="", metavar="NAME", help="the model that they get")
+    add("-C", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
+    add(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: the loopback alone)"
+    )
+    add(
+        "--allow-remote",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let other machines in, under this host name: whoever has the token can then run commands as you, "
+        "and everything crosses the network unencrypted (may be repeated)",
+    )
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.errors import UsageError
+    from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.extras import require_server
+
+    require_server()
+    host = "127.0.0.1" if arguments.host == "localhost" else arguments.host
+    if host not in _LOOPBACK and not arguments.allow_remote:
+        raise UsageError(
+            f"{host} can be reached by other machines",
+            hint="if you want that, name the host under which they reach it: --allow-remote NAME",
+        )
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    return _serve(arguments, host, settings, console)
+
+
+def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console: Console) -> int:
+    from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.server_address import leave_address, token_path
+    from harness.interfaces.server.app import OWN_NAMES, Plan, Server, open_access
+    from harness.interfaces.server.conversations import Conversations
+    from harness.interfaces.server.serving import Serving, bind
+    from harness.interfaces.server.ways import MODES
+
+    store, default = preferences.open_store(settings), _default(arguments, settings)
+    listening = bind(host, arguments.port)
+    plan = Plan(
+        store=store,
+        desk=lambda: Conversations(store, default),
+        access=open_access(),
+        settings=settings,
+        default=default,
+        port=listening.getsockname()[1],
+        modes=MODES,
+        names=(*OWN_NAMES, *arguments.allow_remote),
+        report=console.debug if console.is_verbose else None,
+    )
+
+    def tell() -> None:
+        leave_address(f"http://{plan.hosts[0]}")
+        write_text(f"{plan.new_link}\n")
+        console.say(f"Open this link; it works once. The token for programs is in {token_path()}.")
+        if arguments.allow_remote:
+            names = ", ".join(arguments.allow_remote)
+            console.warning(
+                f"other machines can reach this server as {names}: whoever has the token can run commands as you"
+            )
+        console.say("Ctrl-C ends it, and what it runs.")
+
+    try:
+        Serving(Server(plan).guarded(), listening, tell).run()
+    finally:
+        listening.close()
+    return 0
+
+
+def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
+    from harness.errors import UsageError
+    from harness.interfaces.cli.asking import agent_of
+    from harness.interfaces.server.desk import Setup
+    from harness.interfaces.server.ways import checked_directory
+
+    try:
+        agent = agent_of(arguments.agent, settings).name
+    except UsageError:
+        if arguments.agent:
+            raise
+        agent = "native"  # nothing was chosen: the one that is always there
+    return Setup(agent=agent, model=arguments.model, cwd=checked_directory(arguments.cwd or os.getcwd()))

@@ -1,0 +1,9 @@
+"""A client of `harness serve`, for programs; needs the extra `server`."""
+
+from __future__ import annotations
+
+from harness.interfaces.client.client import HarnessClient
+from harness.interfaces.client.plain import PlainClient
+from harness.interfaces.client.thread_messages import to_thread
+
+__all__ = ["HarnessClient", "PlainClient", "to_thread"]

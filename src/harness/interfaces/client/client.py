@@ -1,0 +1,192 @@
+"""Shows the state of a conversation and sends commands, over a connection that comes back by itself.
+
+async with HarnessClient("http://127.0.0.1:4780", token=token, session=session_id) as client:
+    await client.send(Submit(prompt="fix the tests"))
+    async for state in client.states():
+        print(state["status"])
+
+Rules
+1. The client computes nothing: `state` is what the server says.
+2. A command that is given while there is no connection is sent when there is one again; a command that was being sent
+   when the connection broke may or may not have arrived, and is not sent again.
+3. What the server refuses is in `errors`, and told to `on_error`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from harness.commands import Command
+from harness.errors import UnknownSession, UsageError
+from harness.rendering.object_stream import BadOperation, apply
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_KEPT_ERRORS = 100
+_UNKNOWN_SESSION = 4404
+
+State = dict[str, Any]
+
+
+class HarnessClient:
+    """Contract: lives in one event loop; `async with`, or `open` and `close`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str,
+        session: str = "",
+        on_error: Callable[[str], object] | None = None,
+    ) -> None:
+        self._url = _socket_url(url, session)
+        self._token = token
+        self._on_error = on_error
+        self.state: State = {"status": "idle", "messages": []}
+        self.seq = 0
+        self.errors: deque[str] = deque(maxlen=_KEPT_ERRORS)
+        self.is_connected = False
+        self.connections = 0
+        """How often it was connected."""
+        self._outbox: deque[str] = deque()
+        self._has_outgoing = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._failure: Exception | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect, and wait for the state. Raises UsageError and UnknownSession for what will never work."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._live())
+        while not self.connections:
+            await self._wait()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def send(self, command: Command | Mapping[str, Any]) -> None:
+        """Give a command; returns at once. Raises what made the connection impossible."""
+        if self._failure is not None:
+            raise self._failure
+        self._outbox.append(msgspec.json.encode({"type": "commands", "commands": [command]}).decode())
+        self._has_outgoing.set()
+
+    async def states(self) -> AsyncIterator[State]:
+        """The state now, and after every change. Ends never; raises what makes the connection impossible."""
+        last: State | None = None
+        while True:
+            if self.state is not last:
+                last = self.state
+                yield last
+            else:
+                await self._wait()
+
+    async def until(self, is_so: Callable[[State], Any]) -> State:
+        """The first state that is as wanted; asked again whenever anything has come."""
+        while not is_so(self.state):
+            await self._wait()
+        return self.state
+
+    async def _wait(self) -> None:
+        changed = self._changed
+        if self._failure is None:
+            await changed.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _live(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            before = self.connections
+            try:
+                await self._connected()
+            except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake, BadOperation) as error:
+                self._failure = _hopeless(error)
+            finally:
+                self.is_connected = False
+                self._tell()
+            if self._failure is not None:
+                return
+            pause_s = _FIRST_PAUSE_S if self.connections > before else min(pause_s * 2, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+
+    async def _connected(self) -> None:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        async with connect(self._url, additional_headers=headers, compression=None, max_size=None) as socket:
+            sending = asyncio.get_running_loop().create_task(self._send_all(socket))
+            try:
+                async for text in socket:
+                    self._take(msgspec.json.decode(text))
+                # The loop ends without a word when the server closes: with which code tells whether to come back.
+                if socket.close_code == _UNKNOWN_SESSION:
+                    raise ConnectionClosed(socket.protocol.close_rcvd, None)
+            finally:
+                sending.cancel()
+                with suppress(asyncio.CancelledError, ConnectionClosed):
+                    await sending
+
+    async def _send_all(self, socket: ClientConnection) -> None:
+        while True:
+            while self._outbox:
+                await socket.send(self._outbox.popleft())
+            self._has_outgoing.clear()
+            await self._has_outgoing.wait()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        kind = message.get("type")
+        if kind == "state":
+            self.state, self.seq = message["state"], message.get("seq", 0)
+            self.is_connected = True
+            self.connections += 1
+        elif kind == "delta":
+            self.state, self.seq = apply(self.state, message["operations"]), message.get("seq", 0)
+        elif kind == "error":
+            self.errors.append(str(message.get("message")))
+            if self._on_error is not None:
+                self._on_error(self.errors[-1])
+        self._tell()
+
+
+def _socket_url(url: str, session: str) -> str:
+    parts = urlsplit(url)
+    schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+    if parts.scheme not in schemes or not parts.netloc:
+        raise UsageError(f"not the address of a server: {url!r}", hint="write http://127.0.0.1:4780")
+    query = f"?session={quote(session, safe='')}" if session else ""
+    return f"{schemes[parts.scheme]}://{parts.netloc}/ws{query}"
+
+
+def _hopeless(error: Exception) -> Exception | None:
+    """What no new attempt would change."""
+    if isinstance(error, InvalidStatus) and error.response.status_code in (401, 403, 421):
+        return UsageError(
+            f"the server refuses ({error.response.status_code})",
+            hint="is this its token, and its own address?",
+        )
+    if isinstance(error, ConnectionClosed) and error.rcvd is not None and error.rcvd.code == _UNKNOWN_SESSION:
+        return UnknownSession(error.rcvd.reason or "unknown session")
+    return None

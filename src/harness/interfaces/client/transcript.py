@@ -1,0 +1,80 @@
+"""What is new in a state since the last look, as lines for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.rendering.escapes import neutralised, single_line
+
+_LONGEST_ARGUMENTS = 200
+_SIGNS = {"complete": "✓", "error": "✗"}
+
+
+class Transcript:
+    """`news` gives what was said and done since the last time, each thing once and in order."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[tuple[int, int], int] = {}
+        """How much was shown of each part of each message."""
+        self._ended: set[str] = set()
+        self._is_line_open = False
+
+    def news(self, state: dict[str, Any]) -> str:
+        out: list[str] = []
+        for at, message in enumerate(state["messages"]):
+            if message["role"] == "user":
+                if message["status"] == "complete" and (at, -1) not in self._lengths:
+                    self._lengths[at, -1] = 0
+                    self._line(out, f"\n> {neutralised(message['content'])}")
+                continue
+            calls = {call["id"]: call for call in message.get("toolCalls") or ()}
+            for number, part in enumerate(message.get("parts", ())):
+                self._part(out, (at, number), part, calls)
+        if state["status"] != "running":
+            self._end_line(out)
+        return "".join(out)
+
+    def _part(
+        self, out: list[str], place: tuple[int, int], part: dict[str, Any], calls: dict[str, dict[str, Any]]
+    ) -> None:
+        if part["type"] == "text":
+            shown = self._lengths.get(place, 0)
+            if len(part["text"]) > shown:
+                if not shown:
+                    self._end_line(out)
+                out.append(neutralised(part["text"][shown:]))
+                self._is_line_open = not out[-1].endswith("\n")
+                self._lengths[place] = len(part["text"])
+        elif part["type"] == "tool":
+            self._call(out, place, calls.get(part["callId"]))
+        elif part["type"] == "notice" and place not in self._lengths:
+            self._lengths[place] = 0
+            self._line(out, f"[{part['level']}] {neutralised(part['text'])}")
+
+    def _call(self, out: list[str], place: tuple[int, int], call: dict[str, Any] | None) -> None:
+        if call is None:
+            return
+        if place not in self._lengths and call["input"] is not None:
+            self._lengths[place] = 0
+            self._line(out, f"· {title_of(call['name'], call['input'])}")
+        if call["status"] != "running" and call["id"] not in self._ended:
+            self._ended.add(call["id"])
+            code = "" if call["exitCode"] in (None, 0) else f" (exit code {call['exitCode']})"
+            self._line(out, f"  {_SIGNS[call['status']]} {single_line(call['name'])}{code}")
+
+    def _line(self, out: list[str], text: str) -> None:
+        self._end_line(out)
+        out.append(f"{text}\n")
+
+    def _end_line(self, out: list[str]) -> None:
+        if self._is_line_open:
+            out.append("\n")
+        self._is_line_open = False
+
+
+def title_of(name: str, arguments: Any) -> str:
+    """A call on one line."""
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        arguments = next(iter(arguments.values()))
+    text = single_line(arguments if isinstance(arguments, str) else repr(arguments))
+    return f"{single_line(name)}: {text[:_LONGEST_ARGUMENTS]}"

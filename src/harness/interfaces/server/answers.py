@@ -1,0 +1,62 @@
+"""How a handler reads what it is asked and how it answers: JSON both ways, mistakes with what to do next."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from harness.errors import HarnessError, LogLocked, UnknownSession, UsageError
+from harness.rendering.json_text import encode
+
+Body = TypeVar("Body")
+_STATUS: dict[type[HarnessError], int] = {UnknownSession: 404, LogLocked: 409, UsageError: 400}
+
+
+class NotFound(UsageError):
+    """Nothing of that name is here."""
+
+
+class TooLarge(UsageError):
+    """More than one may send."""
+
+
+class Conflict(UsageError):
+    """Not as things are now."""
+
+
+_STATUS |= {NotFound: 404, TooLarge: 413, Conflict: 409}
+
+
+def json_answer(value: Any, status: int = 200) -> Response:
+    return Response(encode(value), status, media_type="application/json")
+
+
+def error_answer(error: HarnessError) -> Response:
+    status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
+    told = {"message": error.message} | ({"hint": error.hint} if error.hint else {})
+    return json_answer({"error": told}, status)
+
+
+async def read_body(request: Request, kind: type[Body]) -> Body:
+    """Raises UsageError for what has another shape."""
+    try:
+        return msgspec.json.decode(await request.body() or b"{}", type=kind)
+    except ClientDisconnect as error:
+        raise TooLarge("the body is too large, or was cut off") from error
+    except RecursionError as error:
+        raise UsageError("the body is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"the body is not what was expected: {error}", hint="see /openapi.json") from error
+
+
+def number(request: Request, name: str, default: int, *, most: int) -> int:
+    """A number of the query. Raises UsageError."""
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()) or len(text) > 12:
+        raise UsageError(f"{name} is a number of 0 or more, not {text[:40]!r}")
+    return min(int(text), most)

@@ -1,0 +1,228 @@
+"""One conversation and everybody who watches it: the log is folded once, and shown to all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.interfaces.server.completion import complete
+from harness.interfaces.server.desk import Standing
+from harness.interfaces.server.following import FindHub, Following
+from harness.interfaces.server.frames import Frames
+from harness.interfaces.server.outlet import Packet
+from harness.log.store import Store
+from harness.rendering.object_stream import Operation
+from harness.rendering.state.fold import StateFold
+from harness.rendering.state.wire import state_message
+
+TICK_S = 1 / 30
+_LOOK_EVERY_S = 1.0
+"""How often one looks whether a log that another process writes is still being written."""
+_AT_ONCE = 5_000
+"""Events that are folded before others have their turn."""
+
+Rider = Callable[[Packet], bool]
+"""Takes a frame at once; False when it cannot, and is to be left behind."""
+FindStanding = Callable[[str], Standing]
+
+
+class Channel:
+    """Contract: lives in one event loop; `open` before anything else, `close` last."""
+
+    def __init__(
+        self,
+        store: Store,
+        log_id: str,
+        find_hub: FindHub,
+        find_standing: FindStanding,
+        *,
+        tick_s: float = TICK_S,
+    ) -> None:
+        self.log_id = log_id
+        self.watchers = 0
+        self.left_s = 0.0
+        """When the last one left, by the loop's clock."""
+        self._store = store
+        self._find_hub = find_hub
+        self._find_standing = find_standing
+        self._tick_s = tick_s
+        self._loop = asyncio.get_running_loop()
+        self._fold = StateFold(log_id)
+        self._frames = Frames(self._fold.encoded, 0)
+        self._following: Following | None = None
+        self._riders: set[Rider] = set()
+        self._published = asyncio.Event()
+        self._published_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.TimerHandle | None = None
+        self._is_woken = False
+        self._is_completed = False
+        """Whether one has tried to complete the log of a run that died."""
+
+    async def open(self) -> None:
+        """Read what is there. Raises UnknownSession and StoreError."""
+        self._fold, following = await asyncio.to_thread(self._recovered)
+        self._following = following
+        self._frames = Frames(self._fold.encoded, self._fold.seq)
+        self._look()
+        self._schedule()  # what came meanwhile has woken nobody
+
+    def close(self) -> None:
+        for timer in (self._timer, self._look_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._following is not None:
+            self._following.close()
+            self._following = None
+
+    async def next(self, position: int | None) -> tuple[int, Packet]:
+        """What a client at that position is to be sent, and where it is then; None: one that is new."""
+        if position is None:
+            return self._frames.snapshot()
+        while position == self._frames.head:
+            await self._published.wait()
+        try:
+            return self._frames.head, self._frames.since(position)
+        except LookupError:
+            return self._frames.snapshot()
+
+    def ride(self, rider: Rider, position: int) -> bool:
+        """Give this client every frame at once from now on; False when it is not at the head."""
+        if position != self._frames.head:
+            return False
+        self._riders.add(rider)
+        return True
+
+    def alight(self, rider: Rider) -> None:
+        self._riders.discard(rider)
+
+    def current(self) -> str:
+        """The message with the whole state as it is at this very moment."""
+        operations, _is_more = self._read_on()
+        self._publish(operations)
+        return state_message(self._fold.encoded(), self._fold.seq).decode()
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The state."""
+        return self._fold.value
+
+    @property
+    def snapshots_made(self) -> int:
+        return self._frames.snapshots_made
+
+    def refresh(self) -> None:
+        """Something has changed about who writes, or about what can be asked."""
+        if self._following is not None:
+            try:
+                self._following.refresh()
+            except HarnessError:
+                return  # it was deleted
+            self._note_standing()
+            self._wake()
+
+    def _recovered(self) -> tuple[StateFold, Following]:
+        if self._find_hub(self.log_id) is None:
+            complete(self._store, self.log_id)
+        return self._read_all()
+
+    def _read_all(self) -> tuple[StateFold, Following]:
+        metadata = self._store.metadata(self.log_id)
+        fold = StateFold(self.log_id, metadata.name)
+        following = Following(self._store, self.log_id, self._find_hub, self._wake)
+        try:
+            while events := following.poll():
+                for event in events:
+                    fold.feed(event)
+        except BaseException:
+            following.close()
+            raise
+        return fold, following
+
+    def _wake(self) -> None:
+        """From any thread."""
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._schedule)
+            except RuntimeError:  # the loop is closed: nobody watches any more
+                return
+
+    def _schedule(self) -> None:
+        if self._timer is None and self._following is not None:
+            delay_s = max(0.0, self._published_s + self._tick_s - self._loop.time())
+            self._timer = self._loop.call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._is_woken = False
+        operations, is_more = self._read_on()
+        self._publish(operations)
+        if is_more:
+            self._schedule()
+
+    def _read_on(self) -> tuple[list[Operation], bool]:
+        """Fold what has come; whether there may be more of it at once."""
+        operations: list[Operation] = []
+        feed = self._fold.feed
+        most_seq = self._fold.seq + _AT_ONCE
+        while self._following is not None and self._fold.seq < most_seq:
+            try:
+                events = self._following.poll()
+            except HarnessError:
+                return operations, False  # the log is gone, or its disk is: what was seen of it stays
+            if not events:
+                return operations, False
+            for event in events:
+                operations += feed(event)
+        return operations, self._following is not None
+
+    def _publish(self, operations: list[Operation]) -> None:
+        if operations:
+            self._published_s = self._loop.time()
+            head = self._frames.head
+            self._frames.add(operations, self._fold.seq)
+            packet = self._frames.since(head)
+            for rider in [rider for rider in self._riders if not rider(packet)]:
+                self._riders.discard(rider)
+            published, self._published = self._published, asyncio.Event()
+            published.set()
+
+    def _note_standing(self) -> None:
+        try:
+            standing = self._find_standing(self.log_id)
+        except HarnessError:
+            return  # it was deleted: what was seen of it stays
+        is_live = standing.is_running
+        if not standing.is_ours and self._following is not None:
+            is_live = self._following.is_live()
+        operations: list[Operation] = []
+        if is_live:
+            self._is_completed = False
+        elif self._find_hub(self.log_id) is None:
+            operations += self._note_end()
+        operations += self._fold.note("isLive", is_live)
+        operations += self._fold.note("capabilities", standing.capabilities)
+        self._publish(operations)
+
+    def _note_end(self) -> list[Operation]:
+        """Nobody writes the log: a run that has no end there has died."""
+        operations: list[Operation] = []
+        is_more = True
+        while is_more:  # what was written last may not have been read yet
+            read, is_more = self._read_on()
+            operations += read
+        if self._fold.is_going_on and not self._is_completed:
+            self._is_completed = True
+            completing = self._loop.run_in_executor(None, complete, self._store, self.log_id)
+            completing.add_done_callback(lambda _done: self._wake())
+        elif self._fold.is_going_on:
+            operations += self._fold.abandon()
+        return operations
+
+    def _look(self) -> None:
+        """Nobody tells when another process stops writing."""
+        self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
+        self._note_standing()

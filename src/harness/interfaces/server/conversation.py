@@ -1,0 +1,244 @@
+"""One conversation: a session on its thread, and how it is asked things over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.commands import Answer, Approve, Attached, Configuration, Deny
+from harness.errors import UsageError
+from harness.events import FollowUpsChanged, Relay
+from harness.interfaces.server.desk import Setup, Standing
+from harness.interfaces.server.ways import backing_of, checked, modes_of, permissions_state
+from harness.log.hub import Hub
+from harness.log.store import Store
+from harness.session.harness import Harness
+from harness.session.runs import Said
+from harness.session.workspaces import WorkspaceConfig
+from harness.sources.model import Attachment
+from harness.sources.registry import load
+
+MOST_QUEUED = 100
+
+
+class Conversation:
+    """Contract: lives in one event loop; `begin` or `wake` first, `close` last."""
+
+    def __init__(self, store: Store, setup: Setup, on_change: Callable[[], None]) -> None:
+        self._setup = setup
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self.idle_since_s = self._loop.time()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._answered: set[str] = set()
+        self._harness = Harness(
+            id=load(setup.agent).title,
+            storage=store,
+            modes=modes_of(setup),
+            agent=backing_of(setup),
+            instructions=setup.system_prompt,
+            workspace=WorkspaceConfig(cwd=setup.cwd),
+            cwd=setup.cwd,
+            initial_state=permissions_state(setup.permission_mode),
+        )
+        self._session = self._harness.session
+
+    async def begin(self, thread_id: str) -> None:
+        """As a new one. Raises StoreError."""
+        await self._harness.init()
+        session, setup = self._session, self._setup
+        session.mode.enter(setup.mode)
+        if setup.model:
+            session.model.select(setup.model)
+        await session.binding.create(title=setup.title, thread_id=thread_id)
+        self._keep()
+
+    async def wake(self, thread_id: str, *, is_new: bool = False) -> None:
+        """As one that is there. `is_new`: it never was in a session. Raises UnknownSession, LogLocked."""
+        await self._harness.init()
+        session = self._session
+        await session.binding.switch(thread_id=thread_id)
+        if is_new and self._setup.model:
+            await session.model.switch(model_id=self._setup.model)
+        if is_new:
+            self._keep()
+
+    @property
+    def hub(self) -> Hub:
+        return self._session.hub
+
+    @property
+    def is_running(self) -> bool:
+        return self._session.runs.is_running
+
+    @property
+    def standing(self) -> Standing:
+        session = self._session
+        facts = session.bus.fold.facts
+        is_ours = load(self._setup.agent).work is not None
+        return Standing(
+            is_ours=True,
+            is_running=self.is_running,
+            is_waiting=bool(facts.relays),
+            can_submit=True,
+            can_steer=self.is_running and "steer" in session.capabilities,
+            can_answer=is_ours,
+            can_cancel=self.is_running or facts.is_suspended,
+        )
+
+    async def submit(self, prompt: str, attachments: tuple[Attached, ...] = ()) -> None:
+        if not prompt.strip():
+            raise UsageError("the prompt is empty")
+        session = self._session
+        files = tuple(Attachment(one.media_type, one.data, one.name) for one in attachments)
+        said = Said(text=prompt, attachments=files, id=self._harness.new_id())
+        if not self.is_running and not session.bus.fold.facts.is_suspended:
+            bound = session.thread.bound
+            if bound is not None and not bound.metadata.prompt:
+                bound.metadata.prompt = prompt[:2000]
+                bound.save()
+            self._do(session.runs.send(said))
+            await asyncio.sleep(0)  # so that the next command finds it running
+        elif len(session.runs.queued) >= MOST_QUEUED:
+            raise UsageError(f"{MOST_QUEUED} prompts are waiting already", hint="wait, or withdraw some")
+        else:
+            session.runs.queue(said)
+
+    def withdraw(self, follow_up_id: str) -> None:
+        queued = self._session.runs.queued
+        kept = [one for one in queued if one.get("id") != follow_up_id]
+        if len(kept) == len(queued):
+            raise UsageError("no such prompt is waiting", hint="its turn may have come")
+        self._session.append(FollowUpsChanged(pending=kept))
+
+    def cancel(self) -> None:
+        self._session.abort()
+
+    def steer(self, message: str) -> None:
+        if not self.is_running:
+            raise UsageError("nothing is running", hint="submit a prompt instead")
+        if not self._session.runs.join(Said(text=message, id=self._harness.new_id())):
+            raise UsageError(
+                f"{self._setup.agent} hears nothing while it runs", hint="submit it: it waits for its turn"
+            )
+
+    def answer(self, command: Approve | Deny | Answer) -> None:
+        """The first answer counts. Raises UsageError for a later one."""
+        relay = self._wanted(command)
+        self._answered.add(relay.id)
+        session = self._session
+        if relay.kind == "permission":
+            is_always = isinstance(command, Approve) and command.always
+            decision = "decline" if isinstance(command, Deny) else "approve"
+            is_taken = session.respond_to_tool_approval(
+                decision="always_allow_category" if is_always else decision,  # type: ignore[arg-type]
+                tool_call_id=relay.call_id,
+                reason=command.reason if isinstance(command, Deny) else "",
+            )
+            if not is_taken:
+                raise _answered_already()
+            self._watch()
+        else:
+            data = _resume_data(relay, command)
+            self._do(session.suspensions.respond(data, relay.call_id, None))
+
+    async def configure(self, config: Configuration) -> None:
+        names = (name for name in config.__struct_fields__ if name in self._setup.__struct_fields__)
+        changes = {name: value for name in names if (value := getattr(config, name)) is not None}
+        setup = checked(replace(self._setup, **changes))
+        if setup.cwd != self._setup.cwd:
+            raise UsageError("a conversation stays where it works", hint="begin another one there")
+        session = self._session
+        if setup.mode != session.mode.get():
+            await session.mode.switch(mode_id=setup.mode)
+        if config.model is not None:
+            await session.model.switch(model_id=setup.model)
+        if setup.permission_mode != self._setup.permission_mode:
+            await session.state.set(permissions_state(setup.permission_mode))
+        self._setup = setup
+        self._harness.agent = backing_of(setup)
+        self._harness.modes = {mode.id: mode for mode in modes_of(setup)}
+        self._harness.instructions = setup.system_prompt
+        self._keep()
+
+    async def rename(self, title: str) -> None:
+        await self._session.binding.rename(title=title)
+
+    async def close(self) -> None:
+        await self._session.runs.stop()
+        await self._harness.destroy()
+        for task in self._tasks:
+            task.cancel()
+
+    def _keep(self) -> None:
+        """What a server that is started again must know."""
+        bound = self._session.thread.bound
+        assert bound is not None, "a thread is in hand"
+        setup, agent = self._setup, load(self._setup.agent)
+        bound.metadata.agent, bound.metadata.agent_name = agent.title, agent.name
+        bound.metadata.model = self._session.model.get()
+        kept = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
+        bound.save_settings({**kept, "maxTurns": setup.max_turns})
+
+    def _wanted(self, command: Approve | Deny | Answer) -> Relay:
+        self._session.bus.deliver()
+        for relay in self._session.bus.fold.facts.relays.values():
+            is_meant = relay.id == command.relay_id
+            if isinstance(command, Approve | Deny):
+                is_meant = is_meant or (command.tool_call_id == relay.call_id != "")
+            if is_meant and relay.id not in self._answered:
+                return relay
+        raise _answered_already()
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> None:
+        """In the background: what comes of it is in the log."""
+
+        async def done() -> None:
+            try:
+                await work
+            finally:
+                self.idle_since_s = self._loop.time()
+                self._on_change()
+
+        task = self._loop.create_task(done())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._loop.call_soon(self._on_change)
+
+    def _watch(self) -> None:
+        self._do(self._session.wait_until_idle())
+
+
+def setup_of(metadata: Any) -> Setup:
+    """How a conversation that was put away is to be taken up again."""
+    settings = metadata.settings
+    return Setup(
+        agent=metadata.agent_name,
+        model=metadata.model,
+        cwd=metadata.cwd,
+        mode=str(settings.get("currentModeId") or ""),
+        permission_mode=str(settings.get("permissionMode") or ""),
+        system_prompt=str(settings.get("systemPrompt") or ""),
+        max_turns=settings.get("maxTurns"),
+    )
+
+
+def _resume_data(relay: Relay, command: Approve | Deny | Answer) -> Any:
+    if isinstance(command, Answer):
+        return command.answer
+    if relay.kind == "plan":
+        if isinstance(command, Approve):
+            return {"action": "approved"}
+        return {"action": "rejected", **({"feedback": command.reason} if command.reason else {})}
+    if isinstance(command, Approve):
+        raise UsageError("this wants an answer", hint="send `answer` with what it asks for")
+    return command.reason or "The user does not want to answer."
+
+
+def _answered_already() -> UsageError:
+    return UsageError(
+        "nothing of that id waits for an answer", hint="somebody may have answered; the first answer counts"
+    )

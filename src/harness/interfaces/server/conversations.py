@@ -1,0 +1,158 @@
+"""All conversations of a server: begun, woken, put away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from harness import commands
+from harness.commands import Command
+from harness.errors import LogLocked, UsageError
+from harness.events import ThreadCreated
+from harness.interfaces.server.completion import complete
+from harness.interfaces.server.conversation import Conversation, setup_of
+from harness.interfaces.server.desk import Setup, Standing
+from harness.interfaces.server.ways import checked
+from harness.log.clock import new_clock
+from harness.log.hub import Hub
+from harness.log.ids import new_run_id
+from harness.log.store import Fork, Metadata, Store, read_all
+
+_IDLE_S = 300.0
+
+
+class Conversations:
+    """A `Desk`. `default`: how a conversation is run of which nothing else is said."""
+
+    def __init__(self, store: Store, default: Setup, *, idle_s: float = _IDLE_S) -> None:
+        self._store = store
+        self._default = default
+        self._idle_s = idle_s
+        self._clock = new_clock()
+        self._open: dict[str, Conversation] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    async def create(self, setup: Setup) -> str:
+        before = self._store.metadata(setup.continues) if setup.continues else None
+        fallback = self._default if before is None else setup_of(before)
+        known = {
+            name: getattr(setup, name) or getattr(fallback, name) or getattr(self._default, name)
+            for name in setup.__struct_fields__
+        }
+        setup = checked(replace(setup, **known))
+        log_id = new_run_id(self._clock())
+        conversation = Conversation(self._store, setup, lambda: self._changed(log_id))
+        if before is None:
+            await conversation.begin(log_id)
+        else:
+            await asyncio.to_thread(self._fork, before, log_id, setup)
+            await conversation.wake(log_id, is_new=True)
+        self._open[log_id] = conversation
+        self._changed(log_id)
+        return log_id
+
+    def _fork(self, before: Metadata, log_id: str, setup: Setup) -> None:
+        """A log that begins with all that the other one says. Raises LogLocked while that is being written."""
+        if self._store.is_live(before.session_id):
+            raise LogLocked("the session is still being written", hint="wait until it has ended")
+        complete(self._store, before.session_id)
+        end = max((event.seq + 1 for event in read_all(self._store, before.session_id)), default=0)
+        metadata = Metadata(
+            session_id=log_id,
+            kind="thread",
+            name=setup.title or before.name,
+            cwd=setup.cwd,
+            prompt=before.prompt,
+            fork=Fork(before.session_id, end),
+        )
+        hub = Hub(self._store, log_id, self._store.create(metadata), self._clock)
+        created = ThreadCreated(id=log_id, title=metadata.name, cloned_from=before.session_id)
+        hub.source(log_id).append([created])
+        hub.close()
+
+    async def carry_out(self, log_id: str, command: Command) -> None:
+        async with self._locks.setdefault(log_id, asyncio.Lock()):
+            await self._carry_out(await self._conversation(log_id), command)
+
+    async def _carry_out(self, conversation: Conversation, command: Command) -> None:
+        match command:
+            case commands.Submit():
+                await conversation.submit(command.prompt, command.attachments)
+            case commands.Resume():
+                raise UsageError(
+                    "an agent's own session cannot be taken up here",
+                    hint="begin a conversation that continues a session of `GET /api/sessions`",
+                )
+            case commands.Cancel():
+                conversation.cancel()
+            case commands.Steer():
+                conversation.steer(command.message)
+            case commands.Approve() | commands.Deny() | commands.Answer():
+                conversation.answer(command)
+            case commands.Configure():
+                await conversation.configure(command.config)
+            case commands.Withdraw():
+                conversation.withdraw(command.follow_up_id)
+            case commands.Rename():
+                await conversation.rename(command.title)
+            case _:
+                assert_never(command)
+
+    def standing(self, log_id: str) -> Standing:
+        conversation = self._open.get(log_id)
+        if conversation is not None:
+            return conversation.standing
+        is_thread = self._store.metadata(log_id).kind == "thread"
+        is_free = is_thread and not self._store.is_live(log_id)
+        return Standing(is_ours=is_free, can_submit=is_free, can_answer=is_free)
+
+    def hub(self, log_id: str) -> Hub | None:
+        conversation = self._open.get(log_id)
+        return conversation.hub if conversation is not None else None
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        self._listeners.append(listener)
+
+    async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
+        now_s = asyncio.get_running_loop().time()
+        for log_id, conversation in list(self._open.items()):
+            is_idle = not conversation.is_running and now_s - conversation.idle_since_s >= self._idle_s
+            if is_idle and not is_watched(log_id):
+                await self.unload(log_id)
+
+    async def unload(self, log_id: str) -> None:
+        async with self._locks.setdefault(log_id, asyncio.Lock()):
+            conversation = self._open.pop(log_id, None)
+            if conversation is not None:
+                await conversation.close()
+                self._changed(log_id)
+        self._locks.pop(log_id, None)
+
+    async def close(self) -> None:
+        for log_id in list(self._open):
+            await self.unload(log_id)
+
+    async def _conversation(self, log_id: str) -> Conversation:
+        """The loaded one; one that is not loaded is woken. Raises HarnessError."""
+        if log_id not in self._open:
+            metadata = self._store.metadata(log_id)
+            if metadata.kind != "thread":
+                raise UsageError(
+                    "this is the record of a run that somebody else started: it can only be watched",
+                    hint="begin a conversation that continues it",
+                )
+            setup = setup_of(metadata)
+            setup = checked(replace(setup, agent=setup.agent or self._default.agent))
+            conversation = Conversation(self._store, setup, lambda: self._changed(log_id))
+            await conversation.wake(log_id)
+            self._open[log_id] = conversation
+            self._changed(log_id)
+        return self._open[log_id]
+
+    def _changed(self, log_id: str) -> None:
+        for listener in self._listeners:
+            listener(log_id)

@@ -1,0 +1,85 @@
+"""Who carries out what clients ask: the contract between the server and whatever runs conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from harness.commands import Command
+from harness.log.hub import Hub
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """How a conversation is to be run. Empty: the user's own default, else the agent's."""
+
+    agent: str = ""
+    model: str = ""
+    mode: str = ""
+    permission_mode: str = ""
+    cwd: str = ""
+    system_prompt: str = ""
+    max_turns: int | None = None
+    effort: str = ""
+    title: str = ""
+    continues: str = ""
+    """A session whose history is the beginning of this one."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be asked of a conversation now."""
+
+    is_ours: bool = False
+    """Whether this server runs it; else it is only watched."""
+    is_running: bool = False
+    is_waiting: bool = False
+    """For somebody's answer."""
+    can_submit: bool = False
+    can_steer: bool = False
+    can_answer: bool = False
+    can_cancel: bool = False
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        return {
+            "submit": self.can_submit,
+            "steer": self.can_steer,
+            "answer": self.can_answer,
+            "cancel": self.can_cancel,
+        }
+
+
+class Desk(Protocol):
+    """Contract: everything is called in one event loop. What cannot be done raises HarnessError and changes
+    nothing. Commands for one conversation are carried out in the order in which they are given. The first answer
+    to a relay counts; a later one raises. A prompt that comes while a run goes on waits, first come first served.
+    """
+
+    async def create(self, setup: Setup) -> str:
+        """A new conversation; its id, which is that of its log."""
+        ...
+
+    async def carry_out(self, log_id: str, command: Command) -> None: ...
+
+    def standing(self, log_id: str) -> Standing: ...
+
+    def hub(self, log_id: str) -> Hub | None:
+        """Where the conversation is written, while it is loaded."""
+        ...
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Be told the id of every conversation whose standing or hub has changed."""
+        ...
+
+    async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
+        """Let go of conversations in which nothing happens and which nobody watches."""
+        ...
+
+    async def unload(self, log_id: str) -> None:
+        """Let go of one conversation, so that somebody else may have it, or delete it."""
+        ...
+
+    async def close(self) -> None:
+        """Stop everything that runs, and let go of all logs."""
+        ...

@@ -1,0 +1,85 @@
+"""Reading a log as it grows, whoever writes it: a hub in this process, or another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from harness.errors import StoreError, UnknownSession
+from harness.events import Event
+from harness.log.hub import Follower, Hub
+from harness.log.store import LogReader, Store
+
+_AT_ONCE = 2_000
+
+
+class FindHub(Protocol):
+    def __call__(self, log_id: str) -> Hub | None:
+        """The hub through which this process writes a log at the moment."""
+        ...
+
+
+class Following:
+    """A cursor into a log. Contract: used by one thread at a time; `wake` may be called from any."""
+
+    def __init__(
+        self, store: Store, log_id: str, find_hub: FindHub, wake: Callable[[], object], cursor: int = 0
+    ) -> None:
+        self.cursor = cursor
+        self._store = store
+        self._log_id = log_id
+        self._find_hub = find_hub
+        self._wake = wake
+        self._hub: Hub | None = None
+        self._follower: Follower | None = None
+        self._reader: LogReader | None = None
+        self._stop: Callable[[], None] | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look again who writes."""
+        hub = self._find_hub(self._log_id)
+        if hub is not None and hub is self._hub:
+            return
+        if hub is None and self._hub is None and self._reader is not None:
+            return
+        self.close()
+        self._hub = hub
+        if hub is not None:
+            self._follower = hub.follower(self.cursor)
+            self._stop = hub.add_waker(self._wake)
+        else:
+            self._reader = self._store.reader(self._log_id, self.cursor)
+            self._stop = self._store.watch(self._log_id, self._wake)
+        self._wake()
+
+    def poll(self) -> list[Event]:
+        """What has come since; more may be there when it is much. Raises StoreError and UnknownSession."""
+        if self._follower is not None:
+            events = self._follower.poll()
+        elif self._reader is not None:
+            events = self._reader.read(_AT_ONCE)
+        else:
+            events = []
+        if events:
+            self.cursor = events[-1].seq + 1
+        return events
+
+    def is_live(self) -> bool:
+        """Whether anybody has the log open for writing."""
+        if self._hub is not None:
+            return True
+        try:
+            return self._store.is_live(self._log_id)
+        except (StoreError, UnknownSession):
+            return False
+
+    def close(self) -> None:
+        if self._stop is not None:
+            self._stop()
+        for reading in (self._follower, self._reader):
+            if reading is not None:
+                with suppress(OSError):
+                    reading.close()
+        self._stop = self._follower = self._reader = self._hub = None

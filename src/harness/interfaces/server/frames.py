@@ -1,0 +1,71 @@
+"""What all clients of one conversation are sent, made once for all of them.
+
+There is no queue per client: each has a position in the shared row of frames. A frame is everything that changed
+between two ticks, merged. A client gets all frames since its position as one message, encoded once for all that are
+at the same position; one that is too far behind gets the whole state. So a client that stalls costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from harness.interfaces.server.outlet import Packet
+from harness.rendering.object_stream import Merger, Operation, merge
+from harness.rendering.state.wire import delta_message, state_message
+
+MOST_FRAMES = 512
+MOST_BYTES = 4 * 1024 * 1024
+_STALEST_SNAPSHOT = 30
+"""How many frames a snapshot may be old and still be sent, with what came since."""
+
+
+class Frames:
+    """`encode`: the state as it is at `head`. Contract: `add` right after the state was changed."""
+
+    def __init__(self, encode: Callable[[], bytes], seq: int) -> None:
+        self._encode = encode
+        self._frames: deque[tuple[Sequence[Operation], int, int]] = deque()
+        """Operations, the `seq` after them, and about how many bytes they take."""
+        self._bytes = 0
+        self._base = 0
+        self._seq = seq
+        self._ready: dict[int, Packet] = {}
+        self._snapshot: tuple[int, Packet] | None = None
+        self.snapshots_made = 0
+
+    @property
+    def head(self) -> int:
+        return self._base + len(self._frames)
+
+    def add(self, operations: Sequence[Operation], seq: int) -> None:
+        merged = merge(operations)
+        message = delta_message(merged, seq)
+        self._ready = {self.head: Packet(message)}
+        self._frames.append((merged, seq, len(message)))
+        self._bytes += len(message)
+        self._seq = seq
+        while len(self._frames) > MOST_FRAMES or (self._bytes > MOST_BYTES and len(self._frames) > 1):
+            self._bytes -= self._frames.popleft()[2]
+            self._base += 1
+
+    def since(self, position: int) -> Packet:
+        """The message that brings a client from a position to the head."""
+        if position < self._base:
+            raise LookupError("too far behind")
+        message = self._ready.get(position)
+        if message is None:
+            merger = Merger()
+            for number in range(position - self._base, len(self._frames)):
+                for operation in self._frames[number][0]:
+                    merger.add(operation)
+            message = self._ready[position] = Packet(delta_message(merger.operations(), self._seq))
+        return message
+
+    def snapshot(self) -> tuple[int, Packet]:
+        """A position, and the message with the whole state there."""
+        kept = self._snapshot
+        if kept is None or kept[0] < max(self._base, self.head - _STALEST_SNAPSHOT):
+            self.snapshots_made += 1
+            kept = self._snapshot = (self.head, Packet(state_message(self._encode(), self._seq)))
+        return kept

@@ -1,0 +1,182 @@
+"""`/api/…` besides sessions: this server, the agents and models of this machine, and the bill."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from harness import model_names
+from harness.config import Settings
+from harness.errors import UsageError
+from harness.interfaces.cli import inventory
+from harness.interfaces.cli.commands.usage import moment_ms
+from harness.interfaces.server.access import Access
+from harness.interfaces.server.answers import json_answer
+from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.sessions_api import Handler, answering
+from harness.ledger import Ledger, rolled_up, total
+from harness.log.store import Store, read_all
+from harness.prices import load as load_prices
+from harness.sources.model_registry import DEMO, any_model
+from harness.sources.registry import load
+from harness.version import __version__
+
+_GROUPINGS = ("agent", "model", "day", "session", "sub-agent")
+_AGENTS_KNOWN_S = 30.0
+
+
+class MachineApi:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        default: Setup,
+        access: Access,
+        link: str,
+        modes: list[dict[str, str]],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._default = default
+        self._access = access
+        self._link = link
+        self._modes = modes
+        self._agents_at_s = float("-inf")
+        self._agents: list[dict[str, Any]] = []
+
+    def routes(self) -> list[Route]:
+        table: list[tuple[str, str, Handler]] = [
+            ("GET", "/api/server", self._server),
+            ("GET", "/api/agents", self._list_agents),
+            ("GET", "/api/models", self._models),
+            ("GET", "/api/usage", self._usage),
+            ("POST", "/api/links", self._new_link),
+        ]
+        return [Route(path, answering(handler), methods=[method]) for method, path, handler in table]
+
+    async def _server(self, request: Request) -> Response:
+        del request
+        return json_answer(
+            {
+                "version": __version__,
+                "defaultAgent": self._default.agent,
+                "defaultModel": self._default.model,
+                "cwd": self._default.cwd or os.getcwd(),
+                "modes": self._modes,
+                "permissionModes": ["default", "acceptEdits", "fullAuto", "readOnly"],
+            }
+        )
+
+    async def _list_agents(self, request: Request) -> Response:
+        del request
+        if time.monotonic() - self._agents_at_s > _AGENTS_KNOWN_S:
+            self._agents = await asyncio.to_thread(_all_agents)
+            self._agents_at_s = time.monotonic()
+        return json_answer({"agents": self._agents})
+
+    async def _models(self, request: Request) -> Response:
+        name = request.query_params.get("agent", "") or self._default.agent
+        return json_answer(await asyncio.to_thread(self._models_of, name))
+
+    def _models_of(self, agent_name: str) -> dict[str, Any]:
+        agent = load(agent_name) if agent_name else None
+        spellings = inventory.names_of(agent) if agent is not None else ()
+        rows = [
+            {
+                "id": model.name,
+                "description": model.description,
+                "provider": model.provider,
+                "usable": agent is None or bool(model.id_for(spellings)),
+            }
+            for model in model_names.load(self._settings).all
+        ]
+        default = self._settings.model_for(spellings) if agent is not None else ""
+        if agent is not None and agent.work is not None:
+            rows = _provider_models()
+            default = default or any_model()
+        return {"models": rows, "defaultModel": default or self._default.model}
+
+    async def _usage(self, request: Request) -> Response:
+        by = request.query_params.get("by", "agent")
+        if by not in _GROUPINGS:
+            raise UsageError(f"by is one of {', '.join(_GROUPINGS)}")
+        since = request.query_params.get("since", "")
+        try:
+            since_ms = moment_ms(since) if since else -1
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(str(error)) from error
+        return json_answer(await asyncio.to_thread(self._bill, by, since_ms))
+
+    def _bill(self, by: Any, since_ms: int) -> dict[str, Any]:
+        from msgspec.structs import asdict
+
+        ledger, player = Ledger(), inventory.player()
+        for metadata in reversed(list(self._store.list())):
+            if player is None or metadata.agent_name != player.name:
+                ledger.add(metadata, read_all(self._store, metadata.session_id))
+        prices = load_prices(self._settings, "")
+        charges = ledger.charges(prices, _day_of, since_ms)
+        name = by.replace("-", "_")
+        return {
+            "by": by,
+            "rows": [{name: row.key or None, **asdict(row.amount)} for row in rolled_up(charges, by)],
+            "total": asdict(total(charges)),
+            "prices_date": prices.date,
+        }
+
+    async def _new_link(self, request: Request) -> Response:
+        del request
+        return json_answer({"link": f"{self._link}?token={self._access.new_link_code()}"}, 201)
+
+
+def _all_agents() -> list[dict[str, Any]]:
+    found = inventory.everything()
+    return [
+        {
+            "name": one.agent.name,
+            "title": one.agent.title,
+            "version": one.version,
+            "installed": one.is_available,
+            "usable": one.is_available,
+            "builtIn": one.is_built_in,
+            "install": one.agent.install,
+            "models": "model" in one.agent.supports,
+            "capabilities": inventory.capabilities(one.agent),
+        }
+        for one in found
+    ]
+
+
+def _provider_models() -> list[dict[str, Any]]:
+    """One of each provider: whatever else it has can be named as well."""
+    from harness.sources.model_registry import PROVIDERS, usable
+    from harness.sources.models.local import USUAL
+
+    usual = {name: provider.usual_model for name, provider in PROVIDERS.items()} | {"local": USUAL}
+    demo = {
+        "id": DEMO,
+        "description": "A demonstration (a script answers, the tools are real)",
+        "provider": "scripted",
+        "usable": True,
+    }
+    return [
+        {
+            "id": f"{row.provider}/{usual[row.provider]}",
+            "description": f"{row.title} ({row.reason})",
+            "provider": row.provider,
+            "usable": row.is_usable,
+        }
+        for row in usable()
+        if usual.get(row.provider)
+    ] + [demo]
+
+
+def _day_of(at_ms: int) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(at_ms / 1000)) if at_ms >= 0 else ""

@@ -1,0 +1,124 @@
+"""The conversations that somebody watches: loaded when the first one comes, let go some time after the last has left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from harness.errors import HarnessError
+from harness.interfaces.server.channel import TICK_S, Channel
+from harness.interfaces.server.desk import Desk
+from harness.interfaces.server.following import Following
+from harness.log.store import Store
+
+_SWEEP_EVERY_S = 5.0
+_KEPT_S = 30.0
+"""How long a conversation stays loaded that nobody watches: a page that is reloaded is back at once."""
+
+
+class Rooms:
+    """Contract: lives in one event loop; `open` first, `close` last."""
+
+    def __init__(self, store: Store, desk: Desk, *, tick_s: float = TICK_S, kept_s: float = _KEPT_S) -> None:
+        self.store = store
+        self.desk = desk
+        self.loop = asyncio.get_running_loop()
+        self._tick_s = tick_s
+        self._kept_s = kept_s
+        self._channels: dict[str, Channel] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._sweeping: asyncio.Task[None] | None = None
+        self._followings: dict[str, set[Following]] = {}
+        desk.listen(self._on_change)
+
+    def open(self) -> None:
+        self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+
+    async def close(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        await self.desk.close()
+
+    @asynccontextmanager
+    async def watching(self, log_id: str) -> AsyncIterator[Channel]:
+        """The conversation's channel, as long as it is watched. Raises UnknownSession and StoreError."""
+        channel = await self._channel(log_id)
+        channel.watchers += 1
+        try:
+            yield channel
+        finally:
+            channel.watchers -= 1
+            channel.left_s = asyncio.get_running_loop().time()
+
+    @asynccontextmanager
+    async def following(self, log_id: str, wake: asyncio.Event, cursor: int = 0) -> AsyncIterator[Following]:
+        """The events of a log, for one reader of his own."""
+        loop = asyncio.get_running_loop()
+
+        def woken() -> None:
+            try:
+                loop.call_soon_threadsafe(wake.set)
+            except RuntimeError:  # the loop is closed: nobody reads any more
+                return
+
+        following = Following(self.store, log_id, self.desk.hub, woken, cursor)
+        mine = self._followings.setdefault(log_id, set())
+        mine.add(following)
+        try:
+            yield following
+        finally:
+            mine.discard(following)
+            if not mine:
+                self._followings.pop(log_id, None)
+            following.close()
+
+    def is_watched(self, log_id: str) -> bool:
+        channel = self._channels.get(log_id)
+        return channel is not None and channel.watchers > 0
+
+    @property
+    def loaded(self) -> list[str]:
+        return list(self._channels)
+
+    async def sweep(self) -> None:
+        """Let go of what nobody needs."""
+        now_s = asyncio.get_running_loop().time()
+        for log_id, channel in list(self._channels.items()):
+            if not channel.watchers and now_s - channel.left_s >= self._kept_s:
+                del self._channels[log_id]
+                channel.close()
+        await self.desk.unload_idle(self.is_watched)
+
+    def forget(self, log_id: str) -> None:
+        """It was deleted."""
+        channel = self._channels.pop(log_id, None)
+        if channel is not None:
+            channel.close()
+
+    async def _channel(self, log_id: str) -> Channel:
+        lock = self._opening.setdefault(log_id, asyncio.Lock())
+        async with lock:
+            channel = self._channels.get(log_id)
+            if channel is None:
+                channel = Channel(self.store, log_id, self.desk.hub, self.desk.standing, tick_s=self._tick_s)
+                await channel.open()
+                self._channels[log_id] = channel
+        self._opening.pop(log_id, None)
+        return channel
+
+    def _on_change(self, log_id: str) -> None:
+        channel = self._channels.get(log_id)
+        if channel is not None:
+            channel.refresh()
+        for following in self._followings.get(log_id, ()):
+            with suppress(HarnessError):  # it was deleted
+                following.refresh()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_EVERY_S)
+            await self.sweep()

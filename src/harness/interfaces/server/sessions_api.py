@@ -1,0 +1,207 @@
+"""`/api/sessions`: what there is, what it is now and was at any moment, and what can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from harness.commands import Command, Rename, Submit
+from harness.errors import HarnessError
+from harness.events import ToolEnd, ToolProgress, ToolStart
+from harness.interfaces.server.answers import Conflict, NotFound, error_answer, json_answer, number, read_body
+from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.rooms import Rooms
+from harness.interfaces.server.session_data import describe, find
+from harness.log.store import read_all
+from harness.rendering.state.fold import StateFold
+from harness.rendering.state.wire import state_message
+from harness.views.usage import UsageFold
+
+_MOST_LISTED = 500
+_MOST_MOMENTS = 1_000
+_END = 10**12
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    agent: str = ""
+    model: str = ""
+    mode: str = ""
+    cwd: str = ""
+    prompt: str = ""
+    title: str = ""
+    permission_mode: str = ""
+    system_prompt: str = ""
+    max_turns: int | None = None
+    effort: str = ""
+    continues: str = ""
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    title: str | None = None
+    tags: list[str] | None = None
+
+
+class CommandList(msgspec.Struct, frozen=True):
+    commands: list[Command]
+
+
+class SessionsApi:
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
+        self._store = rooms.store
+        self._desk = rooms.desk
+
+    def routes(self) -> list[Route]:
+        one = "/api/sessions/{id}"
+        table: list[tuple[str, str, Handler]] = [
+            ("GET", "/api/sessions", self._list),
+            ("POST", "/api/sessions", self._create),
+            ("GET", one, self._get),
+            ("PATCH", one, self._change),
+            ("DELETE", one, self._delete),
+            ("GET", f"{one}/state", self._state),
+            ("GET", f"{one}/timeline", self._timeline),
+            ("GET", f"{one}/runs", self._runs),
+            ("GET", f"{one}/usage", self._usage),
+            ("GET", f"{one}/calls/{{call_id:path}}", self._call),
+            ("POST", f"{one}/commands", self._commands),
+        ]
+        return [Route(path, answering(handler), methods=[method]) for method, path, handler in table]
+
+    async def _list(self, request: Request) -> Response:
+        limit = number(request, "limit", 50, most=_MOST_LISTED)
+        offset = number(request, "offset", 0, most=_END)
+        text = request.query_params.get("query", "")[:500]
+        sessions, total = await asyncio.to_thread(find, self._store, self._desk, text, limit, offset)
+        return json_answer({"sessions": sessions, "total": total})
+
+    async def _create(self, request: Request) -> Response:
+        wanted = await read_body(request, NewSession)
+        names = (name for name in wanted.__struct_fields__ if name != "prompt")
+        log_id = await self._desk.create(Setup(**{name: getattr(wanted, name) for name in names}))
+        if wanted.prompt:
+            await self._desk.carry_out(log_id, Submit(prompt=wanted.prompt))
+        return json_answer(describe(self._store.metadata(log_id), self._store, self._desk), 201)
+
+    async def _get(self, request: Request) -> Response:
+        metadata = self._store.metadata(_id(request))
+        return json_answer(describe(metadata, self._store, self._desk))
+
+    async def _change(self, request: Request) -> Response:
+        changes = await read_body(request, Changes)
+        log_id = _id(request)
+        metadata = self._store.metadata(log_id)
+        if changes.title is not None and (metadata.kind == "thread" and not self._is_elsewhere(log_id)):
+            await self._desk.carry_out(log_id, Rename(title=changes.title))
+            metadata = self._store.metadata(log_id)
+        elif changes.title is not None:
+            metadata.name = changes.title
+        if changes.tags is not None:
+            metadata.tags = changes.tags
+        self._store.save_metadata(metadata)
+        return json_answer(describe(metadata, self._store, self._desk))
+
+    async def _delete(self, request: Request) -> Response:
+        log_id = _id(request)
+        if self._desk.standing(log_id).is_running:
+            raise Conflict("the session is running", hint="cancel it first")
+        await self._desk.unload(log_id)
+        await asyncio.to_thread(self._store.delete, log_id)
+        self._rooms.forget(log_id)
+        return Response(status_code=204)
+
+    async def _state(self, request: Request) -> Response:
+        at = number(request, "at", _END, most=_END)
+        if at == _END:
+            async with self._rooms.watching(_id(request)) as channel:
+                text = channel.current()
+            return Response(text, media_type="application/json")
+        body = await asyncio.to_thread(self._state_at, _id(request), at)
+        return Response(body, media_type="application/json")
+
+    def _state_at(self, log_id: str, at: int) -> bytes:
+        fold = StateFold(log_id, self._store.metadata(log_id).name)
+        for event in read_all(self._store, log_id):
+            if event.seq >= at:
+                break
+            fold.feed(event)
+        return state_message(fold.encoded(), fold.seq)
+
+    async def _timeline(self, request: Request) -> Response:
+        return json_answer(await asyncio.to_thread(self._moments, _id(request)))
+
+    def _moments(self, log_id: str) -> dict[str, list[int]]:
+        moments = [(event.seq + 1, event.timestamp_ms) for event in read_all(self._store, log_id)]
+        step = -(-len(moments) // _MOST_MOMENTS) or 1
+        chosen = moments[::step]
+        if moments and chosen[-1] != moments[-1]:
+            chosen[-1] = moments[-1]
+        return {"seqs": [seq for seq, _ in chosen], "times": [at_ms for _, at_ms in chosen]}
+
+    async def _runs(self, request: Request) -> Response:
+        async with self._rooms.watching(_id(request)) as channel:
+            return json_answer({"runs": channel.value["runs"]})
+
+    async def _usage(self, request: Request) -> Response:
+        return json_answer(await asyncio.to_thread(self._used, _id(request)))
+
+    def _used(self, log_id: str) -> Any:
+        fold = UsageFold()
+        for event in read_all(self._store, log_id):
+            fold.feed(event)
+        return fold.value
+
+    async def _call(self, request: Request) -> Response:
+        found = await asyncio.to_thread(self._whole_call, _id(request), request.path_params["call_id"])
+        return json_answer(found)
+
+    def _whole_call(self, log_id: str, call_id: str) -> dict[str, Any]:
+        start: ToolStart | None = None
+        output: str | None = None
+        progress: list[str] = []
+        for event in read_all(self._store, log_id):
+            if isinstance(event, ToolStart) and event.call_id == call_id:
+                start, output, progress = event, None, []
+            elif isinstance(event, ToolProgress) and event.call_id == call_id:
+                progress.append(event.text)
+            elif isinstance(event, ToolEnd) and event.call_id == call_id:
+                output = event.output
+        if start is None:
+            raise NotFound(f"no such call: {call_id[:100]!r}")
+        return {"input": start.input, "output": "".join(progress) if output is None else output}
+
+    async def _commands(self, request: Request) -> Response:
+        log_id = _id(request)
+        self._store.metadata(log_id)
+        for command in (await read_body(request, CommandList)).commands:
+            await self._desk.carry_out(log_id, command)
+        return json_answer({}, 202)
+
+    def _is_elsewhere(self, log_id: str) -> bool:
+        """Whether another process is writing it."""
+        return self._desk.hub(log_id) is None and self._store.is_live(log_id)
+
+
+def answering(handler: Handler) -> Handler:
+    """With mistakes told as an answer."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except HarnessError as error:
+            return error_answer(error)
+
+    return answered
+
+
+def _id(request: Request) -> str:
+    log_id: str = request.path_params["id"]
+    return log_id

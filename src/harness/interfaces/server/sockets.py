@@ -1,0 +1,159 @@
+"""`/ws`: the state of a conversation, then its changes; commands the other way."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from starlette.types import Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from harness.commands import BadCommands, Command, Configure, Resume, Submit, read
+from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
+from harness.interfaces.server.channel import Channel, Rider
+from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.guard import Bucket
+from harness.interfaces.server.outlet import Outlet, Packet
+from harness.interfaces.server.rooms import Rooms
+from harness.rendering.json_text import compact
+from harness.rendering.state.fold import StateFold
+from harness.rendering.state.wire import state_message
+
+COMMANDS_PER_S = 50.0
+COMMANDS_AT_ONCE = 200.0
+_POLICY, _TOO_LARGE, _UNKNOWN = 1008, 1009, 4404
+
+
+class Sender:
+    """Keeps one client up to date: rides with the channel while it can take everything at once, and catches up
+    by itself when it could not.
+    """
+
+    def __init__(self, channel: Channel, outlet: Outlet) -> None:
+        self._channel = channel
+        self._outlet = outlet
+        self._position: int | None = None
+        self._is_behind = asyncio.Event()
+        self.take: Rider = self._take  # one object, so that it can be found again
+
+    async def run(self) -> None:
+        """Raises OSError or RuntimeError when the client is gone."""
+        while True:
+            self._position, packet = await self._channel.next(self._position)
+            await self._outlet.send(packet)
+            if self._outlet.is_direct and self._channel.ride(self.take, self._position):
+                self._is_behind.clear()
+                await self._is_behind.wait()
+
+    def _take(self, packet: Packet) -> bool:
+        if self._position is not None and self._outlet.write_now(packet):
+            self._position += 1
+            return True
+        self._is_behind.set()
+        return False
+
+
+class Socket:
+    """One client. What is refused is told to it alone."""
+
+    def __init__(self, websocket: WebSocket, rooms: Rooms) -> None:
+        self._websocket = websocket
+        self._rooms = rooms
+        self._send: Send = websocket.scope.get("harness.send", websocket.send)
+        self._outlet = Outlet(self._send)
+        self._bucket = Bucket(COMMANDS_PER_S, COMMANDS_AT_ONCE)
+        self._stack = AsyncExitStack()
+        self._sending: asyncio.Task[None] | None = None
+        self._log_id = websocket.query_params.get("session", "")
+        self._setup = Setup()
+
+    async def serve(self) -> None:
+        await self._websocket.accept()
+        try:
+            async with self._stack:
+                if self._log_id:
+                    await self._watch(self._log_id)
+                else:
+                    await self._text(state_message(StateFold().encoded(), 0).decode())
+                await self._receive()
+        except (UnknownSession, StoreError) as error:
+            await self._close(_UNKNOWN, error.message)
+        except WebSocketDisconnect:
+            return
+        finally:
+            if self._sending is not None:
+                self._sending.cancel()
+
+    async def _watch(self, log_id: str) -> None:
+        channel = await self._stack.enter_async_context(self._rooms.watching(log_id))
+        self._log_id = log_id
+        self._sending = asyncio.get_running_loop().create_task(self._send_all(channel))
+
+    async def _send_all(self, channel: Channel) -> None:
+        sender = Sender(channel, self._outlet)
+        try:
+            await sender.run()
+        except (OSError, RuntimeError):
+            return  # the client is gone; who receives from it learns that as well
+        finally:
+            channel.alight(sender.take)
+
+    async def _receive(self) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return None
+            text = message.get("text")
+            if not self._bucket.take():
+                return await self._close(_POLICY, "too many commands")
+            try:
+                wanted = read(message.get("bytes") or b"" if text is None else text)
+            except BadCommands as error:
+                if error.is_hostile:
+                    return await self._close(_POLICY, str(error))
+                await self._error(str(error))
+                continue
+            if len(wanted) > 1 and not self._bucket.take(len(wanted) - 1):
+                return await self._close(_POLICY, "too many commands")
+            for command in wanted:
+                await self._carry_out(command)
+
+    async def _carry_out(self, command: Command) -> None:
+        try:
+            if not self._log_id:
+                await self._begin(command)
+            if self._log_id:
+                await self._rooms.desk.carry_out(self._log_id, command)
+        except HarnessError as error:
+            await self._error(f"{error.message}; {error.hint}" if error.hint else error.message, command.id)
+
+    async def _begin(self, command: Command) -> None:
+        """The first prompt of a socket without a conversation makes one."""
+        if isinstance(command, Configure):
+            known = command.config
+            names = (name for name in known.__struct_fields__ if name in Setup.__struct_fields__)
+            changes = {name: value for name in names if (value := getattr(known, name)) is not None}
+            self._setup = Setup(**{**_fields(self._setup), **changes})
+        elif isinstance(command, Submit | Resume):
+            await self._watch(await self._rooms.desk.create(self._setup))
+        else:
+            raise UsageError("nothing has begun yet", hint="submit a prompt first")
+
+    async def _error(self, message: str, command_id: str = "") -> None:
+        told = {"type": "error", "message": message}
+        await self._text(compact(told | {"commandId": command_id} if command_id else told))
+
+    async def _text(self, text: str) -> None:
+        await self._send({"type": "websocket.send", "text": text})
+
+    async def _close(self, code: int, reason: str) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+        try:
+            await self._websocket.close(code, reason[:100])
+        except (OSError, RuntimeError):
+            return  # it is gone already
+
+
+def _fields(setup: Setup) -> dict[str, object]:
+    return {name: getattr(setup, name) for name in setup.__struct_fields__}

@@ -1,0 +1,100 @@
+"""How a conversation is set up: agents with their permissions, and the modes that the server offers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from harness.errors import UsageError
+from harness.interfaces.server.desk import Setup
+from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode
+from harness.sources.model_registry import any_model
+from harness.sources.registry import load
+from harness.sources.request import Request
+
+Access = Literal["full-access", "read-only", "agent-default"]
+
+BUILD, PLAN = "build", "plan"
+MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
+_PLANNING = """\
+You are planning. Look at what is there and think, but change nothing: write no file and run no command that does.
+When you know what is to be done, submit a plan; it is carried out once somebody has approved it."""
+_READING = ("read", "grep", "glob", "list", "skill", "fetch")
+
+_MOST_STEPS = 200
+_ACCESS: dict[str, Access] = {
+    "": "agent-default",
+    "default": "agent-default",
+    "acceptEdits": "agent-default",
+    "fullAuto": "full-access",
+    "readOnly": "read-only",
+}
+_RULES: dict[str, dict[str, str]] = {
+    "": {"read": "allow"},
+    "default": {"read": "allow"},
+    "acceptEdits": {"read": "allow", "edit": "allow"},
+    "fullAuto": {},
+    "readOnly": {"read": "allow", "edit": "deny", "execute": "deny", "mcp": "deny", "other": "deny"},
+}
+
+
+def permissions_state(permission_mode: str) -> dict[str, Any]:
+    """What a session's state says of a permission mode."""
+    rules = {"categories": _RULES[permission_mode], "tools": {}}
+    return {"yolo": permission_mode == "fullAuto", "permissionRules": rules}
+
+
+def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
+    """Raises UnknownAgent."""
+    agent = load(setup.agent)
+    if agent.name != "native":
+        return CommandAgent(name=agent.name, permissions=_ACCESS[setup.permission_mode])
+    from harness.sources.loops.native import system_prompt
+
+    told = system_prompt(Request(agent="native", cwd=setup.cwd))
+    return BackingAgent(instructions=told, max_steps=setup.max_turns or _MOST_STEPS)
+
+
+def modes_of(setup: Setup) -> list[Mode]:
+    agent = load(setup.agent)
+    reader = None if agent.name == "native" else CommandAgent(name=agent.name, permissions="read-only")
+    return [
+        Mode(id=BUILD, name="Build", default=True),
+        Mode(
+            id=PLAN,
+            name="Plan",
+            instructions=_PLANNING,
+            agent=reader,
+            transitions_to=BUILD,
+            available_tools=(*_READING, *BUILTIN_TOOLS),
+        ),
+    ]
+
+
+def checked(setup: Setup) -> Setup:
+    """With an absolute directory and the agent's own name. Raises UsageError for what cannot be."""
+    from msgspec.structs import replace
+
+    if not setup.agent:
+        raise UsageError("no agent was named", hint="name one of `GET /api/agents`")
+    if setup.permission_mode not in _ACCESS:
+        known = ", ".join(name for name in _ACCESS if name)
+        raise UsageError(f"unknown permission mode: {setup.permission_mode}", hint=f"there are: {known}")
+    if setup.mode not in ("", BUILD, PLAN):
+        raise UsageError(f"unknown mode: {setup.mode}", hint=f"there are: {BUILD}, {PLAN}")
+    agent = load(setup.agent).name
+    return replace(
+        setup,
+        agent=agent,
+        model=setup.model or (any_model() if agent == "native" else ""),
+        cwd=checked_directory(setup.cwd or os.getcwd()),
+        mode=setup.mode or BUILD,
+    )
+
+
+def checked_directory(path: str) -> str:
+    """Absolute. Raises UsageError for what is no directory."""
+    path = os.path.abspath(os.path.expanduser(path))
+    if "\0" in path or not os.path.isdir(path):
+        raise UsageError(f"no such directory: {path!r}", hint="name one that is there")
+    return path

@@ -1,0 +1,61 @@
+"""What is kept beside a log: nothing that cannot be written, and no secret in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.events import Event
+from harness.log.codec import encode, storable
+from harness.log.redact import Redactor, redact_text
+from harness.log.store import Metadata
+
+Secrets: TypeAlias = Mapping[str, str] | None
+"""By name; None: nothing is masked."""
+
+UNFIT = (TypeError, ValueError, OverflowError, RecursionError)
+"""What encoding raises on values that JSON does not have."""
+
+
+def check_event(event: Event, problem: str) -> None:
+    """Raises UsageError when no log could hold it."""
+    try:
+        encode(event)
+    except UNFIT as error:
+        raise UsageError(f"{problem}: {error}", hint="nothing was changed; use what JSON can say") from error
+
+
+def kept_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
+    """A copy, as a store keeps it. Raises UsageError for what none can."""
+    try:
+        line = _line(settings)
+    except UNFIT as error:
+        raise UsageError(
+            f"a thread's setting cannot be kept: {error}", hint="nothing was changed; use what JSON can say"
+        ) from error
+    if secrets is not None:
+        redactor = Redactor(secrets)
+        line = redactor.feed(line) + redactor.flush()
+    copy: dict[str, Any] = msgspec.json.decode(line)
+    return copy
+
+
+def kept_text(text: str, secrets: Secrets) -> str:
+    return text if secrets is None else redact_text(text, secrets)
+
+
+def mask(metadata: Metadata, secrets: Secrets) -> None:
+    """Take the secrets out of what people have written there."""
+    metadata.name = kept_text(metadata.name, secrets)
+    metadata.prompt = kept_text(metadata.prompt, secrets)
+    metadata.settings = kept_settings(metadata.settings, secrets)
+
+
+def _line(settings: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(settings) + b"\n"
+    except UNFIT:
+        return msgspec.json.encode(storable(settings)) + b"\n"

@@ -1,0 +1,102 @@
+"""Who answers `harness run` when nobody is named: the one agent that is installed, else ours with what model there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from world import World
+
+from harness.lab import Play, Server, parse_script
+
+NATIVE = "Binary: none: it runs in this process"
+
+
+def lines_of(world: World, *words: str) -> list[str]:
+    answer = world.call("run", "--prompt", "hi", "--dry-run", *words)
+    assert answer.code == 0, answer.err
+    return answer.out.split("\n")
+
+
+def give_weights(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough for a machine to say that it has a local model; nothing is loaded."""
+    modules = world.root / "modules"
+    modules.mkdir()
+    (modules / "xllamacpp.py").touch()
+    monkeypatch.syspath_prepend(modules)
+    monkeypatch.setenv("XDG_DATA_HOME", str(world.home))
+    weights = Path(world.home, "harness/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+    weights.parent.mkdir(parents=True)
+    weights.touch()
+
+
+def test_with_nothing_at_all_it_says_what_there_could_be(world: World) -> None:
+    answer = world.call("run", "--prompt", "hi")
+    assert (answer.code, answer.out) == (2, "")
+    for advice in ("install one of: aider, ", "ANTHROPIC_API_KEY", "harness models fetch local"):
+        assert advice in answer.err
+    assert "generic" not in answer.err
+    assert world.logs() == []
+
+
+def test_with_a_key_alone_our_own_agent_asks_that_provider(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
+    with Server(Play(parse_script({"turns": [{"text": "Hello."}], "side": {"toolless": False}}))) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        answer = world.call("run", "--prompt", "hi")
+    assert answer.code == 0, answer.err
+    assert answer.events[0]["agent"] == "native"
+    assert answer.events[0]["model"].startswith("anthropic/")
+    assert answer.events[-1]["text"] == "Hello."
+    assert "test-key" not in world.logs()[0].read_text()
+
+
+def test_with_a_local_model_alone_our_own_agent_asks_that_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert world.call("run", "--prompt", "hi", "--dry-run").code == 2
+    give_weights(world, monkeypatch)
+    assert lines_of(world)[0] == NATIVE
+    assert "uses its own agent here, with local/smollm2" in world.call("list").out
+
+
+def test_a_key_goes_before_the_local_model(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_weights(world, monkeypatch)
+    monkeypatch.setenv("GEMINI_API_KEY", "test-key-0123456789abcdef")
+    assert "with gemini/" in world.call("list").out
+
+
+def test_a_model_that_is_named_is_enough_for_our_own_agent(world: World) -> None:
+    assert lines_of(world, "--model", "ollama/qwen3")[0] == NATIVE
+    (world.project / "harness.toml").write_text('[agents.native]\nmodel = "ollama/qwen3"\n')
+    assert lines_of(world)[0] == NATIVE
+
+
+def test_an_agent_that_is_installed_goes_before_ours(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
+    world.install("codex")
+    assert lines_of(world)[0] == f"Binary: {world.bin / 'codex'}"
+    world.install("claude")
+    answer = world.call("run", "--prompt", "hi")
+    assert (answer.code, "several are installed: claude, codex" in answer.err) == (2, True)
+
+
+def test_the_default_of_the_user_goes_before_everything_but_the_option(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.install("codex")
+    world.install("claude")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
+    (world.project / "harness.toml").write_text('default_agent = "native"\n')
+    assert lines_of(world)[0] == NATIVE
+    assert lines_of(world, "--agent", "codex")[0] == f"Binary: {world.bin / 'codex'}"
+
+
+def test_nobody_is_told_to_install_what_is_no_program(world: World) -> None:
+    assert "generic" not in world.call("list").out
+    assert "(generic) [give its program with --binary]" in world.call("list", "--all").out
+    answer = world.call("check", "generic")
+    assert (answer.code, "it is no program by itself" in answer.err) == (1, True)
+    assert world.call("run", "--agent", "generic", "--prompt", "hi", "--dry-run").code == 1

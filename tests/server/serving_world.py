@@ -1,0 +1,154 @@
+"""A real server on the loopback, with a store of its own and an agent whose model is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+
+from harness import config
+from harness.interfaces.server.app import Plan, Server, open_access
+from harness.interfaces.server.conversations import Conversations
+from harness.interfaces.server.desk import Desk, Setup
+from harness.interfaces.server.serving import Serving, bind
+from harness.log.store import Store
+from harness.log.stores.files import FileStore
+from harness.rendering.object_stream import apply
+
+PATIENCE_S = 20.0
+
+
+class ServingWorld:
+    def __init__(self, folder: Path, store: Store | None = None) -> None:
+        self.folder = folder
+        self.store = store or FileStore(str(folder / "sessions"))
+        self.access = open_access(str(folder / "server" / "token"))
+        self.reports: list[str] = []
+        self.port = 0
+        self.server: Server | None = None
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}"
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.access.token}"}
+
+    @contextmanager
+    def serving_now(
+        self, make_desk: Callable[[Store, Setup], Desk] = Conversations
+    ) -> Iterator[ServingWorld]:
+        listening = bind("127.0.0.1", self.port)
+        self.port = listening.getsockname()[1]
+        default = Setup(agent="native", cwd=str(self.folder))
+        plan = Plan(
+            store=self.store,
+            desk=lambda: make_desk(self.store, default),
+            access=self.access,
+            settings=config.load(str(self.folder), {}),
+            default=default,
+            port=self.port,
+            report=self.reports.append,
+        )
+        ready = threading.Event()
+        self.server = Server(plan)
+        serving = Serving(self.server.guarded(), listening, ready.set)
+        thread = threading.Thread(target=serving.run, daemon=True)
+        thread.start()
+        assert ready.wait(PATIENCE_S)
+        try:
+            yield self
+        finally:
+            serving.stop()
+            thread.join(PATIENCE_S)
+            listening.close()
+            assert not thread.is_alive()
+
+    def script(self, *responses: Any, name: str = "script.json", pause_ms: int = 0) -> str:
+        """The name of a model that says this. Each response: a text, or a list of events."""
+        told = [
+            {"events": [{"type": "text", "content": one, "pieces": 3}] if isinstance(one, str) else one}
+            for one in responses
+        ]
+        path = self.folder / name
+        path.write_text(json.dumps({"responses": told, "pause_ms": pause_ms}))
+        return f"scripted/{path}"
+
+    def http(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=self.bearer, timeout=PATIENCE_S)
+
+    def create(self, **wanted: Any) -> dict[str, Any]:
+        with self.http() as client:
+            answer = client.post("/api/sessions", json=wanted)
+            assert answer.status_code == 201, answer.text
+            created: dict[str, Any] = answer.json()
+            return created
+
+    def connect(self, session: str = "", **headers: str) -> connect:
+        place = f"ws://{self.host}/ws" + (f"?session={session}" if session else "")
+        return connect(place, additional_headers={**self.bearer, **headers}, compression=None, max_size=None)
+
+
+class Watcher:
+    """A client that keeps what it was sent, and the state that it gives."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.state: dict[str, Any] = {}
+        self.seq = -1
+        self.messages: list[dict[str, Any]] = []
+
+    async def command(self, type: str, **fields: Any) -> None:
+        await self.send({"type": "commands", "commands": [{"type": type, **fields}]})
+
+    async def send(self, message: Any) -> None:
+        await self.socket.send(json.dumps(message))
+
+    async def receive(self) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE_S))
+        self.messages.append(message)
+        if message["type"] == "state":
+            self.state, self.seq = message["state"], message["seq"]
+        elif message["type"] == "delta":
+            assert message["seq"] >= self.seq
+            self.state, self.seq = apply(self.state, message["operations"]), message["seq"]
+            assert self.state["seq"] == self.seq
+        return message
+
+    async def until(self, is_so: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+        """Read on until the state is as wanted."""
+        while not self.state or not is_so(self.state):
+            await self.receive()
+        return self.state
+
+    async def until_error(self) -> dict[str, Any]:
+        while (message := await self.receive())["type"] != "error":
+            pass
+        return message
+
+
+def is_done(state: dict[str, Any]) -> bool:
+    return bool(state["runs"]) and state["status"] != "running" and not state["isLive"]
+
+
+def waits(state: dict[str, Any]) -> bool:
+    return any(relay["status"] == "pending" for relay in state["relays"])
+
+
+def run(work: Awaitable[None]) -> None:
+    async def limited() -> None:
+        await asyncio.wait_for(work, 50)
+
+    asyncio.run(limited())

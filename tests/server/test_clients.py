@@ -1,0 +1,199 @@
+"""Clients: one that comes back by itself, one without an event loop, one in the terminal, one for assistant-ui."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving_world import PATIENCE_S, ServingWorld, is_done, run, waits
+
+from harness.commands import Approve, Cancel, Submit
+from harness.errors import UnknownSession, UsageError
+from harness.interfaces.client import HarnessClient, PlainClient, to_thread
+from harness.interfaces.client.transcript import Transcript
+
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+
+
+def test_a_client_sends_commands_and_shows_the_state(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script([CALL], "Done."))
+        async with HarnessClient(world.url, token=world.access.token, session=session["id"]) as client:
+            await client.send(Submit(prompt="go"))
+            state = await client.until(waits)
+            await client.send({"type": "approve", "relayId": state["relays"][0]["id"]})
+            await client.send(Approve(relay_id="nobody"))
+            state = await client.until(is_done)
+            assert state["messages"][-1]["content"] == "Done."
+            await client.until(lambda _state: client.errors)
+            assert "nothing of that id waits" in client.errors[0]
+
+    run(work())
+
+
+def test_what_is_asked_while_the_server_is_away_is_asked_when_it_is_back(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+
+    async def work() -> None:
+        with world.serving_now():
+            session = world.create(model=world.script("Back."))
+            client = HarnessClient(world.url, token=world.access.token, session=session["id"])
+            await client.open()
+        await client.until(lambda _state: not client.is_connected)
+        await client.send(Submit(prompt="are you there?"))
+        with world.serving_now():
+            state = await client.until(is_done)
+            assert state["messages"][-1]["content"] == "Back."
+            assert client.connections == 2
+            await client.close()
+
+    run(work())
+
+
+def test_what_will_never_work_is_said_at_once(world: ServingWorld) -> None:
+    async def work() -> None:
+        with pytest.raises(UsageError, match="401"):
+            await HarnessClient(world.url, token="wrong").open()
+        with pytest.raises(UnknownSession):
+            await HarnessClient(world.url, token=world.access.token, session="nobody").open()
+
+    with pytest.raises(UsageError):
+        HarnessClient("ftp://x", token="x")
+    run(work())
+
+
+def test_the_plain_client_does_the_same_without_an_event_loop(world: ServingWorld) -> None:
+    session = world.create(model=world.script([CALL], "x"))
+    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
+        assert client.state["sessionId"] == session["id"]
+        client.send(Submit(prompt="go"))
+        client.until(waits, PATIENCE_S)
+        with pytest.raises(TimeoutError):
+            client.until(is_done, 0.05)
+        client.send(Cancel())
+        assert client.until(is_done, PATIENCE_S)["runs"][0]["status"] == "interrupted"
+        assert next(client.states()) == client.state
+    with pytest.raises(UsageError):
+        PlainClient(world.url, token="wrong").open()
+
+
+def test_a_plain_state_becomes_messages_of_assistant_ui() -> None:
+    state = {
+        "status": "running",
+        "messages": [
+            {"id": "1", "role": "user", "content": "hi", "status": "complete"},
+            {
+                "id": "2",
+                "role": "assistant",
+                "content": "Hello",
+                "status": "streaming",
+                "toolCalls": [
+                    {"id": "a", "name": "bash", "status": "running"},
+                    {"id": "b", "name": "read", "status": "error"},
+                    {"id": "c", "name": "list", "status": "complete"},
+                ],
+            },
+            {"id": "3", "role": "assistant", "content": " ", "status": "error"},
+        ],
+        "error": "no money",
+    }
+    thread = to_thread(state)
+    user, assistant, failed = thread["messages"]
+    assert thread["isRunning"] is True
+    assert user["content"] == [{"type": "text", "text": "hi"}]
+    assert user["attachments"] == []
+    assert assistant["status"] == {"type": "running"}
+    assert [part["type"] for part in assistant["content"]] == ["text", *["tool-call"] * 3]
+    running, bad, good = assistant["content"][1:]
+    assert (running["args"], running["argsText"], "result" in running) == ({}, "", False)
+    assert (bad["isError"], good["isError"]) == (True, False)
+    assert failed["content"] == []
+    assert failed["status"] == {"type": "incomplete", "reason": "error", "error": "no money"}
+
+
+def test_our_own_state_becomes_ordered_parts_with_approvals_and_sub_agents(world: ServingWorld) -> None:
+    session = world.create(
+        model=world.script(
+            [{"type": "reasoning", "content": "hm"}, {"type": "text", "content": "Look:"}, CALL], "Done."
+        )
+    )
+    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
+        client.send(Submit(prompt="go"))
+        state = client.until(waits, PATIENCE_S)
+        message = to_thread(state)["messages"][-1]
+        assert [part["type"] for part in message["content"]] == ["reasoning", "text", "tool-call"]
+        assert message["status"] == {"type": "requires-action", "reason": "tool-calls"}
+        approval = message["content"][2]["approval"]
+        assert approval["id"] == state["relays"][0]["id"]
+        assert [option["kind"] for option in approval["options"]] == [
+            "allow-once",
+            "allow-always",
+            "reject-once",
+        ]
+        client.send(Approve(relay_id=approval["id"]))
+        message = to_thread(client.until(is_done, PATIENCE_S))["messages"][-1]
+        assert message["content"][2]["approval"] == {"id": approval["id"], "approved": True}
+        assert "from the shell" in message["content"][2]["result"]
+        assert message["status"] == {"type": "complete", "reason": "stop"}
+
+
+def test_a_transcript_tells_everything_once() -> None:
+    def state(**call: Any) -> dict[str, Any]:
+        text = call.pop("text")
+        call = {
+            "id": "c",
+            "name": "bash",
+            "input": {"command": "ls"},
+            "status": "running",
+            "exitCode": None,
+            **call,
+        }
+        parts = [{"type": "text", "text": text}, {"type": "tool", "callId": "c"}]
+        return {
+            "status": "running",
+            "messages": [
+                {"role": "user", "status": "complete", "content": "hi\x1b[2J"},
+                {"role": "assistant", "parts": parts, "toolCalls": [call]},
+            ],
+        }
+
+    transcript = Transcript()
+    assert transcript.news(state(text="Hel")) == "\n> hi␛[2J\nHel\n· bash: ls\n"
+    assert transcript.news(state(text="Hello")) == "lo"
+    assert transcript.news(state(text="Hello", status="error", exitCode=2)) == "\n  ✗ bash (exit code 2)\n"
+    assert transcript.news(state(text="Hello", status="error", exitCode=2)) == ""
+
+
+def test_a_session_can_be_followed_and_answered_from_a_terminal(world: ServingWorld) -> None:
+    session = world.create(model=world.script([CALL], "All done."))
+    token = world.folder / "server" / "token"
+    words = ["attach", session["id"], "--url", world.url, "--token-file", str(token)]
+    program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()", *words]
+    with subprocess.Popen(
+        program,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ,
+        text=True,
+    ) as attached:
+        assert attached.stdin is not None
+        assert attached.stdout is not None
+        assert attached.stderr is not None
+        attached.stdin.write("go on\n")
+        attached.stdin.flush()
+        assert "may it: bash: echo from the shell" in attached.stderr.readline()
+        attached.stdin.write("y\n")
+        attached.stdin.flush()
+        out = ""
+        while "All done." not in out:
+            out += attached.stdout.readline() or pytest.fail(out)
+        attached.stdin.write("/quit\n")
+        attached.stdin.flush()
+        assert attached.wait(PATIENCE_S) == 0
+    assert "> go on" in out
+    assert "✓ bash" in out

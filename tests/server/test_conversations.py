@@ -1,0 +1,343 @@
+"""Conversations over the socket: prompts, answers, queues, several clients, reconnecting."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving_world import ServingWorld, Watcher, is_done, run, waits
+from websockets.exceptions import ConnectionClosed
+
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+
+
+def test_a_prompt_is_answered_in_pieces_and_the_state_has_the_shape_of_the_protocol(
+    world: ServingWorld,
+) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script("Hello world, this is a test."))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            first = await client.receive()
+            assert first["type"] == "state"
+            assert (first["state"]["status"], first["state"]["messages"]) == ("idle", [])
+            assert first["state"]["capabilities"]["submit"] is True
+            await client.command("submit", prompt="hi")
+            state = await client.until(is_done)
+            assert [(one["role"], one["content"], one["status"]) for one in state["messages"]] == [
+                ("user", "hi", "complete"),
+                ("assistant", "Hello world, this is a test.", "complete"),
+            ]
+            assert all(message["type"] == "delta" for message in client.messages[1:])
+
+    run(work())
+
+
+def test_a_socket_without_a_session_begins_one_with_its_first_prompt(world: ServingWorld) -> None:
+    async def work() -> None:
+        async with world.connect() as socket:
+            client = Watcher(socket)
+            assert (await client.receive())["state"]["sessionId"] == ""
+            await client.command("cancel", id="mine")
+            assert (await client.until_error())["commandId"] == "mine"
+            await client.command("configure", config={"model": world.script("Yes.")})
+            await client.command("submit", prompt="hi")
+            state = await client.until(is_done)
+            assert state["messages"][-1]["content"] == "Yes."
+            assert world.store.metadata(state["sessionId"]).prompt == "hi"
+
+    run(work())
+
+
+def test_several_clients_see_the_same_and_the_first_answer_to_a_relay_counts(world: ServingWorld) -> None:
+    async def work() -> None:
+        model = world.script([CALL], "Done.")
+        session = world.create(model=model)
+        async with world.connect(session["id"]) as one, world.connect(session["id"]) as two:
+            first, second = Watcher(one), Watcher(two)
+            await first.receive()
+            await second.receive()
+            await first.command("submit", prompt="run it")
+            await first.until(waits)
+            await second.until(waits)
+            relay = first.state["relays"][0]
+            call = first.state["messages"][1]["toolCalls"][0]
+            assert (call["id"], call["relayId"]) == (relay["callId"], relay["id"])
+            await first.command("approve", toolCallId=relay["callId"])
+            await second.command("deny", toolCallId=relay["callId"], reason="late")
+            error = await second.until_error()
+            assert "first answer counts" in error["message"]
+            await first.until(is_done)
+            await second.until(is_done)
+            assert first.state == second.state
+            assert first.state["relays"][0]["status"] == "approved"
+            done = first.state["messages"][1]["toolCalls"][0]
+            assert (done["status"], done["exitCode"]) == ("complete", 0)
+            assert "from the shell" in done["output"]
+
+    run(work())
+
+
+def test_a_call_that_is_denied_is_told_so(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script([CALL], "Then not."))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="run it")
+            await client.until(waits)
+            await client.command("deny", relayId=client.state["relays"][0]["id"], reason="too dangerous")
+            state = await client.until(is_done)
+            assert (state["relays"][0]["status"], state["relays"][0]["reason"]) == ("denied", "too dangerous")
+            assert state["messages"][1]["toolCalls"][0]["status"] == "error"
+            assert state["messages"][1]["content"] == "Then not."
+
+    run(work())
+
+
+def test_prompts_that_come_while_a_run_goes_on_wait_and_are_answered_in_order(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script([CALL], "Answer.", name="slow.json"))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="first")
+            await client.until(waits)
+            await client.command("configure", config={"model": world.script("Again.")})
+            for prompt in ("second", "third", "never"):
+                await client.command("submit", prompt=prompt)
+            state = await client.until(lambda state: len(state["followUps"]) == 3)
+            assert [one["text"] for one in state["followUps"]] == ["second", "third", "never"]
+            assert [one["status"] for one in state["messages"][2:]] == ["pending"] * 3
+            await client.command("withdraw", followUpId=state["followUps"][2]["id"])
+            await client.command("approve", relayId=state["relays"][0]["id"])
+            state = await client.until(lambda state: len(state["runs"]) == 3 and is_done(state))
+            said = [(one["content"], one["status"]) for one in state["messages"] if one["role"] == "user"]
+            assert said == [
+                ("first", "complete"),
+                ("second", "complete"),
+                ("third", "complete"),
+                ("never", "error"),
+            ]
+            assert [run["status"] for run in state["runs"]] == ["completed"] * 3
+
+    run(work())
+
+
+def test_a_run_can_be_cancelled_and_the_next_prompt_begins_anew(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script([CALL], "x", name="one.json"))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("cancel")  # nothing goes on: nothing happens
+            await client.command("submit", prompt="go")
+            state = await client.until(waits)
+            assert state["capabilities"]["cancel"] is True
+            await client.command("cancel")
+            state = await client.until(is_done)
+            assert (state["status"], state["runs"][0]["status"]) == ("idle", "interrupted")
+            assert state["relays"][0]["status"] == "denied"
+            await client.command("configure", config={"model": world.script("Fine.")})
+            await client.command("submit", prompt="again")
+            state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
+            assert state["messages"][-1]["content"] == "Fine."
+
+    run(work())
+
+
+def test_an_agent_that_listens_can_be_steered(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script([CALL], "Heard."))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            state = await client.until(waits)
+            assert state["capabilities"]["steer"] is True
+            await client.command("steer", message="rather this")
+            await client.command("approve", relayId=state["relays"][0]["id"])
+            state = await client.until(is_done)
+            assert [one["content"] for one in state["messages"]][-2:] == ["rather this", "Heard."]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        "[]",
+        "{}",
+        '{"type":"command","commands":[]}',
+        '{"type":"commands"}',
+        '{"type":"commands","commands":[{"type":"launch"}]}',
+        '{"type":"commands","commands":[{"type":"submit"}]}',
+        '{"type":"commands","commands":[{"type":"submit","prompt":7}]}',
+        '{"type":"commands","commands":[{"type":"submit","prompt":"ok"},{"type":"steer"}]}',
+        '{"type":"commands","commands":[{"type":"configure","config":{"permissionMode":"root"}}]}',
+        '{"type":"commands","commands":[{"type":"approve","toolCallId":"nobody"}]}',
+        '{"type":"commands","commands":[{"type":"configure","config":{"cwd":"/no/such/place"}}]}',
+        '{"type":"commands","commands":[{"type":"submit","prompt":"  "}]}',
+        '{"type":"commands","commands":' + json.dumps([{"type": "cancel"}] * 65) + "}",
+    ],
+)
+def test_a_bad_message_is_answered_with_an_error_and_changes_nothing(world: ServingWorld, text: str) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script("x"))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            before = (await client.receive())["state"]
+            await socket.send(text)
+            assert (await client.until_error())["message"]
+            async with world.connect(session["id"]) as other:
+                after = (await Watcher(other).receive())["state"]
+            assert after["messages"] == before["messages"] == []
+
+    run(work())
+
+
+def test_an_unknown_session_is_closed_with_a_code_of_its_own(world: ServingWorld) -> None:
+    async def work() -> None:
+        for name in ("nobody", "../../etc/passwd", "%00", "a" * 4000):
+            async with world.connect(name) as socket:
+                with pytest.raises(ConnectionClosed) as closed:
+                    await socket.recv()
+                assert closed.value.rcvd is not None
+                assert closed.value.rcvd.code == 4404
+
+    run(work())
+
+
+def test_each_of_many_reconnections_gets_what_the_log_says_and_then_no_gap(world: ServingWorld) -> None:
+    async def work() -> None:
+        words = " ".join(str(number) for number in range(4_000))
+        model = world.script([{"type": "text", "content": words, "pieces": 2_000}], pause_ms=1)
+        session = world.create(model=model, prompt="count")
+        seen = []
+        for _ in range(200):
+            async with world.connect(session["id"]) as socket:
+                client = Watcher(socket)
+                state = (await client.receive())["state"]
+                seen.append((state["seq"], state["messages"]))
+                if not is_done(state):
+                    await client.receive()
+                    seen.append((client.seq, client.state["messages"]))
+        async with world.connect(session["id"]) as socket:
+            final = await Watcher(socket).until(is_done)
+        assert final["messages"][-1]["content"] == words
+        with world.http() as http:
+            for seq, messages in seen[:: max(1, len(seen) // 20)]:
+                at = http.get(f"/api/sessions/{session['id']}/state", params={"at": seq}).json()
+                assert at["state"]["messages"] == messages or seq == final["seq"]
+
+    run(work())
+
+
+def test_everything_is_there_again_after_the_server_was_started_again(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    with world.serving_now():
+        session = world.create(model=world.script("Remember this."), prompt="say it")
+        before = run_to_end(world, session["id"])
+    with world.serving_now():
+        after = run_to_end(world, session["id"])
+        assert after["messages"] == before["messages"]
+        model = world.script("Still here.")
+        submit(world, session["id"], "and now?", model)
+        assert run_to_end(world, session["id"], runs=2)["messages"][-1]["content"] == "Still here."
+
+
+def torn(world: ServingWorld, session: str, is_so: Any) -> bytes:
+    """What is in the log when the state is so."""
+
+    async def work() -> None:
+        async with world.connect(session) as socket:
+            await Watcher(socket).until(is_so)
+
+    run(work())
+    return log_of(world, session).read_bytes()
+
+
+def log_of(world: ServingWorld, session: str) -> Path:
+    return world.folder / "sessions" / f"{session}.ndjson"
+
+
+def test_a_run_of_a_server_that_died_is_interrupted(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    with world.serving_now():
+        words = [{"type": "text", "content": "word " * 500, "pieces": 500}]
+        session = world.create(model=world.script(words, pause_ms=20), prompt="go")["id"]
+        left = torn(
+            world, session, lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"]
+        )
+    log_of(world, session).write_bytes(left + b'{"type":"TextDel')  # as a killed process leaves it
+    with world.serving_now():
+        state = run_to_end(world, session)
+        assert (state["status"], state["runs"][0]["status"]) == ("idle", "interrupted")
+        assert state["messages"][1]["content"].startswith("word ")
+        submit(world, session, "again", world.script("Yes."))
+        assert run_to_end(world, session, runs=2)["messages"][-1]["content"] == "Yes."
+
+
+def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    with world.serving_now():
+        session = world.create(model=world.script([CALL], "After all."), prompt="go")["id"]
+        left = torn(world, session, waits)
+    log_of(world, session).write_bytes(left)
+    world.script("After all.")  # a script begins anew with its server
+
+    async def work() -> None:
+        async with world.connect(session) as socket:
+            client = Watcher(socket)
+            state = await client.until(waits)
+            assert (state["runs"][0]["status"], state["isLive"]) == ("suspended", False)
+            assert state["capabilities"]["answer"] is True
+            await client.command("submit", prompt="next")
+            await client.command("approve", relayId=state["relays"][0]["id"])
+            state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
+            assert state["runs"][0]["status"] == "completed"
+            assert "from the shell" in state["messages"][1]["toolCalls"][0]["output"]
+
+    with world.serving_now():
+        run(work())
+
+
+def submit(world: ServingWorld, session: str, prompt: str, model: str) -> None:
+    commands = [{"type": "configure", "config": {"model": model}}, {"type": "submit", "prompt": prompt}]
+    with world.http() as http:
+        answer = http.post(f"/api/sessions/{session}/commands", json={"commands": commands})
+        assert answer.status_code == 202, answer.text
+
+
+def run_to_end(world: ServingWorld, session: str, runs: int = 1) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    async def work() -> None:
+        async with world.connect(session) as socket:
+            client = Watcher(socket)
+            found.update(await client.until(lambda state: len(state["runs"]) >= runs and is_done(state)))
+
+    run(work())
+    return found
+
+
+def test_a_stalled_client_holds_up_nobody_and_catches_up_with_a_snapshot(world: ServingWorld) -> None:
+    async def work() -> None:
+        piece = "x" * 2_000
+        model = world.script([{"type": "text", "content": piece * 4_000, "pieces": 4_000}])
+        session = world.create(model=model)
+        stalled = await asyncio.open_connection("127.0.0.1", world.port)
+        request = (
+            f"GET /ws?session={session['id']} HTTP/1.1\r\nHost: {world.host}\r\nUpgrade: websocket\r\n"
+            f"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+            f"Authorization: Bearer {world.access.token}\r\n\r\n"
+        )
+        stalled[1].write(request.encode())
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            state = await client.until(is_done)
+            assert state["messages"][-1]["content"] == piece * 4_000
+        stalled[1].close()
+
+    run(work())

@@ -1,0 +1,383 @@
+"""Requests besides the socket: sessions, moments, views as server-sent events, chat, the machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serving_world import PATIENCE_S, ServingWorld, is_done, waits
+
+from harness.commands import Approve, Submit
+from harness.events import Message, Result, SessionStart, TextDelta, ToolEnd, ToolStart
+from harness.interfaces.client import PlainClient
+from harness.log.hub import Hub
+from harness.log.ids import new_run_id
+from harness.log.store import Metadata
+from harness.rendering.object_stream import apply
+from harness.stage import ViewOptions
+from harness.views import state as state_view
+
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+
+
+def finished(world: ServingWorld, *said: Any, **wanted: Any) -> str:
+    session = world.create(model=world.script(*said or ("Hello there.",)), prompt="say hello", **wanted)
+    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
+        client.until(is_done, PATIENCE_S)
+    identity: str = session["id"]
+    return identity
+
+
+def recorded(world: ServingWorld, count: int = 3) -> tuple[Hub, str]:
+    """A log that is being written, as `harness run` would in another process."""
+    log_id = new_run_id(time.time_ns() // 1_000_000)
+    metadata = Metadata(
+        session_id=log_id, agent="Claude Code", agent_name="claude", prompt="needle in the hay"
+    )
+    hub = Hub(world.store, log_id, world.store.create(metadata))
+    source = hub.source(log_id)
+    source.append([SessionStart(agent="claude"), Message(role="user", text="needle in the hay")])
+    source.append([TextDelta(text=f"word{number} ") for number in range(count)])
+    return hub, log_id
+
+
+def test_sessions_are_listed_found_renamed_and_deleted(world: ServingWorld) -> None:
+    own = finished(world, title="Mine")
+    hub, other = recorded(world)
+    with world.http() as http:
+        listed = http.get("/api/sessions").json()
+        assert [one["id"] for one in listed["sessions"]] == [other, own]
+        assert [one["isLive"] for one in listed["sessions"]] == [True, False]
+        assert listed["total"] == 2
+        assert [one["id"] for one in http.get("/api/sessions?query=needle").json()["sessions"]] == [other]
+        assert http.get("/api/sessions?limit=1&offset=1").json()["sessions"][0]["id"] == own
+        one = http.get(f"/api/sessions/{own}").json()
+        assert (one["title"], one["prompt"], one["outcome"], one["agentName"]) == (
+            "Mine",
+            "say hello",
+            "completed",
+            "native",
+        )
+        renamed = http.patch(f"/api/sessions/{own}", json={"title": "Ours", "tags": ["x"]}).json()
+        assert (renamed["title"], renamed["tags"]) == ("Ours", ["x"])
+        assert http.get(f"/api/sessions/{own}/state").json()["state"]["title"] == "Ours"
+        assert http.delete(f"/api/sessions/{other}").status_code == 409
+        hub.close()
+        assert http.delete(f"/api/sessions/{other}").status_code == 204
+        assert http.delete(f"/api/sessions/{own}").status_code == 204
+        assert http.get("/api/sessions").json()["total"] == 0
+        assert http.get(f"/api/sessions/{own}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/api/sessions", {"agent": "nobody"}, 400),
+        ("POST", "/api/sessions", {"cwd": "/no/such/place"}, 400),
+        ("POST", "/api/sessions", {"permissionMode": "root"}, 400),
+        ("POST", "/api/sessions", {"colour": "red"}, 400),
+        ("POST", "/api/sessions", {"agent": 7}, 400),
+        ("POST", "/api/sessions", [], 400),
+        ("PATCH", "/api/sessions/nobody", {}, 404),
+        ("POST", "/api/sessions/nobody/commands", {"commands": []}, 404),
+        ("GET", "/api/sessions?limit=-1", None, 400),
+        ("GET", "/api/sessions?limit=many", None, 400),
+        ("GET", "/api/sessions/nobody/state", None, 404),
+        ("GET", "/api/sessions/nobody/events", None, 404),
+        ("GET", "/api/sessions/nobody/calls/x", None, 404),
+        ("GET", "/api/usage?by=colour", None, 400),
+        ("GET", "/api/usage?since=soon", None, 400),
+        ("GET", "/api/models?agent=nobody", None, 400),
+        ("PUT", "/api/sessions", {}, 405),
+        ("POST", "/chat", {"model": "x"}, 400),
+        ("POST", "/chat", {"model": "nothing", "messages": [{"role": "user", "content": "x"}]}, 400),
+        ("POST", "/chat", {"model": "x/y", "messages": [{"role": "assistant", "content": "x"}]}, 400),
+        ("POST", "/chat/relay/x", {"sessionId": "nobody", "response": {"approved": True}}, 404),
+        ("POST", "/chat/relay/x", {"sessionId": "nobody"}, 400),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(
+    world: ServingWorld, method: str, path: str, body: Any, status: int
+) -> None:
+    with world.http() as http:
+        answer = http.request(method, path, **({} if body is None else {"json": body}))
+        assert answer.status_code == status, answer.text
+        if status != 405:
+            assert answer.json()["error"]["message"]
+
+
+def test_the_state_of_every_moment_and_the_moments_of_a_session(world: ServingWorld) -> None:
+    hub, log_id = recorded(world, 50)
+    hub.source(log_id).append([Result(success=True)])
+    hub.close()
+    view = state_view.open(ViewOptions())
+    with world.http() as http:
+        line = http.get(f"/api/sessions/{log_id}/timeline").json()
+        assert line["seqs"] == list(range(1, 54))
+        assert len(line["times"]) == 53
+        for seq, event in enumerate(event for batch in hub.batches() for event in batch):
+            at = http.get(f"/api/sessions/{log_id}/state", params={"at": seq}).json()
+            assert at["seq"] == seq
+            assert at["state"]["messages"] == view.value["messages"]
+            view.feed(event)
+
+
+def test_a_log_that_another_process_writes_is_followed_live(world: ServingWorld, tmp_path: Path) -> None:
+    script = tmp_path / "writer.py"
+    script.write_text(
+        """
+import sys, time
+from harness.events import *
+from harness.log.hub import Hub
+from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
+store = FileStore(sys.argv[1])
+hub = Hub(store, "elsewhere", store.create(Metadata(session_id="elsewhere", agent="other")))
+source = hub.source("elsewhere")
+source.append([SessionStart(agent="other"), Message(role="user", text="q"), TextDelta(text="first")])
+print("ready", flush=True)
+sys.stdin.readline()
+source.append([TextDelta(text=" second")])
+sys.stdin.readline()
+"""
+    )
+    with subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "sessions")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        with PlainClient(world.url, token=world.access.token, session="elsewhere") as client:
+            state = client.until(lambda state: state["isLive"], PATIENCE_S)
+            assert state["messages"][-1]["content"] == "first"
+            assert state["capabilities"] == dict.fromkeys(("submit", "steer", "answer", "cancel"), False)
+            client.send(Submit(prompt="may I?"))
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+            client.until(lambda state: state["messages"][-1]["content"] == "first second", PATIENCE_S)
+            writer.kill()  # it never tells its end
+            state = client.until(is_done, PATIENCE_S)
+            assert (state["status"], state["runs"][0]["status"]) == ("idle", "interrupted")
+            assert "only be watched" in client.errors[0]
+
+
+def test_a_finished_run_can_be_continued_in_a_conversation_that_begins_with_it(world: ServingWorld) -> None:
+    hub, log_id = recorded(world)
+    with world.http() as http:
+        wanted = {"continues": log_id, "agent": "native", "prompt": "go on", "model": world.script("Gladly.")}
+        assert http.post("/api/sessions", json=wanted).status_code == 409
+        hub.source(log_id).append([Result(success=True)])
+        hub.close()
+        session = http.post("/api/sessions", json=wanted).json()
+        assert http.post("/api/sessions", json={**wanted, "continues": "nobody"}).status_code == 404
+    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
+        state = client.until(lambda state: len(state["runs"]) == 2 and is_done(state), PATIENCE_S)
+    assert [one["content"] for one in state["messages"]] == [
+        "needle in the hay",
+        "word0 word1 word2 ",
+        "go on",
+        "Gladly.",
+    ]
+    assert state["sessionId"] == session["id"]
+    assert world.store.metadata(log_id).kind == "run"
+
+
+def events_of(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    event: dict[str, Any] = {"data": []}
+    for line in lines:
+        if not line:
+            if event["data"]:
+                yield {**event, "data": "\n".join(event["data"])}
+            event = {"data": []}
+        elif not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            event[name] = [*event["data"], value] if name == "data" else value
+
+
+def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(world: ServingWorld) -> None:
+    hub, log_id = recorded(world, 20)
+    hub.source(log_id).append(
+        [
+            ToolStart(call_id="c", tool_name="Bash", input={"command": "ls"}),
+            ToolEnd(call_id="c", tool_name="Bash", success=True, output="a\nb"),
+        ]
+    )
+    hub.source(log_id).append([Result(success=True)])
+    hub.close()
+    with world.http() as http:
+        for view in ("stream", "ndjson", "delta", "markdown", "log", "text", "events"):
+            path = f"/api/sessions/{log_id}/events?follow=false&view={view}"
+            whole = list(events_of(http.get(path).text.split("\n").__iter__()))
+            assert whole, view
+            numbered = [(one.get("id"), one["data"]) for one in whole]
+            for cut in (0, 1, len(numbered) // 2, len(numbered) - 1):
+                last = numbered[cut][0]
+                rest = http.get(path, headers={"Last-Event-ID": last}).text
+                again = [(one.get("id"), one["data"]) for one in events_of(iter(rest.split("\n")))]
+                assert numbered[cut + 1 :] == again or view in ("text", "markdown")
+        assert http.get(f"/api/sessions/{log_id}/events?view=nothing").status_code == 400
+
+
+def test_deltas_by_server_sent_events_give_the_state(world: ServingWorld) -> None:
+    hub, log_id = recorded(world, 5)
+    state: dict[str, Any] = {}
+    with world.http() as http, http.stream("GET", f"/api/sessions/{log_id}/events?view=delta") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        threading.Timer(0.2, lambda: hub.source(log_id).append([Result(success=True)])).start()
+        for event in events_of(answer.iter_lines()):
+            for line in event["data"].split("\n"):
+                message = json.loads(line)
+                state = (
+                    message["state"] if message["type"] == "state" else apply(state, message["operations"])
+                )
+            if state["status"] == "idle" and state["runs"]:
+                break
+    assert state["messages"][-1]["content"] == "word0 word1 word2 word3 word4 "
+    hub.close()
+
+
+def test_a_call_is_given_in_full(world: ServingWorld) -> None:
+    hub, log_id = recorded(world)
+    output = "x" * 300_000
+    hub.source(log_id).append(
+        [
+            ToolStart(call_id="run/c 1", tool_name="Bash", input={"command": "ls"}),
+            ToolEnd(call_id="run/c 1", tool_name="Bash", success=True, output=output),
+        ]
+    )
+    with world.http() as http:
+        call = http.get(f"/api/sessions/{log_id}/state").json()["state"]["messages"][-1]["toolCalls"][0]
+        assert (len(call["output"]), call["outputLength"]) == (100_000, 300_000)
+        whole = http.get(f"/api/sessions/{log_id}/calls/run%2Fc%201").json()
+        assert whole == {"input": {"command": "ls"}, "output": output}
+    hub.close()
+
+
+def test_runs_usage_agents_models_and_the_server_are_told(world: ServingWorld) -> None:
+    log_id = finished(
+        world, [{"type": "text", "content": "Hi."}, {"type": "usage", "inputTokens": 9, "outputTokens": 3}]
+    )
+    with world.http() as http:
+        assert [one["status"] for one in http.get(f"/api/sessions/{log_id}/runs").json()["runs"]] == [
+            "completed"
+        ]
+        assert http.get(f"/api/sessions/{log_id}/usage").json()["total"]["input"] == 9
+        assert http.get("/api/usage?by=agent&since=7d").json()["total"]["output"] == 3
+        agents = {one["name"]: one for one in http.get("/api/agents").json()["agents"]}
+        assert (agents["native"]["installed"], agents["native"]["builtIn"]) == (True, True)
+        assert "claude" in agents
+        assert http.get("/api/models?agent=native").json()["models"]
+        assert http.get("/api/models?agent=claude").json()["models"]
+        assert http.get("/api/server").json()["defaultAgent"] == "native"
+        assert http.get("/").status_code == 200
+        assert http.get("/assets/../app.py").status_code == 404
+        link = http.post("/api/links", json={}).json()["link"]
+    assert httpx.get(link).status_code == 200
+
+
+def test_the_openapi_document_names_every_route(world: ServingWorld) -> None:
+    from test_security import routes
+
+    with world.http() as http:
+        paths = http.get("/openapi.json").json()["paths"]
+    named = {
+        (method.upper(), path.replace("{id}", "x").replace("{callId}", "x"))
+        for path in paths
+        for method in paths[path]
+    }
+    assert {*routes(world)} - named == {("GET", "/x"), ("GET", "/openapi.json")}
+
+
+def chat(world: ServingWorld, http: httpx.Client, **wanted: Any) -> Any:
+    return http.stream("POST", "/chat", json={"messages": [{"role": "user", "content": "go"}], **wanted})
+
+
+def test_a_chat_streams_its_events_and_asks_for_leave(world: ServingWorld) -> None:
+    model = world.script([CALL], "Done.")
+    with world.http() as http, world.http() as other, chat(world, http, model=model) as answer:
+        seen = []
+        session = ""
+        for event in events_of(answer.iter_lines()):
+            data = json.loads(event["data"])
+            seen.append(event["event"])
+            assert data["type"] == event["event"]
+            if event["event"] == "connected":
+                session = data["sessionId"]
+            if event["event"] == "relay":
+                path = f"/chat/relay/{data['id']}"
+                assert (
+                    other.post(path, json={"sessionId": "x", "response": {"approved": True}}).status_code
+                    == 404
+                )
+                body = {"sessionId": session, "response": {"approved": True}}
+                assert other.post(path, json=body).json() == {"success": True}
+                assert other.post(path, json=body).status_code == 404
+        assert seen[0] == "connected"
+        assert seen[-1] == "harness_end"
+        assert {"relay", "tool_call", "tool_result", "text"} <= {*seen}
+        assert other.get("/api/sessions").json()["total"] == 0
+
+
+def test_a_chat_takes_permissions_history_and_closes_with_its_stream(world: ServingWorld) -> None:
+    model = world.script([CALL], "Done.")
+    allowed = {"allowlist": [{"tool": "bash", "params": {"command": "echo *"}}]}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "one"},
+        {
+            "role": "assistant",
+            "content": "two",
+            "tool_calls": [{"id": "t", "name": "list", "arguments": "{}"}],
+        },
+        {"role": "tool", "tool_call_id": "t", "content": "a"},
+        {"role": "user", "content": [{"type": "text", "text": "three"}]},
+    ]
+    with world.http() as http:
+        with chat(world, http, model=model, permissions=allowed, messages=messages) as answer:
+            kinds = [event["event"] for event in events_of(answer.iter_lines())]
+        assert "relay" not in kinds
+        assert "tool_result" in kinds
+        with chat(world, http, model=world.script([CALL], "x", name="other.json")) as answer:
+            for event in events_of(answer.iter_lines()):
+                if event["event"] == "connected":
+                    session = json.loads(event["data"])["sessionId"]
+                if event["event"] == "relay":
+                    relay = json.loads(event["data"])["id"]
+                    break
+        body = {"sessionId": session, "response": {"approved": True}}
+        deadline = time.monotonic() + PATIENCE_S
+        while http.post(f"/chat/relay/{relay}", json=body).status_code != 404:
+            assert time.monotonic() < deadline
+        assert set(http.get("/models").json()) <= {"models", "defaultModel"}
+
+
+def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) -> None:
+    import asyncio
+
+    from harness.interfaces.server.conversations import Conversations
+
+    world = ServingWorld(tmp_path)
+    with world.serving_now(lambda store, default: Conversations(store, default, idle_s=0.0)):
+        log_id = finished(world)
+        assert world.server is not None
+        rooms = world.server.rooms
+        assert rooms is not None
+        asyncio.run_coroutine_threadsafe(rooms.sweep(), rooms.loop).result(PATIENCE_S)
+        assert not world.store.is_live(log_id)
+        with PlainClient(world.url, token=world.access.token, session=log_id) as client:
+            client.send({"type": "configure", "config": {"model": world.script([CALL], "Awake.")}})
+            client.send(Submit(prompt="wake up"))
+            state = client.until(waits, PATIENCE_S)
+            client.send(Approve(relay_id=state["relays"][-1]["id"]))
+            assert client.until(lambda s: len(s["runs"]) == 2 and is_done(s), PATIENCE_S)["status"] == "idle"
