@@ -77,6 +77,10 @@ def play(
         findings = list(_judge(subject, scenario, performance, cwd))
     except HarnessError as error:
         findings = [Finding(kind="broken", what=error.message, example=error.hint)]
+    if performance is not None and timeout_s < scenario.timeout_s and _is_still_starting(performance):
+        # It was our time that ran out, not its own: that says nothing of it but that it is slow here.
+        reason = f"it had not begun within {timeout_s:.0f} s; examine it without --quick"
+        return Trial(scenario=scenario.name, verdict="skipped", reason=reason), performance
     gaps = subject.known_gaps.get(scenario.name, ())
     accepted = tuple(one.what for one in findings if one.kind == "degraded" and one.what in gaps)
     left = tuple(one for one in findings if one.what not in accepted)
@@ -90,6 +94,13 @@ def play(
         ),
         performance,
     )
+
+
+def _is_still_starting(performance: Performance) -> bool:
+    """Whether its time ran out before it asked its model anything."""
+    result = performance.events[-1]
+    has_asked = any(entry.wire for entry in performance.requests)
+    return not has_asked and isinstance(result, Result) and result.outcome == "timed_out"
 
 
 def _perform(subject: Subject, scenario: Scenario, folder: str, cwd: str, timeout_s: float) -> Performance:
