@@ -17,6 +17,7 @@ from harness import config
 from harness.interfaces.server.app import Plan, Server, open_access
 from harness.interfaces.server.conversations import Conversations
 from harness.interfaces.server.desk import Desk, Setup
+from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.store import Store
 from harness.log.stores.files import FileStore
@@ -31,6 +32,7 @@ class ServingWorld:
         self.store = store or FileStore(str(folder / "sessions"))
         self.access = open_access(str(folder / "server" / "token"))
         self.reports: list[str] = []
+        self.failures: list[str] = []
         self.port = 0
         self.server: Server | None = None
 
@@ -61,6 +63,7 @@ class ServingWorld:
             default=default,
             port=self.port,
             report=self.reports.append,
+            failures=Failures(self.failures.append, is_verbose=True),
         )
         ready = threading.Event()
         self.server = Server(plan)
@@ -75,6 +78,7 @@ class ServingWorld:
             thread.join(PATIENCE_S)
             listening.close()
             assert not thread.is_alive()
+        assert self.failures == []
 
     def script(self, *responses: Any, name: str = "script.json", pause_ms: int = 0) -> str:
         """The name of a model that says this. Each response: a text, or a list of events."""

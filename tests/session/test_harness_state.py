@@ -9,7 +9,7 @@ import pytest
 from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage
 
 from harness.errors import UsageError
-from harness.events import StateChanged
+from harness.events import ThreadCreated
 from harness.log.stores.memory import MemoryStore
 from harness.session.state import StateUpdate
 
@@ -52,9 +52,12 @@ def test_a_change_before_there_is_a_thread_is_told_and_goes_into_the_first_one()
             await harness.session.state.set({"early": True})
             assert record.named("state_changed")[-1]["changedKeys"] == ["early"]
             await harness.create_thread()
-            assert record.named("state_changed")[-1]["state"]["early"] is True
-            changes = [event.changes for event in log_of(harness) if isinstance(event, StateChanged)]
-            assert changes == [{"currentModelId": "test/model", "early": True}]
+            assert record.types == ["state_changed", "thread_created"]
+            (created,) = log_of(harness)
+            assert isinstance(created, ThreadCreated)
+            assert created.state == {"currentModelId": "test/model", "early": True}
+            await harness.session.state.set({"late": True})
+            assert record.named("state_changed")[-1]["state"] == {**created.state, "late": True}
 
     run(work)
 
@@ -110,7 +113,9 @@ def test_the_state_is_found_again_with_its_thread(storage: StoreMaker) -> None:
             await harness.switch_thread(thread_id=second.id)
             assert harness.session.state.get()["count"] == 2
             assert harness.session.state.get()["extra"] == {"deep": [1, 2]}
-            assert record.types == ["thread_changed"]
+            assert record.types == ["state_changed", "thread_changed"]
+            assert record.wire[0]["changedKeys"] == ["count", "extra"]
+            assert record.wire[0]["state"] == harness.session.state.get()
             await harness.switch_thread(thread_id=first.id)
             assert harness.session.state.get()["count"] == 1
 

@@ -53,9 +53,10 @@ def test_a_new_thread_is_told_kept_and_empty(storage: StoreMaker) -> None:
                 "modeModelId_plan": "test/model",
                 "projectPath": "/project",
             }
-            assert record.types == ["thread_created", "state_changed"]
+            assert record.types == ["thread_created"]
             told = record.wire[0]["thread"]
             assert (told["id"], told["title"], told["resourceId"]) == (thread.id, "First", "someone")
+            assert told["metadata"] == thread.metadata
             assert isinstance(log_of(harness)[0], ThreadCreated)
             assert harness.session.thread.get_by_id(thread_id=thread.id) == thread
             assert ids(harness.session.thread.list()) == [thread.id]
@@ -89,7 +90,7 @@ def test_the_latest_thread_of_the_resource_is_selected_without_a_word(storage: S
     async def work() -> None:
         async with opened(storage=storage.open()) as (harness, record):
             made = await harness.select_or_create_thread()
-            assert record.types == ["thread_created", "state_changed"]
+            assert record.types == ["thread_created"]
             await harness.create_thread()
             await later()
             await harness.switch_thread(thread_id=made.id)
@@ -162,7 +163,10 @@ def test_switching_gives_each_thread_its_own_words(storage: StoreMaker) -> None:
             assert words(harness, second.id) == ["in the second", "Yes."]
             record.clear()
             await harness.switch_thread(thread_id=first.id)
-            assert record.types == []
+            assert record.wire == [
+                {"type": "thread_changed", "threadId": first.id, "previousThreadId": first.id}
+            ]
+            assert words(harness) == ["in the first", "Yes.", "more", "Yes."]
             assert ids(harness.session.thread.list()) == [first.id, second.id]
 
     run(work)

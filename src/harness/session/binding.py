@@ -93,15 +93,14 @@ class Binding:
             store, thread_id = session.harness.store, metadata.session_id
             secrets = session.harness.secrets
             bound = await self._take(thread_id, lambda: create_bound(store, metadata, secrets))
-            session.append(
-                ThreadCreated(
-                    id=thread_id,
-                    resource_id=metadata.resource_id,
-                    title=metadata.name,
-                    cloned_from=source_id,
-                    metadata=metadata.settings,
-                )
+            created = ThreadCreated(
+                id=thread_id,
+                resource_id=metadata.resource_id,
+                title=metadata.name,
+                cloned_from=source_id,
+                metadata=metadata.settings,
             )
+            session.append_all([created], thread_id)
             bound.close_inherited(_LEFT_TO_THE_SOURCE)
             session.bus.deliver()
             self._load()

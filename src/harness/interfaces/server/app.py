@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,7 @@ from harness.interfaces.server.access import Access, load_token
 from harness.interfaces.server.answers import json_answer
 from harness.interfaces.server.chat import Chat
 from harness.interfaces.server.desk import Desk, Setup
+from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.guard import Guard
 from harness.interfaces.server.machine_api import MachineApi
 from harness.interfaces.server.openapi import document
@@ -47,6 +49,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     modes: Sequence[dict[str, str]] = ()
     report: Callable[[str], object] | None = None
     """Told every request, without its secrets."""
+    failures: Failures | None = None
+    """Told every mistake of the server's own."""
     tick_s: float = 1 / 30
 
     @property
@@ -88,11 +92,14 @@ class Server:
             hosts=plan.hosts,
             cookie_name=f"harness_{plan.port}",
             report=plan.report,
+            failures=plan.failures,
         )
 
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
         plan = self.plan
+        if plan.failures is not None:
+            plan.failures.listen(asyncio.get_running_loop())
         desk = plan.desk()
         self.rooms = rooms = Rooms(plan.store, desk, tick_s=plan.tick_s)
         rooms.open()

@@ -21,6 +21,7 @@ from urllib.parse import parse_qs
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.interfaces.server.access import Access
+from harness.interfaces.server.failures import Failures
 from harness.rendering.json_text import encode
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
@@ -84,6 +85,7 @@ class Guard:
         hosts: Iterable[str],
         cookie_name: str,
         report: Report | None = None,
+        failures: Failures | None = None,
     ) -> None:
         self._app = app
         self._access = access
@@ -91,6 +93,7 @@ class Guard:
         self._origins = frozenset(f"http://{host}" for host in self._hosts)
         self._cookie_name = cookie_name
         self._report = report
+        self._failures = failures
         self._changes = Bucket(_CHANGES_PER_S, _CHANGES_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,12 +111,21 @@ class Guard:
                 await _let_in(outgoing)
             else:
                 scope["harness.send"] = send
-                await self._app(scope, _limited(receive), outgoing)
+                await self._let_through(scope, _limited(receive), outgoing)
         if self._report is not None:
             # Never the query: a link's code is in it.
             spent_ms = (time.monotonic() - began_s) * 1000
             method = scope.get("method", "WEBSOCKET")
             self._report(f"{method} {scope['path']!a} {outgoing.status} {spent_ms:.0f} ms")
+
+    async def _let_through(self, scope: Scope, receive: Receive, send: _Outgoing) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            if self._failures is not None:
+                self._failures.tell_request(scope, error)
+            if not send.is_complete:
+                raise  # what runs below us closes what is still open
 
     def _check(self, scope: Scope) -> None:
         headers = _headers(scope)
@@ -178,6 +190,8 @@ class _Outgoing:
 
     def __init__(self, send: Send, cookie: str) -> None:
         self.status = 0
+        self.is_complete = False
+        """Whether a request has its whole answer."""
         self.cookie = cookie
         self._send = send
 
@@ -194,6 +208,8 @@ class _Outgoing:
         elif message["type"] == "websocket.accept":
             self.status = 101
         await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.is_complete = True
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event, Usage
+from harness.log import sidecar
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
@@ -248,9 +248,8 @@ class MemoryReader:
 
 
 def _copy(metadata: Metadata) -> Metadata:
-    """Nothing of it is shared; what another store could not write is refused here as well."""
-    settings = msgspec.json.decode(msgspec.json.encode(metadata.settings)) if metadata.settings else {}
-    return replace(metadata, tags=[*metadata.tags], settings=settings)
+    """As another store would give it back: nothing of it is shared. Raises StoreError when a setting is no JSON."""
+    return sidecar.decode(sidecar.encode(metadata), metadata.session_id)
 
 
 def _unknown(log_id: str) -> UnknownSession:

@@ -48,6 +48,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.runner.app import Runner
     from harness.interfaces.server.app import OWN_NAMES, open_access
+    from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.guard import Guard
     from harness.interfaces.server.serving import Serving, bind
     from harness.interfaces.server.ways import checked_directory
@@ -62,6 +63,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         hosts=[f"{name}:{port}" for name in (*OWN_NAMES, *arguments.allow_remote)],
         cookie_name=f"harness_{port}",
         report=console.debug if console.is_verbose else None,
+        failures=Failures(console.say, is_verbose=console.is_verbose),
     )
     try:
         Serving(guarded, listening, lambda: write_text(f"http://{OWN_NAMES[0]}:{port}\n")).run()

@@ -71,6 +71,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     from harness.interfaces.cli.server_address import leave_address, token_path
     from harness.interfaces.server.app import OWN_NAMES, Plan, Server, open_access
     from harness.interfaces.server.conversations import Conversations
+    from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.serving import Serving, bind
     from harness.interfaces.server.ways import MODES
 
@@ -86,6 +87,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         modes=MODES,
         names=(*OWN_NAMES, *arguments.allow_remote),
         report=console.debug if console.is_verbose else None,
+        failures=Failures(console.say, is_verbose=console.is_verbose),
     )
 
     def tell() -> None:

@@ -1,0 +1,79 @@
+"""A mistake of the server's own is told to whoever runs it, and no secret with it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from serving_world import ServingWorld, Watcher, run
+from websockets.exceptions import ConnectionClosed
+
+from harness.commands import Command
+from harness.interfaces.server.conversations import Conversations
+from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.failures import Failures
+
+SECRET = "sk-ant-api03-a-secret-that-nobody-may-read"
+
+
+class Broken(Conversations):
+    """Has a mistake in it."""
+
+    async def create(self, setup: Setup) -> str:
+        raise ZeroDivisionError(f"{SECRET} {setup.title}")
+
+    async def carry_out(self, log_id: str, command: Command) -> None:
+        raise KeyError(SECRET)
+
+
+def test_a_mistake_in_a_route_is_one_line_with_its_kind_and_the_route_and_a_traceback(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    with world.serving_now(Broken), world.http() as http:
+        answer = http.post(f"/api/sessions?token={SECRET}", json={"title": SECRET})
+        assert (answer.status_code, SECRET in answer.text) == (500, False)
+        assert http.get("/api/sessions").status_code == 200
+        line, trace = world.failures
+        assert line == "harness: ZeroDivisionError in POST /api/sessions: a mistake of the server"
+        assert "test_failures.py" in trace
+        assert SECRET not in trace
+        world.failures.clear()
+
+
+def test_a_mistake_in_a_socket_is_told_as_well_and_the_client_is_let_go(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    with world.serving_now():
+        session = world.create(model=world.script("x"))["id"]
+
+    async def work() -> None:
+        async with world.connect(session) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt=SECRET)
+            try:
+                while True:
+                    await client.receive()
+            except ConnectionClosed as closed:
+                assert closed.rcvd is None or closed.rcvd.code == 1011
+
+    with world.serving_now(Broken):
+        run(work())
+        assert world.failures[0] == "harness: KeyError in WEBSOCKET /ws: a mistake of the server"
+        assert SECRET not in "".join(world.failures)
+        world.failures.clear()
+
+
+def test_a_mistake_in_the_background_is_told_too_and_without_verbose_there_is_no_traceback() -> None:
+    told: list[str] = []
+
+    async def broken_work() -> None:
+        raise LookupError(SECRET)
+
+    async def work() -> None:
+        Failures(told.append).listen(asyncio.get_running_loop())
+        task = asyncio.ensure_future(broken_work())
+        await asyncio.wait((task,))
+        del task
+
+    asyncio.run(work())
+    assert len(told) == 1
+    assert told[0].startswith("harness: LookupError in ")
+    assert SECRET not in told[0]
