@@ -67,10 +67,10 @@ class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
 
 
 class Resume(_Command, frozen=True, kw_only=True, tag="resume"):
-    """Go on with the agent's own session of that id."""
+    """A prompt that goes on with the history of a session that has ended; empty: with that of this one."""
 
     prompt: str
-    session_id: str
+    session_id: str = ""
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Signal
 from harness.rendering.session.events import DisplayState
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.config import RequestContext
+from harness.session.keeping import check_event
 from harness.session.permissions import NOT_APPROVED
 from harness.session.runs import Beginning, Said
 
 if TYPE_CHECKING:
     from harness.session.session import Session
 
-
-"""What the model reads of a call that was declined without a word."""
+_DECISIONS = ("approve", "decline", "always_allow_category")
 
 
 class Approvals:
@@ -35,6 +36,9 @@ class Approvals:
         return None
 
     def respond(self, decision: str, tool_call_id: str, reason: str, context: RequestContext | None) -> bool:
+        """Raises UsageError for a decision that nobody knows: the call waits on."""
+        if decision not in _DECISIONS:
+            raise UsageError(f"unknown decision: {decision!r}", hint=f"one of {', '.join(_DECISIONS)}")
         session = self._session
         session.bus.deliver()
         relay = self.pending(tool_call_id)
@@ -44,6 +48,7 @@ class Approvals:
         reply = RelayReply(
             id=relay.id, approved=is_approved, reason=reason if is_approved else reason or NOT_APPROVED
         )
+        check_event(reply, "Invalid reason")
         if session.runs.is_running and not session.backing.reply(reply):
             return False
         category = session.permissions.category(relay.tool_name)
@@ -81,12 +86,14 @@ class Suspensions:
         return found.call_id if found is not None else None
 
     async def respond(self, resume_data: Any, tool_call_id: str, context: RequestContext | None) -> bool:
+        """Raises UsageError for an answer that no log could hold: the question waits on."""
         session = self._session
         session.bus.deliver()
         relay = self._resolve(tool_call_id)
         if relay is None:
             return False
         reply = RelayReply(id=relay.id, approved=_action(resume_data) != "rejected", answer=resume_data)
+        check_event(reply, "Invalid answer")
         if session.runs.is_running:
             if session.backing.reply(reply):
                 return True  # it waits inside of a sub-agent, which goes on at once

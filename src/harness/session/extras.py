@@ -54,7 +54,7 @@ class Extras:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._around = Around(session)
-        self.goals = Goals(self._around, thread_judge(self._around))
+        self.goals = Goals(self._around, thread_judge(self._around, session.permissions))
         self.signalling = Signalling(session)
         self.remembrance = Remembrance(session)
         self.options: AgentOptions | None = None

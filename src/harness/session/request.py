@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from harness.events import Event
 from harness.session.config import RequestContext
+from harness.session.keeping import check_event
 from harness.session.services import Workspace
 from harness.session.state import SessionState, Transaction
 
@@ -22,6 +26,7 @@ class HarnessRequest:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.state: Mapping[str, Any] = session.state.get()
+        self._loop, self._home = asyncio.get_running_loop(), threading.get_ident()
 
     @property
     def harness_id(self) -> str:
@@ -67,8 +72,16 @@ class HarnessRequest:
         return await self._session.state.update(transaction)
 
     def emit_event(self, event: Event) -> None:
-        """Put a fact into the thread's log; listeners are told of it."""
-        self._session.append(event)
+        """Put a fact into the thread's log; listeners are told of it, in the event loop's thread, whoever calls.
+
+        Raises UsageError for what no log could hold.
+        """
+        check_event(event, "Invalid event")
+        if threading.get_ident() == self._home:
+            self._session.append(event)
+            return
+        with suppress(RuntimeError):  # the loop is closed: there is nobody to tell
+            self._loop.call_soon_threadsafe(self._session.append, event)
 
     def get_subagent_model_id(self, agent_type: str = "") -> str | None:
         return self._session.subagents.model.get(agent_type=agent_type)

@@ -2,7 +2,8 @@
 
 Rules
 1. One run at a time. What is said while one goes on joins it where the agent can hear; else it is queued.
-   A run that is being stopped hears nothing more: what is said then waits for its end.
+   A run that is being stopped, or has come to wait for an answer, hears nothing more: what is said then waits
+   for its end.
 2. Follow-ups are sent one per finished run, in their order, whatever became of that run. One that cannot be sent
    stays the first of the queue.
 3. Whatever happens, the session is usable afterwards, and every run that was asked for is told of: one that
@@ -91,7 +92,7 @@ class Runs:
         """Say it: to the run that goes on, if it can hear; else in a run of its own, which is waited for."""
         session = self._session
         async with self._opening:  # so that two who speak at once speak in one thread
-            await self._wait_for_the_stopped()
+            await self.wait_for_the_deaf()
             if not self.is_running:
                 await session.ensure_thread()
             if self.is_running:
@@ -181,17 +182,24 @@ class Runs:
         while (task := self._task) is not None:
             await asyncio.wait((task,))
 
-    async def _wait_for_the_stopped(self) -> None:
-        while self.is_abort_requested and (ended := self._ended) is not None:
+    async def wait_for_the_deaf(self) -> None:
+        """Until a run that is still there, but hears nothing more, has ended."""
+        while (ended := self._ended) is not None and (self.is_abort_requested or self._has_suspended()):
             await asyncio.wait((ended,))
+
+    def _has_suspended(self) -> bool:
+        current = self._current
+        if current is None or not current.done() or current.cancelled() or current.exception() is not None:
+            return False
+        return isinstance(current.result(), Suspended)
 
     async def _drive(self, beginning: Beginning) -> None:
         try:
             ended = await self._once(beginning)
             while not self._holds_queue and not isinstance(ended, Suspended) and self.queued:
                 queued = self.queued[0]
+                self.is_abort_requested = False  # before it is told: who hears of it may stop it
                 beginning = self._take_first()
-                self.is_abort_requested = False
                 ended = await self._once(beginning, is_queued=True)
                 if not self._has_begun(beginning):
                     self._set_queue([queued, *self.queued])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.errors import UnknownSession
-from harness.events import Error, Event, Result, ThreadCreated
+from harness.events import Error, Event, Operation, Result, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.session.goal_judge import Judge, JudgeQuestion, ask_model
 from harness.sources.loops.conversation import Conversation, Entry, history
 from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.options import AgentOptions, PermissionPolicy
 from harness.sources.loops.permissions import Permissions
 
 HIDDEN = "forkedSubagent"
@@ -100,8 +100,32 @@ def create_side(
     return side
 
 
-def thread_judge(around: Surroundings) -> Judge:
-    """A judge with a thread of its own: it remembers what it decided before, and may look things up."""
+class _JudgePermissions(Permissions):
+    """Looking things up, and of that nothing which the session denies."""
+
+    def __init__(self, rules: PermissionPolicy | None) -> None:
+        super().__init__("deny", allows_reads=True)
+        self._rules = rules
+
+    def denial(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        operations: Sequence[Operation] = (),
+        call_id: str = "",
+    ) -> str | None:
+        if self._rules is not None:
+            verdict = self._rules.verdict(tool, arguments, operations, call_id)
+            if verdict.decision == "deny":
+                return verdict.reason or "denied"
+        return super().denial(tool, arguments, operations, call_id)
+
+
+def thread_judge(around: Surroundings, rules: PermissionPolicy | None = None) -> Judge:
+    """A judge with a thread of its own: it remembers what it decided before, and may look things up.
+
+    `rules`: of the session; what they deny is denied to the judge as well.
+    """
 
     async def ask(question: JudgeQuestion) -> str:
         store = around.store()
@@ -111,7 +135,7 @@ def thread_judge(around: Surroundings) -> Judge:
         options = AgentOptions(
             model=question.model,
             tools=question.tools,
-            permissions=Permissions("deny", allows_reads=True),
+            permissions=_JudgePermissions(rules),
             system_prompt=question.prompt,
             max_iterations=question.max_steps,
             agent="goal-judge",

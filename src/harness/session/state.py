@@ -32,7 +32,7 @@ class Restored(NamedTuple):
     """What taking over a thread's state has done."""
 
     changed: list[str]
-    """The keys that have another value than before."""
+    """The keys of the log's that have another value than before."""
     unsaid: dict[str, Any]
     """What the thread's log does not say, and is true all the same."""
 
@@ -101,7 +101,8 @@ class SessionState:
             self._value = self._checked({**before, **said, **kept})
         except UsageError:
             _logger.warning("the state that the thread had does not fit the schema", exc_info=True)
-        changed = [key for key, value in self._value.items() if key not in before or before[key] != value]
+        now = self._value
+        changed = [key for key in said if key in now and (key not in before or before[key] != now[key])]
         unsaid = {
             key: value
             for key, value in self._value.items()

@@ -69,10 +69,24 @@ class Channel:
         self._look()
         self._schedule()  # what came meanwhile has woken nobody
 
+    async def reopen(self) -> None:
+        """The log begins otherwise than before: everybody gets all of it anew. Raises as `open` does."""
+        self._stop_following()
+        fold, following = await asyncio.to_thread(self._recovered)
+        self._fold, self._following = fold, following
+        self._standing_changes()  # all of it is in the snapshot
+        # A position further on than any client's: all of them are too far behind.
+        self._frames = Frames(fold.encoded, fold.seq, self._frames.head + 1)
+        self._deliver(self._frames.snapshot()[1])
+        self._schedule()
+
     def close(self) -> None:
         for timer in (self._timer, self._look_timer):
             if timer is not None:
                 timer.cancel()
+        self._stop_following()
+
+    def _stop_following(self) -> None:
         if self._following is not None:
             self._following.close()
             self._following = None
@@ -184,17 +198,23 @@ class Channel:
             self._published_s = self._loop.time()
             head = self._frames.head
             self._frames.add(operations, self._fold.seq)
-            packet = self._frames.since(head)
-            for rider in [rider for rider in self._riders if not rider(packet)]:
-                self._riders.discard(rider)
-            published, self._published = self._published, asyncio.Event()
-            published.set()
+            self._deliver(self._frames.since(head))
+
+    def _deliver(self, packet: Packet) -> None:
+        """To everybody; it brings those who were at the head before to the head now."""
+        for rider in [rider for rider in self._riders if not rider(packet)]:
+            self._riders.discard(rider)
+        published, self._published = self._published, asyncio.Event()
+        published.set()
 
     def _note_standing(self) -> None:
+        self._publish(self._standing_changes())
+
+    def _standing_changes(self) -> list[Operation]:
         try:
             standing = self._find_standing(self.log_id)
         except HarnessError:
-            return  # it was deleted: what was seen of it stays
+            return []  # it was deleted: what was seen of it stays
         is_live = standing.is_running
         if not standing.is_ours and self._following is not None:
             is_live = self._following.is_live()
@@ -204,8 +224,7 @@ class Channel:
         elif self._find_hub(self.log_id) is None:
             operations += self._note_end()
         operations += self._fold.note("isLive", is_live)
-        operations += self._fold.note("capabilities", standing.capabilities)
-        self._publish(operations)
+        return operations + self._fold.note("capabilities", standing.capabilities)
 
     def _note_end(self) -> list[Operation]:
         """Nobody writes the log: a run that has no end there has died."""

@@ -12,7 +12,14 @@ from harness.commands import Answer, Approve, Attached, Configuration, Deny
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, Relay
 from harness.interfaces.server.desk import Setup, Standing
-from harness.interfaces.server.ways import backing_of, checked, modes_of, permissions_state
+from harness.interfaces.server.ways import (
+    SUBAGENT,
+    SUBAGENTS,
+    backing_of,
+    checked,
+    modes_of,
+    permissions_state,
+)
 from harness.log.hub import Hub
 from harness.log.store import Store
 from harness.session.harness import Harness
@@ -22,6 +29,7 @@ from harness.sources.model import Attachment
 from harness.sources.registry import load
 
 MOST_QUEUED = 100
+_LEFT_TO_THE_OTHER = "It is answered in the session that this one continues."
 
 
 class Conversation:
@@ -43,6 +51,7 @@ class Conversation:
             workspace=WorkspaceConfig(cwd=setup.cwd),
             cwd=setup.cwd,
             initial_state=permissions_state(setup.permission_mode),
+            subagents=SUBAGENTS,
         )
         self._session = self._harness.session
 
@@ -61,10 +70,32 @@ class Conversation:
         await self._harness.init()
         session = self._session
         await session.binding.switch(thread_id=thread_id)
+        if SUBAGENT not in session.permissions.get_rules()["tools"]:
+            # A thread of another program: there may have been no sub-agents where it comes from.
+            await session.permissions.set_for_tool(tool_name=SUBAGENT, policy="ask")
+        if is_new:
+            self._leave_open_to_the_other()
         if is_new and self._setup.model:
             await session.model.switch(model_id=self._setup.model)
         if is_new:
             self._keep()
+
+    def _leave_open_to_the_other(self) -> None:
+        bound = self._session.thread.bound
+        assert bound is not None, "a thread is in hand"
+        bound.close_inherited(_LEFT_TO_THE_OTHER)
+        self._session.bus.deliver()
+
+    @property
+    def setup(self) -> Setup:
+        return self._setup
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was ever said in it."""
+        bound, facts = self._session.thread.bound, self._session.bus.fold.facts
+        is_known = bound is not None and bool(bound.metadata.prompt)
+        return is_known or self.is_running or bool(facts.last_agent or facts.follow_ups)
 
     @property
     def hub(self) -> Hub:

@@ -35,6 +35,7 @@ class Conversations:
         self._open: dict[str, Conversation] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._listeners: list[Callable[[str], None]] = []
+        self._replacement_listeners: list[Callable[[str], None]] = []
 
     async def create(self, setup: Setup) -> str:
         before = self._store.metadata(setup.continues) if setup.continues else None
@@ -55,10 +56,16 @@ class Conversations:
         self._changed(log_id)
         return log_id
 
-    def _fork(self, before: Metadata, log_id: str, setup: Setup) -> None:
-        """A log that begins with all that the other one says. Raises LogLocked while that is being written."""
-        if self._store.is_live(before.session_id):
+    def _check_ended(self, log_id: str) -> None:
+        """Raises LogLocked while something goes on in it."""
+        loaded = self._open.get(log_id)
+        is_live = self._store.is_live(log_id) if loaded is None else loaded.is_running
+        if is_live:
             raise LogLocked("the session is still being written", hint="wait until it has ended")
+
+    def _fork(self, before: Metadata, log_id: str, setup: Setup) -> None:
+        """A log that begins with all that the other one says. Raises LogLocked while something goes on there."""
+        self._check_ended(before.session_id)
         complete(self._store, before.session_id)
         end = max((event.seq + 1 for event in read_all(self._store, before.session_id)), default=0)
         metadata = Metadata(
@@ -76,17 +83,40 @@ class Conversations:
 
     async def carry_out(self, log_id: str, command: Command) -> None:
         async with self._locks.setdefault(log_id, asyncio.Lock()):
-            await self._carry_out(await self._conversation(log_id), command)
+            conversation = await self._conversation(log_id)
+            if isinstance(command, commands.Resume):
+                if command.session_id not in ("", log_id):
+                    conversation = await self._continuing(log_id, conversation, command.session_id)
+                command = commands.Submit(id=command.id, prompt=command.prompt)
+            await self._carry_out(conversation, command)
+
+    async def _continuing(self, log_id: str, empty: Conversation, session_id: str) -> Conversation:
+        """The same conversation, which now begins with the history of a session that has ended."""
+        before = self._store.metadata(session_id)
+        if empty.has_begun:
+            raise UsageError(
+                "something was said in this conversation, so it cannot begin with another session's history",
+                hint="resume that session in a new conversation, or submit the prompt here",
+            )
+        self._check_ended(session_id)
+        await empty.close()
+        del self._open[log_id]
+        await asyncio.to_thread(self._store.delete, log_id)
+        await asyncio.to_thread(self._fork, before, log_id, empty.setup)
+        conversation = Conversation(self._store, empty.setup, lambda: self._changed(log_id))
+        await conversation.wake(log_id, is_new=True)
+        self._open[log_id] = conversation
+        for listener in self._replacement_listeners:
+            listener(log_id)
+        self._changed(log_id)
+        return conversation
 
     async def _carry_out(self, conversation: Conversation, command: Command) -> None:
         match command:
             case commands.Submit():
                 await conversation.submit(command.prompt, command.attachments)
             case commands.Resume():
-                raise UsageError(
-                    "an agent's own session cannot be taken up here",
-                    hint="begin a conversation that continues a session of `GET /api/sessions`",
-                )
+                raise AssertionError("it was made a prompt")
             case commands.Cancel():
                 conversation.cancel()
             case commands.Steer():
@@ -116,6 +146,9 @@ class Conversations:
 
     def listen(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)
+
+    def listen_to_replacements(self, listener: Callable[[str], None]) -> None:
+        self._replacement_listeners.append(listener)
 
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
         now_s = asyncio.get_running_loop().time()

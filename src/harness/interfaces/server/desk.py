@@ -72,6 +72,10 @@ class Desk(Protocol):
         """Be told the id of every conversation whose standing or hub has changed."""
         ...
 
+    def listen_to_replacements(self, listener: Callable[[str], None]) -> None:
+        """Be told the id of every conversation whose log now begins otherwise: what was read of it is void."""
+        ...
+
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
         """Let go of conversations in which nothing happens and which nobody watches."""
         ...

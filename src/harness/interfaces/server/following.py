@@ -35,6 +35,7 @@ class Following:
         self._follower: Follower | None = None
         self._reader: LogReader | None = None
         self._stop: Callable[[], None] | None = None
+        self._is_void = False
         self.refresh()
 
     def refresh(self) -> None:
@@ -54,8 +55,15 @@ class Following:
             self._stop = self._store.watch(self._log_id, self._wake)
         self._wake()
 
+    def give_up(self) -> None:
+        """The log begins otherwise than before: what was read of it is void, and reading on makes no sense."""
+        self._is_void = True
+        self._wake()
+
     def poll(self) -> list[Event]:
         """What has come since; more may be there when it is much. Raises StoreError and UnknownSession."""
+        if self._is_void:
+            raise UnknownSession("the session was replaced", hint="read it from its beginning")
         if self._follower is not None:
             events = self._follower.poll()
         elif self._reader is not None:

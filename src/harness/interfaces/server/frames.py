@@ -23,12 +23,12 @@ _STALEST_SNAPSHOT = 30
 class Frames:
     """`encode`: the state as it is at `head`. Contract: `add` right after the state was changed."""
 
-    def __init__(self, encode: Callable[[], bytes], seq: int) -> None:
+    def __init__(self, encode: Callable[[], bytes], seq: int, base: int = 0) -> None:
         self._encode = encode
         self._frames: deque[tuple[Sequence[Operation], int, int]] = deque()
         """Operations, the `seq` after them, and about how many bytes they take."""
         self._bytes = 0
-        self._base = 0
+        self._base = base
         self._seq = seq
         self._ready: dict[int, Packet] = {}
         self._snapshot: tuple[int, Packet] | None = None

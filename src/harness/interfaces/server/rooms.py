@@ -29,8 +29,10 @@ class Rooms:
         self._channels: dict[str, Channel] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._sweeping: asyncio.Task[None] | None = None
+        self._reopening: dict[str, asyncio.Task[None]] = {}
         self._followings: dict[str, set[Following]] = {}
         desk.listen(self._on_change)
+        desk.listen_to_replacements(self._on_replacement)
 
     def open(self) -> None:
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
@@ -117,6 +119,18 @@ class Rooms:
         for following in self._followings.get(log_id, ()):
             with suppress(HarnessError):  # it was deleted
                 following.refresh()
+
+    def _on_replacement(self, log_id: str) -> None:
+        channel = self._channels.get(log_id)
+        if channel is not None:
+            self._reopening[log_id] = self.loop.create_task(self._reopen(channel))
+        for following in self._followings.get(log_id, ()):
+            following.give_up()
+
+    async def _reopen(self, channel: Channel) -> None:
+        with suppress(HarnessError):  # it was deleted meanwhile
+            await channel.reopen()
+        self._reopening.pop(channel.log_id, None)
 
     async def _sweep(self) -> None:
         while True:

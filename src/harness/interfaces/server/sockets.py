@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
+from msgspec.structs import replace
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -121,23 +122,28 @@ class Socket:
     async def _carry_out(self, command: Command) -> None:
         try:
             if not self._log_id:
-                await self._begin(command)
+                command = await self._begin(command)
             if self._log_id:
                 await self._rooms.desk.carry_out(self._log_id, command)
         except HarnessError as error:
             await self._error(f"{error.message}; {error.hint}" if error.hint else error.message, command.id)
 
-    async def _begin(self, command: Command) -> None:
-        """The first prompt of a socket without a conversation makes one."""
+    async def _begin(self, command: Command) -> Command:
+        """The first prompt of a socket without a conversation makes one; what is then to be carried out in it."""
         if isinstance(command, Configure):
             known = command.config
             names = (name for name in known.__struct_fields__ if name in Setup.__struct_fields__)
             changes = {name: value for name in names if (value := getattr(known, name)) is not None}
-            self._setup = Setup(**{**_fields(self._setup), **changes})
-        elif isinstance(command, Submit | Resume):
+            self._setup = replace(self._setup, **changes)
+        elif isinstance(command, Submit):
             await self._watch(await self._rooms.desk.create(self._setup))
+        elif isinstance(command, Resume):
+            continuing = replace(self._setup, continues=command.session_id)
+            await self._watch(await self._rooms.desk.create(continuing))
+            return Submit(id=command.id, prompt=command.prompt)
         else:
             raise UsageError("nothing has begun yet", hint="submit a prompt first")
+        return command
 
     async def _error(self, message: str, command_id: str = "") -> None:
         told = {"type": "error", "message": message}
@@ -153,7 +159,3 @@ class Socket:
             await self._websocket.close(code, reason[:100])
         except (OSError, RuntimeError):
             return  # it is gone already
-
-
-def _fields(setup: Setup) -> dict[str, object]:
-    return {name: getattr(setup, name) for name in setup.__struct_fields__}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from harness.errors import UsageError
 from harness.interfaces.server.desk import Setup
-from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode
+from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
 from harness.sources.model_registry import any_model
 from harness.sources.registry import load
 from harness.sources.request import Request
@@ -19,6 +19,20 @@ MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
 _PLANNING = """\
 You are planning. Look at what is there and think, but change nothing: write no file and run no command that does.
 When you know what is to be done, submit a plan; it is carried out once somebody has approved it."""
+_GENERAL = """\
+You were given one task by another agent, and nobody can be asked anything. Do all of it and nothing besides, with the
+tools that you have, in the directory that you are in. Your last message is the only thing that the other agent reads:
+say what you found or did, with the paths and facts that it needs, and what could not be done."""
+SUBAGENTS = (
+    Subagent(
+        id="general",
+        name="General",
+        description="Searches, reads, changes files and runs commands by itself, and reports what came of it. "
+        "For a part of the work that can be described in full and done apart from the rest.",
+        instructions=_GENERAL,
+    ),
+)
+SUBAGENT = "subagent"
 _READING = ("read", "grep", "glob", "list", "skill", "fetch")
 
 _MOST_STEPS = 200
@@ -39,8 +53,12 @@ _RULES: dict[str, dict[str, str]] = {
 
 
 def permissions_state(permission_mode: str) -> dict[str, Any]:
-    """What a session's state says of a permission mode."""
-    rules = {"categories": _RULES[permission_mode], "tools": {}}
+    """What a session's state says of a permission mode.
+
+    A sub-agent asks nobody: where calls are asked about, so is whether it may begin at all.
+    """
+    delegation = "allow" if permission_mode == "readOnly" else "ask"
+    rules = {"categories": _RULES[permission_mode], "tools": {SUBAGENT: delegation}}
     return {"yolo": permission_mode == "fullAuto", "permissionRules": rules}
 
 
@@ -66,7 +84,7 @@ def modes_of(setup: Setup) -> list[Mode]:
             instructions=_PLANNING,
             agent=reader,
             transitions_to=BUILD,
-            available_tools=(*_READING, *BUILTIN_TOOLS),
+            available_tools=(*_READING, *(tool for tool in BUILTIN_TOOLS if tool != SUBAGENT)),
         ),
     ]
 

@@ -112,7 +112,7 @@ class Conversation:
             self._speech.said_by_user(
                 speaker, text, event.contents, message_id=event.id, at_ms=event.timestamp_ms
             )
-        elif text:
+        elif text and event.category != "state":  # the state itself is shown elsewhere, as it is
             self._speech.notice(speaker, "info", text, event.tag_name, event.timestamp_ms)
 
     def _compacted(self, speaker: Speaker, event: Compacted) -> None:

@@ -62,10 +62,19 @@ class Outbox:
         return False
 
     def flush(self) -> None:
-        """Put everything into the log that does not have to wait."""
+        """Put everything into the log that does not have to wait.
+
+        Raises what the codec raises on an event that no log can hold; all others are in the log by then.
+        """
         if self._buffer and self._channel is not None:
             buffer, self._buffer = self._buffer, []
-            self._channel.append(buffer)
+            first = self.hub.next_seq
+            try:
+                self._channel.append(buffer)
+            except UNWRITABLE:
+                if self.hub.next_seq != first:
+                    raise  # it was somebody who was told of them
+                self._append_singly(self._channel, buffer)
 
     def note(self, stamped: Sequence[Event]) -> None:
         if not stamped:
@@ -77,6 +86,16 @@ class Outbox:
 
     def release_later(self, channel: Channel) -> None:
         self._loop.call_later(_HOLD_S, channel.release)
+
+    def _append_singly(self, channel: Channel, buffer: Sequence[Event]) -> None:
+        failure: Exception | None = None
+        for event in buffer:
+            try:
+                channel.append([event])
+            except UNWRITABLE as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _tick(self) -> None:
         self._is_scheduled = False

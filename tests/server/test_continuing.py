@@ -1,0 +1,185 @@
+"""Going on with what was said elsewhere, and sub-agents within a conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from serving_world import ServingWorld, Watcher, is_done, run, waits
+
+from harness.events import Message, Result, SessionStart, Signal
+from harness.log.hub import Hub
+from harness.log.store import Metadata, read_all
+
+BASH = {"type": "tool_call", "name": "bash", "input": {"command": "echo from below"}}
+
+
+def delegated(**more: Any) -> list[dict[str, Any]]:
+    task = {"agentType": "general", "task": "look at it", **more}
+    return [{"type": "tool_call", "name": "subagent", "input": task}]
+
+
+def finished(world: ServingWorld) -> str:
+    """The record of a run of another program."""
+    writer = world.store.create(Metadata(session_id="before", agent_name="claude"))
+    hub = Hub(world.store, "before", writer)
+    hub.source("before").append(
+        [
+            SessionStart(agent="claude", session_id="theirs"),
+            Message(role="user", text="remember 42"),
+            Message(role="assistant", text="I shall."),
+            Result(success=True),
+        ]
+    )
+    hub.close()
+    return "before"
+
+
+def said(state: dict[str, Any]) -> list[str]:
+    return [message["content"] for message in state["messages"]]
+
+
+def two_runs(state: dict[str, Any]) -> bool:
+    return len(state["runs"]) == 2 and is_done(state)
+
+
+def test_resume_with_its_own_id_or_none_is_a_prompt(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script("One.", "Two."))["id"]
+        async with world.connect(session) as socket:
+            client = Watcher(socket)
+            await client.command("resume", prompt="a", sessionId=session)
+            await client.until(is_done)
+            await client.command("resume", prompt="b")
+            assert said(await client.until(two_runs))[::2] == ["a", "b"]
+
+    run(work())
+
+
+def test_a_conversation_that_is_empty_resumes_a_finished_session_and_all_who_watch_see_it(
+    world: ServingWorld,
+) -> None:
+    async def work() -> None:
+        before = finished(world)
+        session = world.create(agent="native", model=world.script("42."))["id"]
+        async with world.connect(session) as one, world.connect(session) as two:
+            first, second = Watcher(one), Watcher(two)
+            await first.receive()
+            await second.receive()
+            await first.command("resume", prompt="what was it?", sessionId=before)
+            for client in (first, second):
+                state = await client.until(two_runs)
+                assert said(state) == ["remember 42", "I shall.", "what was it?", "42."]
+                assert (state["sessionId"], state["capabilities"]["submit"]) == (session, True)
+            assert first.state == second.state
+            await second.command("resume", prompt="again", sessionId=before, id="late")
+            error = await second.until_error()
+            assert (error["commandId"], "was said in this conversation" in error["message"]) == ("late", True)
+        fork = world.store.metadata(session).fork
+        assert fork is not None
+        assert fork.log_id == before
+
+    run(work())
+
+
+def test_a_socket_without_a_session_may_begin_with_another_ones_history(world: ServingWorld) -> None:
+    async def work() -> None:
+        async with world.connect() as socket:
+            client = Watcher(socket)
+            await client.command("resume", prompt="x", sessionId="nobody")
+            assert "nobody" in (await client.until_error())["message"]
+            await client.command("configure", config={"agent": "native", "model": world.script("42.")})
+            await client.command("resume", prompt="what was it?", sessionId=finished(world))
+            assert said(await client.until(two_runs))[-2:] == ["what was it?", "42."]
+
+    run(work())
+
+
+def test_what_still_goes_on_cannot_be_resumed_and_nothing_is_lost(world: ServingWorld) -> None:
+    async def work() -> None:
+        running = world.create(model=world.script([BASH], "Done."), prompt="go")["id"]
+        empty = world.create(model=world.script("Fine.", name="other.json"))["id"]
+        async with world.connect(empty) as socket:
+            client = Watcher(socket)
+            await client.command("resume", prompt="x", sessionId=running)
+            assert "still being written" in (await client.until_error())["message"]
+            await client.command("submit", prompt="y")
+            assert said(await client.until(is_done)) == ["y", "Fine."]
+
+    run(work())
+
+
+def test_a_finished_conversation_that_is_still_loaded_can_be_resumed(world: ServingWorld) -> None:
+    async def work() -> None:
+        before = world.create(model=world.script("I shall."))["id"]
+        async with world.connect(before) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="remember 42")
+            await client.until(is_done)
+        empty = world.create(model=world.script("42.", name="other.json"))["id"]
+        async with world.connect(empty) as socket:
+            client = Watcher(socket)
+            await client.command("resume", prompt="what was it?", sessionId=before)
+            assert said(await client.until(two_runs)) == ["remember 42", "I shall.", "what was it?", "42."]
+
+    run(work())
+
+
+def test_what_a_sub_agent_says_and_does_is_nested_in_the_call_that_began_it(world: ServingWorld) -> None:
+    async def work() -> None:
+        below = world.script([BASH], "It is fine.", name="below.json")
+        model = world.script(delegated(modelId=below), "All is well.")
+        session = world.create(model=model)["id"]
+        async with world.connect(session) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            state = await client.until(waits)  # it asks nobody once it has begun: so one asks before
+            assert state["relays"][0]["toolName"] == "subagent"
+            await client.command("approve", relayId=state["relays"][0]["id"])
+            state = await client.until(is_done)
+        assert said(state) == ["go", "All is well."]
+        call = state["messages"][1]["toolCalls"][0]
+        assert (call["name"], call["status"], call["output"]) == ("subagent", "complete", "It is fine.")
+        task, answer = call["messages"]
+        assert (task["role"], task["content"]) == ("user", "look at it")
+        assert (answer["content"], answer["status"]) == ("It is fine.", "complete")
+        assert "from below" in answer["toolCalls"][0]["output"]
+        assert [one["parentCallId"] for one in state["runs"]] == ["", call["id"]]
+
+    run(work())
+
+
+def test_a_sub_agent_is_no_way_around_what_is_denied_or_planned(world: ServingWorld) -> None:
+    async def work() -> None:
+        world.folder.joinpath("kept").write_text("as it was")
+        destroy = {"type": "tool_call", "name": "bash", "input": {"command": "echo gone > kept"}}
+        for number, wanted in enumerate(({"permissionMode": "readOnly"}, {"mode": "plan"})):
+            below = world.script([destroy], "Below.", name=f"below{number}.json")
+            model = world.script(delegated(modelId=below), "Above.", name=f"{number}.json")
+            session = world.create(model=model, **wanted)["id"]
+            async with world.connect(session) as socket:
+                client = Watcher(socket)
+                await client.command("submit", prompt="go")
+                state = await client.until(is_done)
+            assert said(state) == ["go", "Above."]
+            assert world.folder.joinpath("kept").read_text() == "as it was"
+
+    run(work())
+
+
+def test_the_task_list_is_told_to_the_model_and_not_shown_as_a_remark(world: ServingWorld) -> None:
+    async def work() -> None:
+        tasks = [{"content": "one", "status": "in_progress", "activeForm": "doing one"}]
+        write = {"type": "tool_call", "name": "task_write", "input": {"tasks": tasks}}
+        session = world.create(model=world.script([write], "Written.", "Again."))["id"]
+        async with world.connect(session) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            await client.until(is_done)
+            await client.command("submit", prompt="more")
+            state = await client.until(two_runs)
+        assert [task["text"] for task in state["tasks"]] == ["one"]
+        parts = [part["type"] for message in state["messages"] for part in message["parts"]]
+        assert "notice" not in parts
+        assert any(isinstance(event, Signal) for event in read_all(world.store, session))
+
+    run(work())
