@@ -19,7 +19,9 @@ async def chat(model: str, data: str) -> None:
     harness = Harness(
         id="chat",
         storage=FileStore(data),
-        modes=[Mode(id="build", default_model_id=model, instructions="You help with the project in this folder.")],
+        modes=[
+            Mode(id="build", default_model_id=model, instructions="You help with the project in this folder.")
+        ],
         workspace=WorkspaceConfig(cwd=str(HERE / "shop")),
         initial_state={"permissionRules": {"categories": {"read": "allow"}}},
     )

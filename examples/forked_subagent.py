@@ -53,7 +53,10 @@ async def main() -> None:
     await harness.init()
     await harness.send_message(content="The secret number is 7.")
     await harness.send_message(content="Ask somebody to double it.")
-    shown, all_of_them = harness.session.thread.list(), harness.session.thread.list(include_forked_subagents=True)
+    shown, all_of_them = (
+        harness.session.thread.list(),
+        harness.session.thread.list(include_forked_subagents=True),
+    )
     print(f"threads: {len(shown)} shown, {len(all_of_them)} in all")
     await harness.destroy()
 

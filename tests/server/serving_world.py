@@ -100,9 +100,9 @@ class ServingWorld:
             created: dict[str, Any] = answer.json()
             return created
 
-    def connect(self, session: str = "", **headers: str) -> connect:
+    def connect(self, session: str = "", **options: Any) -> connect:
         place = f"ws://{self.host}/ws" + (f"?session={session}" if session else "")
-        return connect(place, additional_headers={**self.bearer, **headers}, compression=None, max_size=None)
+        return connect(place, additional_headers=self.bearer, compression=None, max_size=None, **options)
 
 
 class Watcher:

@@ -1,5 +1,6 @@
 /** What the unit tests of the page are about, in one module that node can load. */
 
+export { errorToShow } from "../src/conversation/shown_error.js";
 export { BlockSplitter } from "../src/text/blocks.js";
 export { coloured } from "../src/text/colouring.js";
 export { isPatch, lineDiff, patchLines, withoutDistantLines } from "../src/text/line_diff.js";

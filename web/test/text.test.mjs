@@ -1,7 +1,7 @@
 // The page's own text work: blocks of markdown, diffs, colours, amounts.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, BlockSplitter, changeOf, coloured, count, duration, isPatch, lineDiff, money, patchLines, summaryOf, withoutDistantLines } from "./dist/subject.js";
+import { ago, BlockSplitter, changeOf, coloured, count, duration, errorToShow, isPatch, lineDiff, money, patchLines, summaryOf, withoutDistantLines } from "./dist/subject.js";
 
 const TEXT = `# Title
 
@@ -125,4 +125,15 @@ test("amounts are short", () => {
   assert.deepEqual([duration(40), duration(2_345), duration(61_000), duration(3_700_000)], ["40 ms", "2.3 s", "1 min 1 s", "1 h 2 min"]);
   assert.equal(ago(0, 59_000), "now");
   assert.equal(ago(0, 3 * 3_600_000), "3 h");
+});
+
+test("an error is shown once: below the conversation only where the last answer does not say it", () => {
+  const said = { role: "assistant", parts: [{ type: "notice", level: "error", text: "no key", code: "" }] };
+  const state = (messages, error = "no key", status = "error") => ({ status, error, messages });
+  assert.equal(errorToShow(state([said])), null);
+  assert.equal(errorToShow(state([said, { role: "user", parts: [] }])), null);
+  assert.equal(errorToShow(state([said], "another")), "another");
+  assert.equal(errorToShow(state([said, { role: "assistant", parts: [] }])), "no key");
+  assert.equal(errorToShow(state([{ role: "assistant" }])), "no key");
+  assert.equal(errorToShow(state([], "no key", "idle")), null);
 });

@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from harness.errors import HarnessError, UsageError
 from harness.events import RelayReply, Result, Signal, Warning
+from harness.log.hub import Hub
 from harness.log.store import read_all
 from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, Said
+from harness.session.untold import Untold, before_prompt
 from harness.sources.loops.conversation import Conversation, history
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of
@@ -182,6 +184,8 @@ class CommandBacking:
         self._session = session
         self._run: Run | None = None
         self._agent = agent
+        self._untold: tuple[str, Untold] | None = None
+        """Of the thread in hand."""
         self.agent_name = agent.name
         self.capabilities: frozenset[str] = frozenset()
         with suppress(HarnessError):  # told when somebody wants something of it
@@ -193,8 +197,9 @@ class CommandBacking:
         session = self._session
         bound = session.thread.bound
         assert bound is not None, "a thread is in hand"
-        if said.attachments:
-            self._tell_left_out(said.attachments)
+        prompt, files = before_prompt(self._unheard(bound.hub), said.text)
+        if files or said.attachments:
+            self._tell_left_out((*files, *said.attachments))
         stops = 0
 
         def note_stop() -> None:
@@ -203,7 +208,7 @@ class CommandBacking:
 
         begin = partial(
             start,
-            self._request(said),
+            self._request(prompt),
             hub=bound.hub,
             store=bound.store,
             redact=session.harness.secrets is not None,
@@ -222,8 +227,8 @@ class CommandBacking:
     async def wake(self, signal: Signal, run_id: str) -> Ended:
         """It is told in words: an agent program knows no signals."""
         turn = turn_of(signal)
-        text = turn.text if isinstance(turn, UserTurn) else str(signal.contents)
-        return await self.send(Said(text=text), run_id)
+        said = Said(text=turn.text, attachments=turn.attachments) if isinstance(turn, UserTurn) else None
+        return await self.send(said or Said(text=str(signal.contents)), run_id)
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
         del replies, ends
@@ -240,12 +245,18 @@ class CommandBacking:
             reply.id, approved=reply.approved, always=reply.always, answer=reply.answer, reason=reply.reason
         )
 
-    def _request(self, said: Said) -> Request:
+    def _unheard(self, hub: Hub) -> Sequence[UserTurn]:
+        """Signals that came while it could not hear."""
+        if self._untold is None or self._untold[0] != hub.log_id:
+            self._untold = (hub.log_id, Untold(self.agent_name))
+        return self._untold[1].read(hub)
+
+    def _request(self, prompt: str) -> Request:
         session, agent = self._session, self._agent
         known = session.bus.fold.facts.agent_sessions
         return Request(
             agent=agent.name,
-            prompt=said.text,
+            prompt=prompt,
             cwd=session.working_directory,
             model=session.model.get(),
             permissions=agent.permissions,

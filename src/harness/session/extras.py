@@ -178,14 +178,22 @@ class Extras:
             facts.tasks,
             objective,
             max_runs=self.goals.max_runs(objective) if objective is not None else 0,
-            is_visible=self._is_visible,
+            is_visible=self._is_seen,
             new_id=session.harness.new_id,
         ):
             conversation.add(signal, at_once=True)
         session.bus.deliver()
         self._seen.take(context.entries)
 
-    def _is_visible(self, signal_id: str) -> bool:
+    def is_visible(self, signal_id: str) -> bool:
+        """The same of a signal that is in the log, at any time: what no step has shown yet will be shown."""
+        conversation = self._session.conversation
+        if conversation is None:
+            return True  # a program keeps for itself what it was told
+        self._seen.take(conversation.entries)
+        return signal_id not in self._seen.created_ms or self._is_seen(signal_id)
+
+    def _is_seen(self, signal_id: str) -> bool:
         """Whether the model still reads that signal: what was observed is not shown again."""
         created_ms = self._seen.created_ms.get(signal_id)
         if created_ms is None:

@@ -12,8 +12,9 @@ from harness.log.store import Metadata, Store, read_all
 from harness.session.goal_judge import Judge, JudgeQuestion, ask_model
 from harness.sources.loops.conversation import Conversation, Entry, history
 from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions, PermissionPolicy
+from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.permissions import Permissions
+from harness.sources.loops.policy import PermissionPolicy
 
 HIDDEN = "forkedSubagent"
 """The setting that keeps a thread out of lists."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.events import Error, Signal
 from harness.rendering.session.events import HarnessMessage
 from harness.rendering.session.translation import history_messages
 from harness.session.around import AroundInbox
 from harness.session.config import RequestContext
 from harness.session.dispatch import Post, notify
+from harness.session.keeping import check_event
 from harness.session.notifications import Inbox, Notification, NotificationInput, Policy
 from harness.session.signals import Accepted, Branch, create, decide, from_input
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 Action: TypeAlias = Literal["deliver", "wake", "persist", "discard"]
+
+_ADDRESSED = frozenset(("user", "notification"))
+"""What wants an answer: who cannot hear it now is told by a run of its own, afterwards."""
 
 
 class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,26 +56,24 @@ class Signalling:
     ) -> SentSignal:
         """Give a signal to the model: into the run that goes on, or by a new one. Raises UsageError.
 
-        What goes wrong later is told as an `error`.
+        Who hears nothing while it runs is told later, and the sender that it is kept. What goes wrong later is
+        told as an `error`.
         """
         session = self._session
         signal = from_input(value, id=session.harness.new_id())
+        branches = {"if_active": _branch(if_active), "if_idle": _branch(if_idle)}
+        check_event(signal, "Invalid signal")
         await session.ensure_thread()
-        delivery = decide(
-            signal,
-            is_active=session.runs.is_running,
-            if_active=_branch(if_active),
-            if_idle=_branch(if_idle),
+        await session.runs.wait_for_the_deaf()
+        delivery = decide(signal, is_active=session.runs.is_running, **branches)
+        check_event(delivery.signal, "Invalid signal")
+        numbered = session.bus.fold.facts.lanes.numbered(
+            delivery.signal, is_visible=session.extras.is_visible
         )
-        action: Action = delivery.action
-        if action == "wake" and self._would_cut_off(delivery.signal):
-            action = "persist"
-        run_id = ""
-        try:
-            run_id = self._carry_out(action, delivery.signal, request_context)
-        except HarnessError as error:
-            session.append(Error(message=error.message, code="signal_failed"))
-        accepted = Accepted(action=action, run_id=run_id)
+        if numbered is None:
+            accepted = Accepted(action="discard", reason="unchanged")
+        else:
+            accepted = self._accept(delivery.action, numbered, request_context)
         return SentSignal(id=signal.id, type=signal.category, accepted=accepted)
 
     async def notify(
@@ -108,11 +110,12 @@ class Signalling:
         self, signal: Signal, *, if_active: Literal["deliver", "queue"], if_idle: Literal["wake", "persist"]
     ) -> None:
         session = self._session
+        await session.runs.wait_for_the_deaf()
         if session.runs.is_running:
-            if if_active == "deliver":
-                self.add(signal)
-            else:
+            if if_active == "queue" or (if_idle == "wake" and not self._is_heard()):
                 session.runs.queue_signal(signal)
+            else:
+                self.add(signal)
         elif if_idle == "wake" and not self._would_cut_off(signal):
             session.runs.wake(signal)
         else:
@@ -139,6 +142,25 @@ class Signalling:
         """
         return self._session.bus.fold.facts.is_suspended and signal.category != "user"
 
+    def _is_heard(self) -> bool:
+        """Whether the agent takes in anything while it runs."""
+        return "steer" in self._session.capabilities
+
+    def _accept(self, action: Action, signal: Signal, context: RequestContext | None) -> Accepted:
+        run_id = ""
+        try:
+            if action == "wake" and self._would_cut_off(signal):
+                action = "persist"
+            elif action == "deliver" and not self._is_heard():
+                action = "persist"
+                if signal.category in _ADDRESSED:
+                    self._session.runs.queue_signal(signal)
+                    return Accepted(action=action)
+            run_id = self._carry_out(action, signal, context)
+        except HarnessError as error:
+            self._session.append(Error(message=error.message, code="signal_failed"))
+        return Accepted(action=action, run_id=run_id)
+
     def _carry_out(self, action: Action, signal: Signal, context: RequestContext | None) -> str:
         """The id of the run that hears it; empty when it is for a later one."""
         session = self._session
@@ -151,4 +173,11 @@ class Signalling:
 
 
 def _branch(given: Branch | Mapping[str, Any] | None) -> Branch | None:
-    return given if given is None or isinstance(given, Branch) else msgspec.convert(dict(given), Branch)
+    if given is None or isinstance(given, Branch):
+        return given
+    try:
+        return msgspec.convert(dict(given), Branch)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"not a way to treat a signal: {error}", hint="give a behavior, attributes, or both"
+        ) from error

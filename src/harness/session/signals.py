@@ -31,6 +31,7 @@ _NORMAL: dict[str, tuple[Category, str]] = {
     "system-reminder": ("reactive", "system-reminder"),
 }
 """What each type is called, older names among them, and the tag it has when none is given."""
+_MODES = ("snapshot", "delta")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _DATA_URI = re.compile(r"data:[^,]*;base64,")
 
@@ -73,13 +74,16 @@ def from_input(value: str | Mapping[str, Any] | Signal, *, id: str) -> Signal:
     if isinstance(value, str):
         return create("user", value, id=id)
     contents = value.get("contents", value.get("content", ""))
+    state = _lane(value)
+    told = {name: value[name] for name in ("value", "delta") if value.get(name) is not None} if state else {}
     return create(
         str(value.get("type", "user")),
         contents if isinstance(contents, str) else [dict(part) for part in contents],
-        id=str(value.get("id") or id),
+        id=id if state else str(value.get("id") or id),
         tag_name=str(value.get("tagName") or value.get("tag_name") or ""),
         attributes=value.get("attributes"),
-        metadata=value.get("metadata"),
+        metadata={**(value.get("metadata") or {}), **told},
+        state=state,
     )
 
 
@@ -140,6 +144,22 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
     action: Literal["deliver", "wake", "persist", "discard"]
     run_id: str = ""
+    """Of the run that hears it; empty when that is a later one, or none."""
+    reason: Literal["", "unchanged"] = ""
+    """Why it was discarded although nobody asked for that: `unchanged`, the model knows that state already."""
+
+
+def _lane(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Of a state signal with a cache key: which thing's state it tells, and how. Its `id` is that of the lane."""
+    key = value.get("cacheKey", value.get("cache_key"))
+    if value.get("type") != "state" or key is None:
+        return None
+    lane_id, mode = value.get("id"), value.get("mode", "snapshot")
+    if not isinstance(lane_id, str) or not lane_id:
+        raise UsageError("a state signal with a cacheKey needs the id of its lane", hint='such as "browser"')
+    if mode not in _MODES:
+        raise UsageError(f"Invalid mode of a state signal: {mode}", hint=" or ".join(_MODES))
+    return {"id": lane_id, "cacheKey": str(key), "mode": mode}
 
 
 def _check_name(name: str, what: str) -> None:

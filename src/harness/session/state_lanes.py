@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.events import Signal
 from harness.session.signals import create
@@ -90,28 +91,32 @@ class StateLanes(msgspec.Struct, kw_only=True):
 
     def signal(self, update: StateUpdate, *, id: str, is_visible: IsVisible) -> Signal | None:
         """The signal that tells it; None when it is `unchanged`: the model has the very same before its eyes."""
-        lane = self.lane(update.id)
-        last = lane.last
-        if (
-            last is not None
-            and (last.cache_key, last.mode) == (update.cache_key, update.mode)
-            and is_visible(last.signal_id)
-        ):
-            return None
-        return create(
+        signal = create(
             "state",
             update.contents,
             id=id,
             tag_name=update.tag_name,
             attributes=update.attributes,
             metadata={"value": update.value} | ({} if update.delta is None else {"delta": update.delta}),
-            state={
-                "id": update.id,
-                "cacheKey": update.cache_key,
-                "mode": update.mode,
-                "version": lane.version + 1,
-            },
+            state={"id": update.id, "cacheKey": update.cache_key, "mode": update.mode},
         )
+        return self.numbered(signal, is_visible=is_visible)
+
+    def numbered(self, signal: Signal, *, is_visible: IsVisible) -> Signal | None:
+        """A signal as it goes into the log, with its place in its lane; None when it is `unchanged`."""
+        state = signal.state
+        if not state or not isinstance(state.get("id"), str):
+            return signal
+        lane = self.lane(state["id"])
+        last, key = lane.last, str(state.get("cacheKey", ""))
+        if (
+            key
+            and last is not None
+            and (last.cache_key, last.mode) == (key, state.get("mode", "snapshot"))
+            and is_visible(last.signal_id)
+        ):
+            return None
+        return replace(signal, state={**state, "version": lane.version + 1})
 
 
 def cache_key(lane_id: str, *rows: tuple[str, ...]) -> str:

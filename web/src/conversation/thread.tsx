@@ -3,9 +3,11 @@ import type { HarnessMessage, HarnessState } from "../../client/src/index.js";
 import { Icon } from "../shell/icon.js";
 import { Placeholder } from "../shell/placeholder.js";
 import { AssistantMessage, UserMessage } from "./message.js";
+import { errorToShow } from "./shown_error.js";
 import type { ShownThread } from "./thread_runtime.js";
 
 export function Thread({ state, thread }: { state: HarnessState; thread: ShownThread }) {
+  const error = errorToShow(state);
   return (
     <ThreadPrimitive.Root className="thread">
       <ThreadPrimitive.Viewport className="viewport" tabIndex={0} aria-label="Conversation" role="log" aria-live="off">
@@ -22,10 +24,10 @@ export function Thread({ state, thread }: { state: HarnessState; thread: ShownTh
             />
           )}
           <ThreadPrimitive.Messages>{renderMessage}</ThreadPrimitive.Messages>
-          {state.status === "error" && state.error && (
+          {error && (
             <p className="notice" data-level="error" role="alert">
               <Icon name="warning" />
-              <span>{state.error}</span>
+              <span>{error}</span>
             </p>
           )}
         </div>

@@ -69,7 +69,11 @@ class Conversation:
         """As one that is there. `is_new`: it never was in a session. Raises UnknownSession, LogLocked."""
         await self._harness.init()
         session = self._session
-        await session.binding.switch(thread_id=thread_id)
+        try:
+            await session.binding.switch(thread_id=thread_id)
+        except BaseException:
+            await self._harness.destroy()
+            raise
         if SUBAGENT not in session.permissions.get_rules()["tools"]:
             # A thread of another program: there may have been no sub-agents where it comes from.
             await session.permissions.set_for_tool(tool_name=SUBAGENT, policy="ask")

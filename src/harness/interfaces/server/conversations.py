@@ -22,15 +22,21 @@ from harness.log.ids import new_run_id
 from harness.log.store import Fork, Metadata, Store, read_all
 
 _IDLE_S = 300.0
+_SHARED_IDLE_S = 30.0
 
 
 class Conversations:
-    """A `Desk`. `default`: how a conversation is run of which nothing else is said."""
+    """A `Desk`. `default`: how a conversation is run of which nothing else is said. `is_shared`: other servers have
+    the same store, and get a conversation in which nothing happens soon, though it is watched here.
+    """
 
-    def __init__(self, store: Store, default: Setup, *, idle_s: float = _IDLE_S) -> None:
+    def __init__(
+        self, store: Store, default: Setup, *, idle_s: float | None = None, is_shared: bool = False
+    ) -> None:
         self._store = store
         self._default = default
-        self._idle_s = idle_s
+        self._is_shared = is_shared
+        self._idle_s = (_SHARED_IDLE_S if is_shared else _IDLE_S) if idle_s is None else idle_s
         self._clock = new_clock()
         self._open: dict[str, Conversation] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -154,7 +160,7 @@ class Conversations:
         now_s = asyncio.get_running_loop().time()
         for log_id, conversation in list(self._open.items()):
             is_idle = not conversation.is_running and now_s - conversation.idle_since_s >= self._idle_s
-            if is_idle and not is_watched(log_id):
+            if is_idle and (self._is_shared or not is_watched(log_id)):
                 await self.unload(log_id)
 
     async def unload(self, log_id: str) -> None:

@@ -17,6 +17,8 @@ MOST_AT_ONCE = 256
 """A model that never rests is shown in batches of this many events."""
 _REST_S = 0.002
 """What follows this soon on something else waits, so that a fast stream makes few batches; the first does not."""
+_UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What the codec raises on values that JSON does not have."""
 _HOLD_S = 0.2
 """How long a piece that may be the beginning of a secret waits for the rest."""
 
@@ -71,7 +73,7 @@ class Outbox:
             first = self.hub.next_seq
             try:
                 self._channel.append(buffer)
-            except UNWRITABLE:
+            except _UNWRITABLE:
                 if self.hub.next_seq != first:
                     raise  # it was somebody who was told of them
                 self._append_singly(self._channel, buffer)
@@ -92,7 +94,7 @@ class Outbox:
         for event in buffer:
             try:
                 channel.append([event])
-            except UNWRITABLE as error:
+            except _UNWRITABLE as error:
                 failure = failure or error
         if failure is not None:
             raise failure

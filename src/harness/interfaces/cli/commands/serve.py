@@ -15,6 +15,7 @@ from harness.interfaces.cli.parser import completes, count_or_zero
 if TYPE_CHECKING:
     from harness.config import Settings
     from harness.interfaces.server.desk import Setup
+    from harness.log.store import Store
 
 SUMMARY = "a page for the browser, and a server for programs"
 USUAL_PORT = 4780
@@ -35,6 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "agents",
     )
     add("-m", "--model", default="", metavar="NAME", help="the model that they get")
+    add(
+        "--store",
+        default="",
+        metavar="WHERE",
+        help="where conversations are kept: a folder, or postgresql://USER@HOST/DATABASE, which several servers "
+        "may have in common (default: where `harness run` records)",
+    )
     add("-C", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
     add(
         "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: the loopback alone)"
@@ -74,12 +82,15 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.serving import Serving, bind
     from harness.interfaces.server.ways import MODES
+    from harness.log.stores.files import FileStore
 
-    store, default = preferences.open_store(settings), _default(arguments, settings)
+    store = _store(arguments.store) if arguments.store else preferences.open_store(settings)
+    is_shared = not isinstance(store, FileStore)
+    default = _default(arguments, settings)
     listening = bind(host, arguments.port)
     plan = Plan(
         store=store,
-        desk=lambda: Conversations(store, default),
+        desk=lambda: Conversations(store, default, is_shared=is_shared),
         access=open_access(),
         settings=settings,
         default=default,
@@ -106,6 +117,16 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     finally:
         listening.close()
     return 0
+
+
+def _store(where: str) -> Store:
+    """Raises HarnessError also when it cannot be reached: better now than at the first request."""
+    from harness.log.open_store import open_store
+    from harness.log.store import Query
+
+    store = open_store(where)
+    store.find(Query(limit=1))
+    return store
 
 
 def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:

@@ -1,0 +1,75 @@
+"""`harness serve` as a process of its own, which can be measured and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from serving_world import PATIENCE_S
+from websockets.asyncio.client import connect
+
+_PROGRAM = (sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()")
+
+
+class ServeProgram:
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        assert process.stdout is not None
+        process.stdout.readline()  # the link: it is there, and answers
+        self._process = process
+        server = folder / "data" / "harness" / "server"
+        self.token = (server / "token").read_text().strip()
+        self.url = (server / "address").read_text().strip()
+        self.bearer = {"Authorization": f"Bearer {self.token}"}
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has in memory now."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        line = next(line for line in status.split("\n") if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def create(self, **wanted: Any) -> str:
+        answer = httpx.post(f"{self.url}/api/sessions", json=wanted, headers=self.bearer, timeout=PATIENCE_S)
+        assert answer.status_code == 201, answer.text
+        session: str = answer.json()["id"]
+        return session
+
+    def connect(self, session: str) -> connect:
+        place = f"{self.url.replace('http', 'ws', 1)}/ws?session={session}"
+        return connect(place, additional_headers=self.bearer, compression=None, max_size=None)
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(PATIENCE_S)
+
+
+@contextmanager
+def serve_program(folder: Path, *options: str) -> Iterator[ServeProgram]:
+    environ = {
+        **os.environ,
+        "XDG_DATA_HOME": str(folder / "data"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+    }
+    with subprocess.Popen(
+        [*_PROGRAM, "serve", "--port", "0", "--agent", "native", *options],
+        env=environ,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            yield ServeProgram(process, folder)
+        finally:
+            process.kill()

@@ -1,0 +1,129 @@
+"""Clients that stall, flood and send nonsense to a real `harness serve`: its memory stays, and others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from serve_program import ServeProgram, serve_program
+from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run
+from websockets.exceptions import ConnectionClosed
+
+MOST_GROWTH_BYTES = 32 * 1024 * 1024
+_OPENING = b'{"type":"commands","commands":[{"type":"answer","relayId":"x","answer":'
+_CHUNK = b"x" * (1 << 20)
+
+
+def frame(payload: bytes, size: int | None = None) -> bytes:
+    """A frame of a client's, masked with zeros; `size`: what it says of its length."""
+    return b"\x81\xff" + (len(payload) if size is None else size).to_bytes(8, "big") + b"\0\0\0\0" + payload
+
+
+async def sent_until_closed(server: ServeProgram, session: str, *frames: bytes) -> int:
+    """The code with which the server ends a client that sends all this as fast as it can, whatever is answered."""
+    async with server.connect(session) as client:
+        await client.recv()
+        with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
+            for data in frames:
+                if client.transport.is_closing():
+                    break
+                client.transport.write(data)
+                await asyncio.sleep(0)
+            while True:
+                await asyncio.wait_for(client.recv(), PATIENCE_S)
+        assert closed.value.rcvd is not None
+        return closed.value.rcvd.code
+
+
+async def a_gigabyte(server: ServeProgram, session: str) -> int:
+    return await sent_until_closed(server, session, frame(b"", 1 << 30), *([_CHUNK] * 1024))
+
+
+async def deep_nesting(server: ServeProgram, session: str) -> int:
+    deep = frame(_OPENING + b"[" * 100_000)
+    codes = {await sent_until_closed(server, session, deep) for _ in range(10)}
+    assert len(codes) == 1
+    return codes.pop()
+
+
+async def ten_thousand_commands(server: ServeProgram, session: str) -> int:
+    refused = {"type": "withdraw", "followUpId": "nobody"}
+    command = frame(json.dumps({"type": "commands", "commands": [refused]}).encode())
+    codes = {await sent_until_closed(server, session, *([command * 100] * 100)) for _ in range(5)}
+    assert len(codes) == 1
+    return codes.pop()
+
+
+ATTACKS = {a_gigabyte: 1009, deep_nesting: 1008, ten_thousand_commands: 1008}
+
+
+def test_memory_stays_under_attack_and_nobody_else_notices(tmp_path: Path) -> None:
+    async def work(server: ServeProgram) -> None:
+        words = [{"type": "text", "content": "word " * 2_000, "pieces": 1_000}]
+        model = ServingWorld(tmp_path).script(words, pause_ms=5)
+        session = server.create(model=model)
+        for attack in ATTACKS:  # what is loaded at first is not growth
+            await attack(server, session)
+        async with server.connect(session) as other:
+            client = Watcher(other)
+            await client.command("submit", prompt="go")
+            await client.until(lambda state: len(state["messages"]) > 1)
+            before_bytes = server.memory_bytes
+            watching = asyncio.ensure_future(pauses_s(client))
+            growth_bytes = 0
+            for attack, code in ATTACKS.items():
+                assert await attack(server, session) == code
+                growth_bytes = max(growth_bytes, server.memory_bytes - before_bytes)
+            longest_s = await watching
+        print("growth", growth_bytes, longest_s)
+        assert growth_bytes <= MOST_GROWTH_BYTES
+        assert longest_s < 2.0
+        assert client.state["messages"][1]["content"] == "word " * 2_000
+
+    with serve_program(tmp_path) as server:
+        run(work(server))
+
+
+async def pauses_s(client: Watcher) -> float:
+    """Follow a run to its end; the longest time in which nothing came."""
+    longest_s, last_s = 0.0, time.monotonic()
+    while not is_done(client.state):
+        await client.receive()
+        now_s = time.monotonic()
+        longest_s, last_s = max(longest_s, now_s - last_s), now_s
+    return longest_s
+
+
+def test_a_client_that_stalled_gets_a_snapshot_instead_of_everything_it_missed(world: ServingWorld) -> None:
+    """It reads nothing while more is written than the server keeps for those who are behind."""
+
+    async def work() -> None:
+        text = [{"type": "text", "content": "x" * 12_000_000, "pieces": 400}]
+        model = world.script(text, pause_ms=2)
+        session = world.create(model=model)["id"]
+        async with narrow(world, session) as stalled, world.connect(session) as other:
+            behind, client = Watcher(stalled), Watcher(other)
+            await behind.receive()
+            stalled.transport.pause_reading()
+            await client.command("submit", prompt="go")
+            final = await client.until(is_done)
+            stalled.transport.resume_reading()
+            await behind.until(lambda state: state["seq"] == final["seq"] and is_done(state))
+            assert behind.state["messages"] == final["messages"]
+            kinds = [message["type"] for message in behind.messages]
+            assert kinds.count("state") == 2
+            assert len(kinds) < len(client.messages) / 2
+
+    run(work())
+
+
+def narrow(world: ServingWorld, session: str):  # type: ignore[no-untyped-def]
+    """A connection that takes little at once."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+    plain.connect(("127.0.0.1", world.port))
+    return world.connect(session, sock=plain)
