@@ -35,8 +35,16 @@ class ServeProgram:
     @property
     def memory_bytes(self) -> int:
         """What it has in memory now."""
+        return self._status_bytes("VmRSS:")
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """The most that it ever had."""
+        return self._status_bytes("VmHWM:")
+
+    def _status_bytes(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        line = next(line for line in status.split("\n") if line.startswith("VmRSS:"))
+        line = next(line for line in status.split("\n") if line.startswith(name))
         return int(line.split()[1]) * 1024
 
     def create(self, **wanted: Any) -> str:

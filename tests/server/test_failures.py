@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from serving_world import ServingWorld, Watcher, run
 from websockets.exceptions import ConnectionClosed
 
@@ -48,11 +49,11 @@ def test_a_mistake_in_a_socket_is_told_as_well_and_the_client_is_let_go(tmp_path
         async with world.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt=SECRET)
-            try:
+            with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
                 while True:
                     await client.receive()
-            except ConnectionClosed as closed:
-                assert closed.rcvd is None or closed.rcvd.code == 1011
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1011
 
     with world.serving_now(Broken):
         run(work())

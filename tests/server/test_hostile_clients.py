@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from serve_program import ServeProgram, serve_program
 from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 MOST_GROWTH_BYTES = 32 * 1024 * 1024
@@ -23,8 +24,10 @@ def frame(payload: bytes, size: int | None = None) -> bytes:
     return b"\x81\xff" + (len(payload) if size is None else size).to_bytes(8, "big") + b"\0\0\0\0" + payload
 
 
-async def sent_until_closed(server: ServeProgram, session: str, *frames: bytes) -> int:
-    """The code with which the server ends a client that sends all this as fast as it can, whatever is answered."""
+async def sent_until_closed(server: ServeProgram, session: str, *frames: bytes) -> int | None:
+    """The code with which the server ends a client that sends all this as fast as it can, whatever is answered;
+    None when the connection was cut while there was still more to send.
+    """
     async with server.connect(session) as client:
         await client.recv()
         with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
@@ -35,27 +38,22 @@ async def sent_until_closed(server: ServeProgram, session: str, *frames: bytes) 
                 await asyncio.sleep(0)
             while True:
                 await asyncio.wait_for(client.recv(), PATIENCE_S)
-        assert closed.value.rcvd is not None
-        return closed.value.rcvd.code
+        return closed.value.rcvd.code if closed.value.rcvd is not None else None
 
 
-async def a_gigabyte(server: ServeProgram, session: str) -> int:
-    return await sent_until_closed(server, session, frame(b"", 1 << 30), *([_CHUNK] * 1024))
+async def a_gigabyte(server: ServeProgram, session: str) -> set[int | None]:
+    return {await sent_until_closed(server, session, frame(b"", 1 << 30), *([_CHUNK] * 1024))}
 
 
-async def deep_nesting(server: ServeProgram, session: str) -> int:
+async def deep_nesting(server: ServeProgram, session: str) -> set[int | None]:
     deep = frame(_OPENING + b"[" * 100_000)
-    codes = {await sent_until_closed(server, session, deep) for _ in range(10)}
-    assert len(codes) == 1
-    return codes.pop()
+    return {await sent_until_closed(server, session, deep) for _ in range(10)}
 
 
-async def ten_thousand_commands(server: ServeProgram, session: str) -> int:
+async def ten_thousand_commands(server: ServeProgram, session: str) -> set[int | None]:
     refused = {"type": "withdraw", "followUpId": "nobody"}
     command = frame(json.dumps({"type": "commands", "commands": [refused]}).encode())
-    codes = {await sent_until_closed(server, session, *([command * 100] * 100)) for _ in range(5)}
-    assert len(codes) == 1
-    return codes.pop()
+    return {await sent_until_closed(server, session, *([command * 100] * 100)) for _ in range(5)}
 
 
 ATTACKS = {a_gigabyte: 1009, deep_nesting: 1008, ten_thousand_commands: 1008}
@@ -66,21 +64,16 @@ def test_memory_stays_under_attack_and_nobody_else_notices(tmp_path: Path) -> No
         words = [{"type": "text", "content": "word " * 2_000, "pieces": 1_000}]
         model = ServingWorld(tmp_path).script(words, pause_ms=5)
         session = server.create(model=model)
-        for attack in ATTACKS:  # what is loaded at first is not growth
-            await attack(server, session)
         async with server.connect(session) as other:
             client = Watcher(other)
             await client.command("submit", prompt="go")
             await client.until(lambda state: len(state["messages"]) > 1)
             before_bytes = server.memory_bytes
             watching = asyncio.ensure_future(pauses_s(client))
-            growth_bytes = 0
             for attack, code in ATTACKS.items():
-                assert await attack(server, session) == code
-                growth_bytes = max(growth_bytes, server.memory_bytes - before_bytes)
+                assert await attack(server, session) <= {code, None}
             longest_s = await watching
-        print("growth", growth_bytes, longest_s)
-        assert growth_bytes <= MOST_GROWTH_BYTES
+        assert server.peak_memory_bytes - before_bytes <= MOST_GROWTH_BYTES
         assert longest_s < 2.0
         assert client.state["messages"][1]["content"] == "word " * 2_000
 
@@ -121,7 +114,7 @@ def test_a_client_that_stalled_gets_a_snapshot_instead_of_everything_it_missed(w
     run(work())
 
 
-def narrow(world: ServingWorld, session: str):  # type: ignore[no-untyped-def]
+def narrow(world: ServingWorld, session: str) -> connect:
     """A connection that takes little at once."""
     plain = socket.socket()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)

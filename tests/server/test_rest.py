@@ -119,6 +119,7 @@ def test_the_state_of_every_moment_and_the_moments_of_a_session(world: ServingWo
     hub.source(log_id).append([Result(success=True)])
     hub.close()
     view = state_view.open(ViewOptions())
+    known: dict[int, Any] = {}
     with world.http() as http:
         line = http.get(f"/api/sessions/{log_id}/timeline").json()
         assert line["seqs"] == list(range(1, 54))
@@ -127,7 +128,10 @@ def test_the_state_of_every_moment_and_the_moments_of_a_session(world: ServingWo
             at = http.get(f"/api/sessions/{log_id}/state", params={"at": seq}).json()
             assert at["seq"] == seq
             assert at["state"]["messages"] == view.value["messages"]
+            known[seq] = at["state"]
             view.feed(event)
+        for seq in (7, 50, 3, 3, 20):
+            assert http.get(f"/api/sessions/{log_id}/state", params={"at": seq}).json()["state"] == known[seq]
 
 
 def test_a_log_that_another_process_writes_is_followed_live(world: ServingWorld, tmp_path: Path) -> None:

@@ -99,4 +99,5 @@ def test_a_conversation_in_which_nothing_happens_is_anybodys_though_it_is_watche
     one, two = ServingWorld(tmp_path, store), ServingWorld(tmp_path / "two", PostgresStore(url))
     with one.serving_now(letting_go), two.serving_now(letting_go):
         run(work())
-    two.store.close()  # type: ignore[attr-defined]
+    assert isinstance(two.store, PostgresStore)
+    two.store.close()

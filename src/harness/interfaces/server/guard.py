@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
@@ -27,6 +28,7 @@ from harness.rendering.json_text import encode
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
 _CHANGES_PER_S = 30.0
 _CHANGES_AT_ONCE = 120.0
+_SWITCHED, _MISTAKE = 101, 1011
 _READING = ("GET", "HEAD")
 _OWN_SITES = ("same-origin", "none")
 _HEADERS = {
@@ -124,8 +126,13 @@ class Guard:
         except Exception as error:
             if self._failures is not None:
                 self._failures.tell_request(scope, error)
-            if not send.is_complete:
-                raise  # what runs below us closes what is still open
+            if send.status == _SWITCHED:
+                with suppress(OSError, RuntimeError):  # it is gone already
+                    await send(
+                        {"type": "websocket.close", "code": _MISTAKE, "reason": "a mistake of the server"}
+                    )
+            elif not send.is_complete:
+                raise  # what runs below us ends what has begun
 
     def _check(self, scope: Scope) -> None:
         headers = _headers(scope)
@@ -206,7 +213,7 @@ class _Outgoing:
             ]
             message = {**message, "headers": [*message.get("headers", ()), *added]}
         elif message["type"] == "websocket.accept":
-            self.status = 101
+            self.status = _SWITCHED
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_complete = True

@@ -16,11 +16,10 @@ from harness.errors import HarnessError
 from harness.events import ToolEnd, ToolProgress, ToolStart
 from harness.interfaces.server.answers import Conflict, NotFound, error_answer, json_answer, number, read_body
 from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.moments import Moments
 from harness.interfaces.server.rooms import Rooms
 from harness.interfaces.server.session_data import describe, find
 from harness.log.store import read_all
-from harness.rendering.state.fold import StateFold
-from harness.rendering.state.wire import state_message
 from harness.views.usage import UsageFold
 
 _MOST_LISTED = 500
@@ -58,6 +57,8 @@ class SessionsApi:
         self._rooms = rooms
         self._store = rooms.store
         self._desk = rooms.desk
+        self._moments = Moments(rooms.store)
+        self._desk.listen_to_replacements(self._moments.forget)
 
     def routes(self) -> list[Route]:
         one = "/api/sessions/{id}"
@@ -107,6 +108,7 @@ class SessionsApi:
         if changes.tags is not None:
             metadata.tags = changes.tags
         self._store.save_metadata(metadata)
+        self._moments.forget(log_id)
         return json_answer(describe(metadata, self._store, self._desk))
 
     async def _delete(self, request: Request) -> Response:
@@ -116,6 +118,7 @@ class SessionsApi:
         await self._desk.unload(log_id)
         await asyncio.to_thread(self._store.delete, log_id)
         self._rooms.forget(log_id)
+        self._moments.forget(log_id)
         return Response(status_code=204)
 
     async def _state(self, request: Request) -> Response:
@@ -124,16 +127,8 @@ class SessionsApi:
             async with self._rooms.watching(_id(request)) as channel:
                 text = channel.current()
             return Response(text, media_type="application/json")
-        body = await asyncio.to_thread(self._state_at, _id(request), at)
+        body = await asyncio.to_thread(self._moments.at, _id(request), at)
         return Response(body, media_type="application/json")
-
-    def _state_at(self, log_id: str, at: int) -> bytes:
-        fold = StateFold(log_id, self._store.metadata(log_id).name)
-        for event in read_all(self._store, log_id):
-            if event.seq >= at:
-                break
-            fold.feed(event)
-        return state_message(fold.encoded(), fold.seq)
 
     async def _timeline(self, request: Request) -> Response:
         return json_answer(await asyncio.to_thread(self._moments, _id(request)))
