@@ -57,8 +57,8 @@ class SessionsApi:
         self._rooms = rooms
         self._store = rooms.store
         self._desk = rooms.desk
-        self._moments = Moments(rooms.store)
-        self._desk.listen_to_replacements(self._moments.forget)
+        self._past = Moments(rooms.store)
+        self._desk.listen_to_replacements(self._past.forget)
 
     def routes(self) -> list[Route]:
         one = "/api/sessions/{id}"
@@ -108,7 +108,7 @@ class SessionsApi:
         if changes.tags is not None:
             metadata.tags = changes.tags
         self._store.save_metadata(metadata)
-        self._moments.forget(log_id)
+        self._past.forget(log_id)
         return json_answer(describe(metadata, self._store, self._desk))
 
     async def _delete(self, request: Request) -> Response:
@@ -118,7 +118,7 @@ class SessionsApi:
         await self._desk.unload(log_id)
         await asyncio.to_thread(self._store.delete, log_id)
         self._rooms.forget(log_id)
-        self._moments.forget(log_id)
+        self._past.forget(log_id)
         return Response(status_code=204)
 
     async def _state(self, request: Request) -> Response:
@@ -127,7 +127,7 @@ class SessionsApi:
             async with self._rooms.watching(_id(request)) as channel:
                 text = channel.current()
             return Response(text, media_type="application/json")
-        body = await asyncio.to_thread(self._moments.at, _id(request), at)
+        body = await asyncio.to_thread(self._past.at, _id(request), at)
         return Response(body, media_type="application/json")
 
     async def _timeline(self, request: Request) -> Response:
