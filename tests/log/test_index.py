@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import child_process
 import pytest
 
+import child_process
 from harness.events import Message, TextDelta
 from harness.log import index_schema
 from harness.log.index_schema import LISTS_AND_STARTS, VERSION

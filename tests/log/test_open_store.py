@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import postgres_server
 import pytest
 
+import postgres_server
 from harness.errors import UsageError
 from harness.log.open_store import open_store
 from harness.log.store import Query

@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 
-import child_process
-import postgres_server
 import pytest
 
+import child_process
+import postgres_server
 from harness.errors import LogLocked, MissingExtra, StoreError, UnknownSession
 from harness.events import TextDelta, Unknown, Warning
 from harness.log.hub import Hub

@@ -10,10 +10,10 @@ import string
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted_secrets import KEY, KNOWN, PEM, PEM_BODY, SHAPES, assert_unseen, json_line, made_up, redacted
 
 from harness.log.redact import Redactor, redact_text, secrets_in
 from harness.log.secret_shapes import KEY_SHAPES
+from planted_secrets import KEY, KNOWN, PEM, PEM_BODY, SHAPES, assert_unseen, json_line, made_up, redacted
 
 SHAPE_IDS = [f"{name}-{index}" for index, (name, _, _) in enumerate(SHAPES)]
 LETTERS = string.ascii_letters + string.digits

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from harness.log.redact import Redactor
 from planted_secrets import (
     KNOWN,
     PEM,
@@ -17,8 +19,6 @@ from planted_secrets import (
     made_up,
     redacted,
 )
-
-from harness.log.redact import Redactor
 
 
 @pytest.mark.parametrize("secret", [*[text for text, _ in STREAMED], *KNOWN.values()])

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-import postgres_server
 import pytest
 from serve_program import serve_program
 from serving_world import ServingWorld, Watcher, is_done, run, waits
 
+import postgres_server
 from harness.interfaces.server.conversations import Conversations
 from harness.interfaces.server.desk import Desk, Setup
 from harness.log.store import Store

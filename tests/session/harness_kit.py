@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import postgres_server
 import pytest
 
+import postgres_server
 from harness.events import Event
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore

@@ -11,10 +11,10 @@ import time
 import zlib
 from typing import Any
 
-import child_process
 import pytest
 from harness_kit import Model, Record, StoreMaker, call, make, run, storage, used
 
+import child_process
 from harness.log.codec import encode
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore

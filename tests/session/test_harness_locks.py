@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import child_process
 import pytest
 from harness_kit import Model, StoreMaker, make, opened, run, storage
 
+import child_process
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.log.store import Store
 from harness.log.stores.files import FileStore

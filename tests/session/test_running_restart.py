@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import postgres_server
 import pytest
 from harness_kit import Model, Record, log_of, make
 from running_kit import check, ends, in_loop, texts
 from waiting_session import MODES, marking, open_store
 
+import postgres_server
 from harness.events import Result, SessionStart, ToolEnd, ToolStart
 from harness.log.stores.files import FileStore
 from harness.session.harness import Harness
