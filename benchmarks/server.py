@@ -61,6 +61,9 @@ class BenchDesk:
     def listen(self, listener: object) -> None:
         del listener
 
+    def listen_to_replacements(self, listener: object) -> None:
+        del listener
+
     async def unload_idle(self, is_watched: object) -> None:
         del is_watched
 

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.interfaces.server.guard import LARGEST_BODY_BYTES
 
 _GRACE_S = 5
@@ -58,13 +58,37 @@ class Serving:
         self._uvicorn = _Uvicorn(config, on_ready)
 
     def run(self) -> None:
+        """Raises HarnessError when it does not even start."""
         # What a client does wrong concerns that client; it is no news for the terminal.
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self._uvicorn.run(sockets=[self._socket])
+        logger, heard = logging.getLogger("uvicorn.error"), _Heard()
+        logger.setLevel(logging.ERROR)
+        logger.propagate = False
+        logger.addHandler(heard)
+        try:
+            self._uvicorn.run(sockets=[self._socket])
+        except SystemExit:
+            if self._uvicorn.started:
+                raise
+        finally:
+            logger.removeHandler(heard)
+        if not self._uvicorn.started:
+            raise HarnessError(f"the server did not start: {heard.last_words or 'nobody said why'}")
 
     def stop(self) -> None:
         """From any thread."""
         self._uvicorn.should_exit = True
+
+
+class _Heard(logging.Handler):
+    """Keeps the end of what the server complained of last."""
+
+    last_words = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.getMessage().strip().rpartition("\n")[2]
+        if record.exc_info and record.exc_info[1] is not None:
+            said = repr(record.exc_info[1])
+        self.last_words = self.last_words if said.startswith("Application startup failed") else said
 
 
 class _Uvicorn(uvicorn.Server):
