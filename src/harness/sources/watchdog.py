@@ -97,7 +97,7 @@ class Tree:
             self.reap()
 
     def _kill_once(self) -> None:
-        victims = living_descendants()
+        victims, groups = descendants()
         if not self.agent_alive:
             self.survivors += len(victims - self._doomed)
         self._doomed |= victims
@@ -106,6 +106,12 @@ class Tree:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 continue  # gone already, or not ours to kill
+        for group in groups:
+            # A process that forks faster than it can be looked at cannot leave its group by that.
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except OSError:
+                continue
         if self.agent_alive or (not self.adopting and self._group_exists()):
             try:
                 os.killpg(self.agent, signal.SIGKILL)
@@ -120,34 +126,37 @@ class Tree:
         return True
 
 
-def living_descendants() -> set[int]:
-    """Every process below this one, as /proc shows it; nothing where there is no /proc."""
+def descendants() -> tuple[set[int], set[int]]:
+    """Every living process below this one, as /proc shows it, and the groups of all; nothing without a /proc."""
     try:
         entries = os.listdir("/proc")
     except OSError:
-        return set()
+        return set(), set()
     children: dict[int, list[int]] = {}
+    groups: dict[int, int] = {}
     dead: set[int] = set()
     for entry in entries:
         if entry.isdigit():
-            state, parent = state_and_parent(entry)
-            children.setdefault(parent, []).append(int(entry))
+            pid = int(entry)
+            state, parent, groups[pid] = standing_of(entry)
+            children.setdefault(parent, []).append(pid)
             if state in b"ZX":
-                dead.add(int(entry))
+                dead.add(pid)
     found: set[int] = set()
     unvisited = [os.getpid()]
     while unvisited:
         below = children.get(unvisited.pop(), [])
         found.update(below)
         unvisited.extend(below)
-    return found - dead
+    return found - dead, {groups[pid] for pid in found} - {0, os.getpgrp()}
 
 
-def state_and_parent(pid: str) -> tuple[bytes, int]:
+def standing_of(pid: str) -> tuple[bytes, int, int]:
+    """State, parent and process group."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
-        return b"X", 0
+        return b"X", 0, 0
     try:
         line = os.read(file, 4096)
     except OSError:
@@ -155,8 +164,8 @@ def state_and_parent(pid: str) -> tuple[bytes, int]:
     finally:
         os.close(file)
     # The program's name stands in parentheses and may itself contain spaces and parentheses.
-    fields = line.rpartition(b")")[2].split(None, 2)
-    return (fields[0], int(fields[1])) if len(fields) == 3 else (b"X", 0)
+    fields = line.rpartition(b")")[2].split(None, 3)
+    return (fields[0], int(fields[1]), int(fields[2])) if len(fields) == 4 else (b"X", 0, 0)
 
 
 def report(line: str) -> None:
