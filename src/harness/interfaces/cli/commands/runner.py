@@ -9,10 +9,10 @@ import argparse
 import os
 
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.listening import add_listening, checked_host
 from harness.interfaces.cli.parser import count_or_zero
 
 SUMMARY = "run agents here for a server elsewhere"
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,30 +21,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-C", "--cwd", default="", metavar="DIR", help="the workspace (default: here)")
     help_text = "where the token is, or is to be made (default: that of `harness serve`)"
     add("--token-file", default="", metavar="FILE", help=help_text)
-    add(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: the loopback alone)"
-    )
-    add(
-        "--allow-remote",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="let other machines in, under this host name: whoever has the token can then run commands as you, "
-        "and everything crosses the network unencrypted (may be repeated)",
-    )
+    add_listening(parser)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.errors import UsageError
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.extras import require_server
 
     require_server()
-    if arguments.host not in _LOOPBACK and not arguments.allow_remote:
-        raise UsageError(
-            f"{arguments.host} can be reached by other machines",
-            hint="if you want that, name the host under which they reach it: --allow-remote NAME",
-        )
+    host = checked_host(arguments)
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.runner.app import Runner
     from harness.interfaces.server.app import OWN_NAMES, open_access
@@ -55,7 +40,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     runner = Runner(preferences.open_store(settings), checked_directory(arguments.cwd or os.getcwd()))
-    listening = bind("127.0.0.1" if arguments.host == "localhost" else arguments.host, arguments.port)
+    listening = bind(host, arguments.port)
     port = listening.getsockname()[1]
     guarded = Guard(
         runner.app(),

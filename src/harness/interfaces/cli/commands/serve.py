@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.listening import add_listening, checked_host
 from harness.interfaces.cli.parser import completes, count_or_zero
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "a page for the browser, and a server for programs"
 USUAL_PORT = 4780
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,31 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "may have in common (default: where `harness run` records)",
     )
     add("-C", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
-    add(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: the loopback alone)"
-    )
-    add(
-        "--allow-remote",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="let other machines in, under this host name: whoever has the token can then run commands as you, "
-        "and everything crosses the network unencrypted (may be repeated)",
-    )
+    add_listening(parser)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.errors import UsageError
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.extras import require_server
 
     require_server()
-    host = "127.0.0.1" if arguments.host == "localhost" else arguments.host
-    if host not in _LOOPBACK and not arguments.allow_remote:
-        raise UsageError(
-            f"{host} can be reached by other machines",
-            hint="if you want that, name the host under which they reach it: --allow-remote NAME",
-        )
+    host = checked_host(arguments)
     settings = preferences.load(console, has_verbose=arguments.verbose)
     return _serve(arguments, host, settings, console)
 
