@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
@@ -159,8 +160,35 @@ class RunState:
     def is_abort_requested(self) -> bool:
         return self._session.runs.is_abort_requested
 
+    def get_abort_signal(self) -> asyncio.Event | None:
+        """Set when the run that goes on is to stop; None when none goes on."""
+        return self._session.runs.abort_signal
+
     def next_operation(self) -> int:
         return self._session.runs.next_operation()
+
+
+class StreamState:
+    """`session.stream`: whether somebody speaks, and in whose name."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def active_run_id(self) -> str | None:
+        return self._session.bus.fold.facts.open_run if self.is_active() else None
+
+    def is_active(self) -> bool:
+        return self._session.runs.is_running
+
+    def is_open(self) -> bool:
+        """Whether a thread is being followed."""
+        return self._session.thread.is_set()
+
+    def key(self) -> str:
+        """Agent, resource and thread: the same for whoever follows the same."""
+        session = self._session
+        thread_id = session.thread.get_id() or ""
+        return f"{session.agent.name}:{session.identity.get_resource_id()}:{thread_id}"
 
 
 class Display:

@@ -73,6 +73,8 @@ class Runs:
         self._context = RequestContext()
         self._holds_queue = False
         self.is_abort_requested = False
+        self.abort_signal: asyncio.Event | None = None
+        """Of the run that goes on: set when it is to stop."""
         self._operation = 0
 
     @property
@@ -113,6 +115,7 @@ class Runs:
         self._context = request_context(self._session, context)
         self.is_abort_requested = False
         self._holds_queue = holds_queue
+        self.abort_signal = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._drive(beginning))
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
@@ -165,6 +168,8 @@ class Runs:
         """Stop what goes on, and give up what waits for an answer. It ends soon; `wait_until_idle` waits."""
         if self._task is not None:
             self.is_abort_requested = True
+            if self.abort_signal is not None:
+                self.abort_signal.set()
         if self._current is not None and not self._current.done():
             self._current.cancel()
         else:
@@ -199,13 +204,14 @@ class Runs:
             while not self._holds_queue and not isinstance(ended, Suspended) and self.queued:
                 queued = self.queued[0]
                 self.is_abort_requested = False  # before it is told: who hears of it may stop it
+                self.abort_signal = asyncio.Event()
                 beginning = self._take_first()
                 ended = await self._once(beginning, is_queued=True)
                 if not self._has_begun(beginning):
                     self._set_queue([queued, *self.queued])
                     return
         finally:
-            self._task = self._current = None
+            self._task = self._current = self.abort_signal = None
             self.is_abort_requested = False
 
     async def _once(self, beginning: Beginning, *, is_queued: bool = False) -> Ended:

@@ -15,7 +15,7 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.events import TokenUsage
 from harness.rendering.session.usage import NOTHING_USED, usage_of
-from harness.session.answers import Approvals, Display, FollowUps, RunState, Suspensions
+from harness.session.answers import Approvals, Display, FollowUps, RunState, StreamState, Suspensions
 from harness.session.attachments import File, contents
 from harness.session.backing import Backing, CommandBacking, NativeBacking, described
 from harness.session.binding import Binding
@@ -84,6 +84,7 @@ class Session:
         self.suspensions = Suspensions(self)
         self.follow_ups = FollowUps(self)
         self.run = RunState(self)
+        self.stream = StreamState(self)
         self.display_state = Display(self)
         self.extras = Extras(self)
 
