@@ -223,6 +223,7 @@ class Binding:
         return Metadata(
             session_id=thread_id,
             kind="thread",
+            start_time=str(self._session.harness.clock() // 1000),
             name=title,
             agent=self._session.harness.id,
             resource_id=self._session.identity.get_resource_id(),
