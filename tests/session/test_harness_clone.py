@@ -15,7 +15,6 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.session.remembering import Memory
-from harness.session.threads import preview
 
 __all__ = ["storage"]
 
@@ -25,7 +24,7 @@ MODES = (Mode(id="plan"), Mode(id="build"))
 def words(harness: Harness, thread_id: str = "") -> list[str]:
     thread = harness.session.thread
     found = thread.list_messages(thread_id=thread_id or thread.require_id())
-    return [preview(message) for message in found]
+    return [message.text for message in found]
 
 
 def test_a_clone_begins_with_what_was_said_and_goes_its_own_way(storage: StoreMaker) -> None:

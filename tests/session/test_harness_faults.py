@@ -20,7 +20,6 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.harness import Harness
 from harness.session.remembering import Memory
-from harness.session.threads import preview
 from harness.sources.model import UserTurn
 from harness.testing.faulty_store import FaultyStore
 
@@ -77,7 +76,7 @@ class World:
         await harness.send_message(content="still there?")
         ends = [data for data in self.record.wire if data["type"] in ("agent_end", "error")]
         assert ends == [{"type": "agent_end", "reason": "complete"}], self.record.wire
-        said = [preview(message) for message in session.thread.list_active_messages()]
+        said = [message.text for message in session.thread.list_active_messages()]
         assert said[-2] == "still there?"
         live = {one.session_id for one in self.inner.list() if self.inner.is_live(one.session_id)}
         assert live == {session.thread.require_id()}
@@ -234,7 +233,7 @@ def test_a_corrupt_row_is_passed_over(tmp_path: Path) -> None:
         harness = make(model, storage=FileStore(str(tmp_path)))
         record = Record(harness.session)
         await harness.select_or_create_thread()
-        said = [preview(message) for message in harness.session.thread.list_active_messages()]
+        said = [message.text for message in harness.session.thread.list_active_messages()]
         assert [text for text in said if text != "Yes."] == ["one", "three"]
         await harness.send_message(content="four")
         assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}

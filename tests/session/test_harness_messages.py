@@ -16,7 +16,6 @@ from harness.log.hub import Hub
 from harness.log.store import LogReader, Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.session.threads import preview
 
 TURNS = 2500
 
@@ -88,7 +87,7 @@ def test_the_newest_messages_of_a_long_thread_are_found_without_reading_it(kind:
         async with opened(storage=store) as (harness, _):
             thread = harness.session.thread
             found = thread.list_messages(thread_id="long", limit=4)
-            assert [preview(message).split(" ")[-1] for message in found] == ["2498", "2498", "2499", "2499"]
+            assert [message.text.split(" ")[-1] for message in found] == ["2498", "2498", "2499", "2499"]
             assert [message.role for message in found] == ["user", "assistant"] * 2
             assert store.events_read < 100 < events
             assert thread.list_messages(thread_id="long", limit=0) == []
@@ -99,7 +98,7 @@ def test_the_newest_messages_of_a_long_thread_are_found_without_reading_it(kind:
             store.events_read = 0
             first = thread.first_user_message(thread_id="long")
             assert first is not None
-            assert preview(first) == "question 0"
+            assert first.text == "question 0"
             assert store.events_read < 100
 
     run(work)
@@ -138,7 +137,7 @@ def test_the_active_thread_is_listed_without_its_id() -> None:
             await harness.send_message(content="a")
             await harness.send_message(content="b")
             listed = thread.list_active_messages()
-            assert [preview(message) for message in listed] == ["a", "one", "b", "two"]
+            assert [message.text for message in listed] == ["a", "one", "b", "two"]
             assert thread.list_active_messages(limit=1) == listed[-1:]
             assert thread.list_active_messages(limit=3) == listed[-3:]
             assert [message.id for message in thread.list_active_messages(limit=3)] == [

@@ -11,7 +11,6 @@ from running_kit import fake_claude
 from harness.log.stores.files import FileStore
 from harness.session.config import Mode
 from harness.session.remembering import Memory
-from harness.session.threads import preview
 
 
 def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:
@@ -28,7 +27,7 @@ def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:
             await harness.session.mode.switch(mode_id="own")
             await harness.send_message(content="to the loop again")
             assert model.heard() == ["to the loop", "to the program", "to the loop again"]
-            said = [preview(message) for message in harness.session.thread.list_active_messages()]
+            said = [message.text for message in harness.session.thread.list_active_messages()]
             assert said[:2] == ["to the loop", "Native."]
             assert said[2] == "to the program"
             assert said[3].startswith("You said")
@@ -60,7 +59,7 @@ def test_a_question_that_waits_is_answered_in_its_own_thread_and_not_in_a_clone_
             assert "User answered: b" in model.results()
             assert not await harness.respond_to_tool_suspension(resume_data="c")
             texts = {
-                thread_id: preview(harness.session.thread.list_messages(thread_id=thread_id)[-1])
+                thread_id: harness.session.thread.list_messages(thread_id=thread_id)[-1].text
                 for thread_id in (source.id, cloned.id)
             }
             assert texts == {source.id: "In the source.", cloned.id: "In the clone."}

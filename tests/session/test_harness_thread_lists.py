@@ -11,7 +11,6 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.events import HarnessThread
 from harness.session.harness import Harness
-from harness.session.threads import preview
 
 __all__ = ["storage"]
 
@@ -19,7 +18,7 @@ __all__ = ["storage"]
 def words(harness: Harness, thread_id: str = "") -> list[str]:
     thread = harness.session.thread
     found = thread.list_messages(thread_id=thread_id or thread.require_id())
-    return [preview(message) for message in found]
+    return [message.text for message in found]
 
 
 def ids(threads: list[HarnessThread]) -> list[str]:
@@ -195,9 +194,9 @@ def test_the_first_words_of_threads_are_what_somebody_said() -> None:
             thread = harness.session.thread
             found = thread.first_user_message(thread_id=first.id)
             assert found is not None
-            assert (found.role, preview(found)) == ("user", "first words")
+            assert (found.role, found.text) == ("user", "first words")
             many = thread.first_user_messages(thread_ids=[first.id, second.id, empty.id, "missing"])
-            assert {id: preview(message) for id, message in many.items()} == {
+            assert {id: message.text for id, message in many.items()} == {
                 first.id: "first words",
                 second.id: "other words",
             }

@@ -16,7 +16,6 @@ from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.events import HarnessThread, ToolStart
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.session.threads import preview
 
 __all__ = ["storage"]
 
@@ -24,7 +23,7 @@ __all__ = ["storage"]
 def words(harness: Harness, thread_id: str = "") -> list[str]:
     thread = harness.session.thread
     found = thread.list_messages(thread_id=thread_id or thread.require_id())
-    return [preview(message) for message in found]
+    return [message.text for message in found]
 
 
 def ids(threads: list[HarnessThread]) -> list[str]:

@@ -9,7 +9,6 @@ import pytest
 from thread_in_hand import EXPLORE, Asked, ThreadInHand, calls
 
 from harness.events import Relay, Result, SessionStart, ToolEnd
-from harness.session.builtin.subagent_trace import SubagentTrace, read_trace
 from harness.session.config import RequestContext, Subagent
 from harness.sources.function_tool import FunctionTool, tool
 from harness.sources.loops.entries import StepContext
@@ -323,13 +322,8 @@ def test_several_work_at_the_same_time() -> None:
     assert outputs == {"one", "other"}
 
 
-def test_an_answer_carries_no_mark_and_old_marks_are_read() -> None:
+def test_an_answer_carries_no_mark() -> None:
     assert "<" not in (play(Asked("Two files.")).end_of().output or "")
-    old = 'Two files.\n<subagent-meta modelId="a/b" durationMs="120" tools="read:ok,run:err" />'
-    assert read_trace(old) == SubagentTrace(
-        text="Two files.", model_id="a/b", duration_ms=120, tools=(("read", False), ("run", True))
-    )
-    assert read_trace("plain <b>") == SubagentTrace(text="plain <b>")
 
 
 def test_without_a_loop_of_ours_there_is_an_error_result() -> None:

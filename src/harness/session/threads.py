@@ -124,11 +124,6 @@ def _is_said(message: HarnessMessage) -> bool:
     return message.role == "user" and any(isinstance(part, _SAID) for part in message.content)
 
 
-def preview(message: HarnessMessage) -> str:
-    """The words of a message on one line."""
-    return " ".join(part.text for part in message.content if isinstance(part, TextPart))
-
-
 async def quietly_release(lock: Any, thread_id: str) -> None:
     """Let a lock go whatever happens: the thread it belongs to is being left anyway."""
     from harness.session.locking import call
