@@ -24,7 +24,7 @@ from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.registry import load
-from harness.sources.request import Request
+from harness.sources.request import OWN_AGENT, Request
 from harness.sources.run import Run, start
 from harness.sources.tool import Tool
 
@@ -69,7 +69,7 @@ class Backing(Protocol):
 def described(agent: AgentInput) -> BackingAgent | CommandAgent:
     if isinstance(agent, BackingAgent | CommandAgent):
         return agent
-    return BackingAgent() if agent == "native" else CommandAgent(name=agent)
+    return BackingAgent() if agent == OWN_AGENT else CommandAgent(name=agent)
 
 
 class NativeBacking:
@@ -82,7 +82,7 @@ class NativeBacking:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._loaded: tuple[str, Conversation] | None = None
-        self.agent_name = "native"
+        self.agent_name = OWN_AGENT
 
     @property
     def conversation(self) -> Conversation:

@@ -9,6 +9,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.sources.model import Model
+from harness.sources.request import OWN_AGENT
 from harness.sources.tool import Tool
 
 ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
@@ -36,7 +37,7 @@ class RequestContext(dict[str, Any]):
 class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent of our own: a loop around a model, with these instructions and tools."""
 
-    name: str = "native"
+    name: str = OWN_AGENT
     instructions: str = ""
     tools: ToolList = ()
     model: Model | None = None

@@ -52,7 +52,6 @@ class SessionPermissions:
         self._category_of = category_of or own_category
         self._granted_categories: set[str] = set()
         self._granted_tools: set[str] = set()
-        self._granted_calls: list[ToolPermission] = []
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
         rules = self._state.peek(RULES_KEY) or {}

@@ -33,6 +33,7 @@ from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import ThreadReads
 from harness.sources.loops.conversation import Conversation
 from harness.sources.loops.veil import Veil
+from harness.sources.request import OWN_AGENT
 
 if TYPE_CHECKING:
     from harness.session.harness import Harness
@@ -191,7 +192,7 @@ class Session:
     @property
     def agent(self) -> BackingAgent | CommandAgent:
         """Of the mode, else of the harness; without either, one of our own."""
-        return described(self.mode.resolve().agent or self.harness.agent or "native")
+        return described(self.mode.resolve().agent or self.harness.agent or OWN_AGENT)
 
     @property
     def backing(self) -> Backing:

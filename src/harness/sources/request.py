@@ -7,6 +7,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+OWN_AGENT = "native"
+"""The agent that needs no program: a loop in this process."""
+
 Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default"]
 
 

@@ -13,9 +13,8 @@ from harness.interfaces.cli.console import Console, is_terminal
 from harness.settings import PERMISSION_SPELLINGS
 from harness.sources.agent import Agent
 from harness.sources.registry import load
-from harness.sources.request import Limits, Permissions, Request
+from harness.sources.request import OWN_AGENT, Limits, Permissions, Request
 
-_OWN_AGENT = "native"
 _STDIN = 0
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
 
@@ -67,7 +66,7 @@ def agent_of(name: str, settings: Settings, *, recording: str = "", model: str =
     if len(found) == 1:
         return found[0].agent
     if not found:
-        return _own_agent(model or settings.model_for(inventory.names_of(load(_OWN_AGENT))))
+        return _own_agent(model or settings.model_for(inventory.names_of(load(OWN_AGENT))))
     known = ", ".join(one.agent.name for one in found)
     raise UsageError(
         f"no agent was named and several are installed: {known}",
@@ -79,7 +78,7 @@ def _own_agent(model: str) -> Agent:
     from harness.sources.model_registry import usual_model
 
     if model or usual_model():
-        return load(_OWN_AGENT)
+        return load(OWN_AGENT)
     programs = ", ".join(one.program for one in inventory.installable())
     raise UsageError(
         "no agent was named, none is installed, and there is no model for the agent of our own",

@@ -10,7 +10,7 @@ from harness.interfaces.server.desk import Setup
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
 from harness.sources.model_registry import any_model
 from harness.sources.registry import load
-from harness.sources.request import Request
+from harness.sources.request import OWN_AGENT, Request
 
 Access = Literal["full-access", "read-only", "agent-default"]
 
@@ -65,17 +65,17 @@ def permissions_state(permission_mode: str) -> dict[str, Any]:
 def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     """Raises UnknownAgent."""
     agent = load(setup.agent)
-    if agent.name != "native":
+    if agent.name != OWN_AGENT:
         return CommandAgent(name=agent.name, permissions=_ACCESS[setup.permission_mode])
     from harness.sources.loops.native import system_prompt
 
-    told = system_prompt(Request(agent="native", cwd=setup.cwd))
+    told = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
     return BackingAgent(instructions=told, max_steps=setup.max_turns or _MOST_STEPS)
 
 
 def modes_of(setup: Setup) -> list[Mode]:
     agent = load(setup.agent)
-    reader = None if agent.name == "native" else CommandAgent(name=agent.name, permissions="read-only")
+    reader = None if agent.name == OWN_AGENT else CommandAgent(name=agent.name, permissions="read-only")
     return [
         Mode(id=BUILD, name="Build", default=True),
         Mode(
@@ -104,7 +104,7 @@ def checked(setup: Setup) -> Setup:
     return replace(
         setup,
         agent=agent,
-        model=setup.model or (any_model() if agent == "native" else ""),
+        model=setup.model or (any_model() if agent == OWN_AGENT else ""),
         cwd=checked_directory(setup.cwd or os.getcwd()),
         mode=setup.mode or BUILD,
     )

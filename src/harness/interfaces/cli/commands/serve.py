@@ -118,11 +118,12 @@ def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
     from harness.interfaces.cli.asking import agent_of
     from harness.interfaces.server.desk import Setup
     from harness.interfaces.server.ways import checked_directory
+    from harness.sources.request import OWN_AGENT
 
     try:
         agent = agent_of(arguments.agent, settings).name
     except UsageError:
         if arguments.agent:
             raise
-        agent = "native"  # nothing was chosen: the one that is always there
+        agent = OWN_AGENT  # nothing was chosen: the one that is always there
     return Setup(agent=agent, model=arguments.model, cwd=checked_directory(arguments.cwd or os.getcwd()))
