@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ _FIRST = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_del
 
 
 class LongWay(ClaudeTranslator):
-    def piece(self, line: bytes) -> Event | None:
+    def pieces(self, lines: Sequence[bytes]) -> Sequence[Event] | None:
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -19,6 +19,9 @@ _CLASSES: dict[str, type[Event]] = {cls.__name__: cls for cls in AnyEvent.__args
 _unread_of = attrgetter("unread")
 _DEEPEST = 200
 
+LINES_AT_ONCE = 128
+"""How many are encoded together: a block that fits into the cache costs a third less than one of a megabyte."""
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What `decode` raises on a line that is no event at all."""
 
@@ -28,9 +31,17 @@ def encode(event: Event) -> bytes:
     return encode_lines((event,))[:-1]
 
 
-def encode_lines(events: Iterable[Event]) -> bytes:
+def encode_lines(events: Sequence[Event]) -> bytes:
     """Lines, each with its newline; never fails on what an agent made us say."""
-    events = list(events)
+    return b"".join(encode_blocks(events))
+
+
+def encode_blocks(events: Sequence[Event]) -> list[bytes]:
+    """The same in blocks of whole lines, as they are best made and best written."""
+    return [_block(events[start : start + LINES_AT_ONCE]) for start in range(0, len(events), LINES_AT_ONCE)]
+
+
+def _block(events: Sequence[Event]) -> bytes:
     if not any(map(_unread_of, events)):
         try:
             return _encoder.encode_lines(events)

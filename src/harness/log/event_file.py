@@ -53,10 +53,8 @@ class FileWriter:
             raise
 
     def append(self, events: Sequence[Event]) -> int:
-        data = codec.encode_lines(events)
-        if data:
-            append_all(self._fd, (data,))
-        return len(data)
+        blocks = codec.encode_blocks(events)
+        return append_all(self._fd, blocks) if blocks else 0
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1  # the number may soon be another file's

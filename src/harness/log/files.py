@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+_MOST_BUFFERS = 1000
+"""How many one write may be made of; the kernel's own limit is 1,024."""
+
 
 def make_private_directory(path: str) -> None:
     """Create it and its missing parents for the owner alone, whatever the umask."""
@@ -43,16 +46,18 @@ def replace_private(path: str, data: bytes) -> None:
     os.replace(temporary, path)
 
 
-def append_all(fd: int, buffers: Sequence[bytes]) -> None:
-    """Hand all of it to the kernel in one write, or none of it.
+def append_all(fd: int, buffers: Sequence[bytes]) -> int:
+    """Hand all of it to the kernel in one write, or none of it; returns how many bytes that were.
 
     A full disk first takes a part and then refuses: what it took is cut off again, so that the
     file never holds a torn piece in the middle.
     """
+    if len(buffers) > _MOST_BUFFERS:
+        buffers = (b"".join(buffers),)
     size = sum(map(len, buffers))
     written = os.write(fd, buffers[0]) if len(buffers) == 1 else os.writev(fd, buffers)
     if written == size:
-        return
+        return size
     start = os.lseek(fd, 0, os.SEEK_END) - written
     rest = memoryview(b"".join(buffers))[written:]
     try:
@@ -61,3 +66,4 @@ def append_all(fd: int, buffers: Sequence[bytes]) -> None:
     except OSError:
         os.ftruncate(fd, start)
         raise
+    return size

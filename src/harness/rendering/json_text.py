@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.log.codec import storable
+from harness.log.codec import LINES_AT_ONCE, storable
 
 _encoder = msgspec.json.Encoder()
 _encode = _encoder.encode
@@ -21,8 +21,12 @@ def encode(value: Any) -> bytes:
         return _encode(storable(value))
 
 
-def encode_lines(values: Sequence[Any]) -> bytes:
-    """One value a line, each with its newline."""
+def encode_blocks(values: Sequence[Any]) -> list[bytes]:
+    """One value a line, each with its newline, in blocks of whole lines."""
+    return [_block(values[start : start + LINES_AT_ONCE]) for start in range(0, len(values), LINES_AT_ONCE)]
+
+
+def _block(values: Sequence[Any]) -> bytes:
     try:
         return _encoder.encode_lines(values)
     except _UNENCODABLE:

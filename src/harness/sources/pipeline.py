@@ -66,34 +66,56 @@ class Pipeline:
     def _stdout(self, data: bytes) -> list[Event]:
         out: list[Event] = []
         told: list[Event] = []
-        """What the records since the last odd line say: the course takes it all at once."""
-        rules: list[str] = []
-        translator, piece, record = self.translator, self.translator.piece, self.translator.record
+        """What the records say that the course has not taken yet: it takes several at once."""
+        streamed: list[bytes] = []
+        """Nearly every line of a long run is a piece of streamed text: those that follow each other go together."""
+        translator = self.translator
+        prefix = translator.piece_prefix
         for line in BytesIO(data):
-            if (event := piece(line)) is not None:
-                rules.append(translator.rule)
-                told.append(event)
+            if line.startswith(prefix):
+                streamed.append(line)
                 continue
-            try:
-                value = decode(line)
-            except DECODE_ERRORS:
-                value = None
-            if type(value) is not dict:
-                self.course.accept(told, out)
-                told.clear()
-                self._odd_line(line.removesuffix(b"\n"), out, value)
-                continue
-            events = record(value)
-            rules.append(translator.rule)
-            if events:
-                told += events
-            elif not translator.rule:
-                self.lost.append(line)
+            if streamed:
+                self._pieces(streamed, told, out)
+                streamed = []
+            self._line(line, told, out)
+            prefix = translator.piece_prefix
+        if streamed:
+            self._pieces(streamed, told, out)
         self.course.accept(told, out)
-        self.rules.update(rules)
         if translator.turns is not None:
             self.course.turns = self.course.told_turns = translator.turns
         return out
+
+    def _pieces(self, lines: Sequence[bytes], told: list[Event], out: list[Event]) -> None:
+        events = self.translator.pieces(lines)
+        if events is not None:
+            self.course.accept(told, out)
+            told.clear()
+            self.course.pass_on(events, out)
+            self.rules[self.translator.rule] += len(lines)
+        elif len(lines) > 1:
+            for line in lines:
+                self._pieces((line,), told, out)
+        else:
+            self._line(lines[0], told, out)
+
+    def _line(self, line: bytes, told: list[Event], out: list[Event]) -> None:
+        try:
+            value = decode(line)
+        except DECODE_ERRORS:
+            value = None
+        if type(value) is not dict:
+            self.course.accept(told, out)
+            told.clear()
+            self._odd_line(line.removesuffix(b"\n"), out, value)
+            return
+        events = self.translator.record(value)
+        self.rules[self.translator.rule] += 1
+        if events:
+            told += events
+        elif not self.translator.rule:
+            self.lost.append(line)
 
     def _odd_line(self, line: bytes, out: list[Event], value: Any) -> None:
         if self.translator.keeps_layout:

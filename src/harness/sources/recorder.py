@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import to_builtins
 
 from harness.log.raw import Entry, Output, RawWriter, Start
-from harness.log.redact import Redactor, redact_text, secrets_in
 from harness.sources.launch import Launch
 from harness.sources.line_blocks import LineBlocks
 from harness.sources.process import Chunk
+
+if TYPE_CHECKING:
+    from harness.log.redact import Redactor
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -21,11 +23,14 @@ class Recorder:
 
     def __init__(self, launch: Launch, *, redact: bool) -> None:
         self._launch = launch
-        self._secrets = secrets_in(launch.invocation.env) if redact else {}
-        self._redact = redact
+        self._secrets: dict[str, str] = {}
         self._blocks: dict[StreamName, LineBlocks] = {"stdout": LineBlocks(), "stderr": LineBlocks()}
         self._redactors: dict[StreamName, Redactor] = {}
         if redact:
+            # Only now: a run that masks nothing need not load what finds secrets.
+            from harness.log.redact import Redactor, secrets_in
+
+            self._secrets = secrets_in(launch.invocation.env)
             self._redactors = {
                 "stdout": Redactor(self._secrets, launch.speaks.delta_keys),
                 "stderr": Redactor(self._secrets),
@@ -42,7 +47,11 @@ class Recorder:
             self.failure = error
 
     def masked(self, text: str) -> str:
-        return redact_text(text, self._secrets) if self._redact else text
+        if not self._redactors:
+            return text
+        from harness.log.redact import redact_text
+
+        return redact_text(text, self._secrets)
 
     def start_entry(self, at_ms: int) -> Start:
         launch = self._launch

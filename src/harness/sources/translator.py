@@ -26,6 +26,9 @@ from harness.log.raw import Start
 
 Record: TypeAlias = dict[str, Any]
 
+NO_LINE = b"\n\n"
+"""A prefix that no line has."""
+
 
 class Ending(msgspec.Struct, frozen=True):
     """How the process ended, as far as we know."""
@@ -68,12 +71,18 @@ class Translator:
         kind = record.get("type")
         return kind if isinstance(kind, str) else ""
 
-    def piece(self, line: bytes) -> Event | None:
-        """The event of a line that is a piece of a streamed text, without the detour over a record.
+    @property
+    def piece_prefix(self) -> bytes:
+        """How a line begins that is most likely a piece of the text that is being streamed right now."""
+        return NO_LINE
 
-        None: it is not, or not surely; the line is then taken as a record.
+    def pieces(self, lines: Sequence[bytes]) -> Sequence[Event] | None:
+        """One event for each of these lines, which all begin with `piece_prefix`, without the detour over records.
+
+        None: one of them is no such piece, or not surely; they are then taken as records. Contract: pieces
+        change nothing that the translator knows.
         """
-        del line
+        del lines
         return None
 
     def record(self, record: Record) -> Sequence[Event]:

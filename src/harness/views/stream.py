@@ -41,7 +41,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.rendering.json_text import compact, encode_lines
+from harness.rendering.json_text import compact, encode_blocks
 from harness.rendering.lineage import Lineage
 from harness.rendering.usage_data import UsageData, usage_data
 from harness.stage import View, ViewOptions
@@ -124,8 +124,7 @@ class Stream:
             else self._line(cast("AnyEvent", event), max(0, event.timestamp_ms))
             for event in events
         ]
-        shown = [line for line in lines if line is not None]
-        return (encode_lines(shown),) if shown else ()
+        return encode_blocks([line for line in lines if line is not None])
 
     def finish(self) -> Sequence[bytes]:
         return ()

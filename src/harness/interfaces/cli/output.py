@@ -11,6 +11,8 @@ from harness.interfaces.cli.console import Console
 from harness.stage import Aside
 
 STDOUT = 1
+_MOST_PIECES = 1000
+"""How many one write may be made of; the kernel's own limit is 1,024."""
 
 
 class ReaderGone(Exception):
@@ -18,7 +20,7 @@ class ReaderGone(Exception):
 
 
 class Output:
-    """Contract: after the reader has left, `write` raises ReaderGone, but the file still gets everything."""
+    """Contract: after the reader has left, `write_pieces` raises ReaderGone, but the file still gets everything."""
 
     def __init__(self, console: Console, tee_path: str = "") -> None:
         self._console = console
@@ -26,24 +28,24 @@ class Output:
         self._tee = self._open(tee_path) if tee_path else -1
         self.ends_with_newline = True
 
-    def write(self, data: bytes) -> None:
-        if not data:
-            return
-        if self._tee >= 0:
-            self._write_tee(data)
-        self.ends_with_newline = data.endswith(b"\n")
-        write_out(data)
-
     def write_pieces(self, pieces: Sequence[bytes]) -> None:
         """What a view gave: the output in one write, what belongs aside to standard error, in order."""
         if not any(type(piece) is Aside for piece in pieces):
-            self.write(b"".join(pieces))
+            self._write(pieces)
             return
         for piece in pieces:
             if type(piece) is Aside:
                 self._console.put(piece.decode("utf-8", "replace"))
             else:
-                self.write(piece)
+                self._write((piece,))
+
+    def _write(self, pieces: Sequence[bytes]) -> None:
+        if not any(pieces):
+            return
+        if self._tee >= 0:
+            self._write_tee(pieces)
+        self.ends_with_newline = next(filter(None, reversed(pieces))).endswith(b"\n")
+        write_out(*pieces)
 
     def close(self) -> None:
         if self._tee >= 0:
@@ -57,9 +59,9 @@ class Output:
             self._warn("open", error)
             return -1
 
-    def _write_tee(self, data: bytes) -> None:
+    def _write_tee(self, pieces: Sequence[bytes]) -> None:
         try:
-            _write_all(self._tee, data)
+            _write_all(self._tee, pieces)
         except OSError as error:
             self._warn("write to", error)
             self.close()
@@ -69,10 +71,10 @@ class Output:
         self._console.warning(f"could not {action} output file {self._tee_path}: {reason}")
 
 
-def write_out(data: bytes) -> None:
+def write_out(*pieces: bytes) -> None:
     """Raises ReaderGone, or HarnessError when standard output refuses for another reason."""
     try:
-        _write_all(STDOUT, data)
+        _write_all(STDOUT, pieces)
     except BrokenPipeError as error:
         raise ReaderGone from error
     except OSError as error:
@@ -110,11 +112,22 @@ def _await_hangup(on_gone: Callable[[], object]) -> None:
         on_gone()
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
+def _write_all(fd: int, pieces: Sequence[bytes]) -> None:
+    if len(pieces) > _MOST_PIECES:
+        pieces = (b"".join(pieces),)
+    written = _written(fd, pieces)
+    if written == sum(map(len, pieces)):
+        return
+    rest = memoryview(b"".join(pieces))[written:]
+    while rest:
+        rest = rest[_written(fd, (rest,)) :]
+
+
+def _written(fd: int, pieces: Sequence[bytes | memoryview]) -> int:
+    """How much of it was written, at once; waits until there is room for any."""
+    while True:
         try:
-            view = view[os.write(fd, view) :]
+            return os.writev(fd, pieces)
         except BlockingIOError:
             import select
 

@@ -18,6 +18,7 @@ import msgspec
 from harness.events import Event, ReasoningDelta, TextDelta, TextRetracted, ToolInputDelta, Unknown
 from harness.sources.dialects.fields import count_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger, usage_of_call
+from harness.sources.lines import DECODE_ERRORS
 
 _NO_BLOCK = -1
 
@@ -39,9 +40,9 @@ class TextPiece(msgspec.Struct, tag_field="type", tag="stream_event", gc=False):
 
 
 @cache
-def text_piece_decoder() -> Callable[[bytes], TextPiece]:
-    """Raises on every other line."""
-    return msgspec.json.Decoder(TextPiece).decode
+def text_piece_decoder() -> Callable[[bytes], list[TextPiece]]:
+    """Of many lines at once; raises when one of them is anything else."""
+    return msgspec.json.Decoder(TextPiece).decode_lines
 
 
 class PartialMessage:
@@ -89,6 +90,22 @@ class PartialMessage:
             "message_stop": self._stop,
             "ping": lambda _event, _record: (),
         }
+
+    def text_pieces(self, lines: Sequence[bytes]) -> list[Event] | None:
+        """The next words of the text that is being written; None when a line says anything else."""
+        try:
+            pieces = text_piece_decoder()(b"".join(lines))
+        except DECODE_ERRORS:
+            return None
+        index, block_id = self.text_index, self.block_id
+        events: list[Event] = [
+            TextDelta(id=block_id, text=text)
+            for piece in pieces
+            if piece.event.index == index
+            and (text := piece.event.delta.text)
+            and not piece.parent_tool_use_id
+        ]
+        return events if len(events) == len(lines) == len(pieces) else None
 
     def feed(self, record: dict[str, Any]) -> Sequence[Event]:
         event = record_of(record.get("event"))

@@ -13,7 +13,7 @@ class Options(msgspec.Struct):
     operands: list[str] = msgspec.field(default_factory=list)
 
     def has(self, *names: str) -> bool:
-        return any(name in names for name, _ in self.given)
+        return not {name for name, _ in self.given}.isdisjoint(names)
 
     def values(self, *names: str) -> list[str]:
         return [value for name, value in self.given if name in names]

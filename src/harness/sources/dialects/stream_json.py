@@ -23,19 +23,17 @@ from harness.events import (
     ReasoningDelta,
     Result,
     SessionStart,
-    TextDelta,
     Unknown,
 )
 from harness.sources.dialects.claude_tools import CLAUDE
 from harness.sources.dialects.fields import count_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger
-from harness.sources.dialects.partial_messages import PartialMessage, text_piece_decoder
+from harness.sources.dialects.partial_messages import PartialMessage
 from harness.sources.dialects.stream_results import error_of, outcome_of, stop_reason_of
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.dialects.tool_calls import ToolCalls, output_of
 from harness.sources.dialects.toolset import Call, Toolset
-from harness.sources.lines import DECODE_ERRORS
-from harness.sources.translator import Ending, Record, Translator
+from harness.sources.translator import NO_LINE, Ending, Record, Translator
 
 _CALL_BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _INTERRUPTION = "[Request interrupted by user"
@@ -88,20 +86,15 @@ class StreamJson(Translator):
             return f"system/{text_of(record.get('subtype'))}"
         return kind if isinstance(kind, str) else ""
 
-    def piece(self, line: bytes) -> Event | None:
-        """Nearly every line of a long run is a piece of the text that is being written."""
-        partial = self._partial
-        if partial.text_index < 0 or not line.startswith(b'{"type":"stream_event"'):
-            return None
-        try:
-            told = text_piece_decoder()(line)
-        except DECODE_ERRORS:
-            return None
-        text = told.event.delta.text
-        if not text or told.event.index != partial.text_index or told.parent_tool_use_id:
-            return None
-        self.rule = "stream_event"
-        return TextDelta(id=partial.block_id, text=text)
+    @property
+    def piece_prefix(self) -> bytes:
+        return NO_LINE if self._partial.text_index < 0 else b'{"type":"stream_event"'
+
+    def pieces(self, lines: Sequence[bytes]) -> Sequence[Event] | None:
+        events = self._partial.text_pieces(lines)
+        if events is not None:
+            self.rule = "stream_event"
+        return events
 
     def record(self, record: Record) -> Sequence[Event]:
         self._has_records = True
@@ -279,12 +272,13 @@ class StreamJson(Translator):
             return [Unknown(raw=record)]
         out = self._begin(record)
         run_id = self._run_of(record, out)
-        blocks = [record_of(item) for item in content]
-        is_one = sum(text_of(block.get("type")).endswith("tool_result") for block in blocks) == 1
-        detail = record.get("tool_use_result") if is_one else None
-        for item, block in zip(content, blocks, strict=True):
-            kind, text = text_of(block.get("type")), block.get("text")
-            if kind.endswith("tool_result"):
+        kinds = [text_of(record_of(item).get("type")) for item in content]
+        results = [kind for kind in kinds if kind.endswith("tool_result")]
+        detail = record.get("tool_use_result") if len(results) == 1 else None
+        for item, kind in zip(content, kinds, strict=True):
+            block = record_of(item)
+            text = block.get("text")
+            if kind in results:
                 out.extend(self._tool_result(block, detail, run_id))
             elif kind == "text" and isinstance(text, str):
                 out.extend(self._user_text(record, text, run_id))

@@ -14,7 +14,7 @@ from harness.sources.dialects.toolset import Call, Toolset
 from harness.sources.dialects.working_directory import directory_after
 
 _MOVED_BACK = re.compile(r"Shell cwd was reset to (.+)")
-_INTERRUPTIONS = ("interrupted", "is_interrupted", "is_interruption")
+_INTERRUPTIONS = frozenset({"interrupted", "is_interrupted", "is_interruption"})
 _NEVER_BEGUN = "the result of a call that was never announced"
 
 
@@ -52,25 +52,25 @@ class ToolCalls:
 
     def end(self, block: dict[str, Any], detail: Any, run_id: str) -> list[Event]:
         """A result, and what the record says of it besides (`detail`)."""
-        output = output_of(block.get("content"))
-        is_success = _is_success(block, record_of(detail))
+        output, told = output_of(block.get("content")), record_of(detail)
+        is_success = _is_success(block, told)
         call = self.open.pop(text_of(block.get("tool_use_id")), None)
         if call is None:
-            return self._unannounced(block, record_of(detail), run_id, is_success=is_success)
+            return self._unannounced(block, told, run_id, is_success=is_success)
         out: list[Event] = [
             ToolEnd(
                 call_id=call.id,
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=self._exit_code(call, record_of(detail), output, is_success=is_success),
-                duration_ms=_duration_ms(record_of(detail)),
+                exit_code=self._exit_code(call, told, output, is_success=is_success),
+                duration_ms=_duration_ms(told),
                 operations=self.tools.told_by_result(call, detail, output) if is_success else None,
                 run_id=call.run_id,
             )
         ]
         if is_success:
-            self._follow_shell(call, record_of(detail), output)
+            self._follow_shell(call, told, output)
             tasks = self._tasks.after(call, detail)
             if tasks is not None:
                 out.append(TasksChanged(tasks=tasks, run_id=call.run_id))
@@ -146,7 +146,11 @@ def _words_of(item: Any) -> str:
 def _is_success(block: dict[str, Any], detail: dict[str, Any]) -> bool:
     if block.get("is_error") is True:
         return False
-    return not any(block.get(name) is True or detail.get(name) is True for name in _INTERRUPTIONS)
+    for told in (block, detail):
+        for name in _INTERRUPTIONS & told.keys():
+            if told[name] is True:
+                return False
+    return True
 
 
 def _duration_ms(detail: dict[str, Any]) -> int | None:
