@@ -16,7 +16,13 @@ Rules
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING
+
 from harness.events.operation import Command, Operation
+
+if TYPE_CHECKING:
+    from harness.sources.dialects.shell_reader import Reader
 
 
 def operations_of(command: str, cwd: str = "") -> list[Operation]:
@@ -24,7 +30,12 @@ def operations_of(command: str, cwd: str = "") -> list[Operation]:
 
     With `cwd`, the directory that it runs in, paths are absolute; otherwise they stay as written.
     """
-    # Only now: many runs have no shell command at all, and reading one takes a family of modules.
+    return _reader()(cwd).script(command) or [Command(command=command)]
+
+
+@cache
+def _reader() -> type[Reader]:
+    """Only when it is needed: many runs have no shell command at all, and reading one takes a family of modules."""
     from harness.sources.dialects.shell_reader import Reader
 
-    return Reader(cwd).script(command) or [Command(command=command)]
+    return Reader

@@ -15,6 +15,7 @@ from harness.sources.dialects.working_directory import directory_after
 
 _MOVED_BACK = re.compile(r"Shell cwd was reset to (.+)")
 _INTERRUPTIONS = frozenset({"interrupted", "is_interrupted", "is_interruption"})
+_LONGEST_NOTICE = 8192
 _NEVER_BEGUN = "the result of a call that was never announced"
 
 
@@ -130,8 +131,9 @@ def output_of(content: Any) -> str:
 
 
 def _last_line(text: str) -> str:
-    text = text.rstrip()
-    return text[text.rfind("\n") + 1 :]
+    """Or the end of it, if it is longer than any notice."""
+    tail = text[-_LONGEST_NOTICE:].rstrip()
+    return tail[tail.rfind("\n") + 1 :]
 
 
 def _words_of(item: Any) -> str:
