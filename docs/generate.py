@@ -19,8 +19,8 @@ from harness.events.envelope import Event
 from harness.events.operation import Operation
 from harness.events.task import Task
 from harness.events.usage import Usage
-from harness.interfaces.cli import parser
-from harness.settings import TABLE
+from harness.interfaces.cli import formats, parser
+from harness.settings import TABLE, to_toml
 from harness.sources.registry import load, names
 
 DOCS = Path(__file__).parent
@@ -113,19 +113,24 @@ def agents_page() -> str:
 
 
 def views_page() -> str:
-    folder = ROOT / "src/harness/views"
     parts = ["# Views\n", "What `--format NAME` gives. Each is a pure fold of the log, live or later.\n"]
-    for path in sorted(folder.glob("[a-z]*.py")):
-        doc = inspect.getdoc(import_module(f"harness.views.{path.stem}")) or ""
-        parts.append(f"## `{path.stem}`\n\n{doc}\n")
+    for best, name in sorted((formats.BEST_NAMES.get(name, name), name) for name in formats.names()):
+        module = f"harness.views.{name.replace('-', '_')}"
+        also = {name, *(alias for alias, meant in formats.ALIASES.items() if meant == name)} - {best}
+        spellings = f"\n\nAlso `{'`, `'.join(sorted(also))}`; in Python `{module}`." if also else ""
+        parts.append(f"## `{best}`\n\n{inspect.getdoc(import_module(module)) or ''}{spellings}\n")
     return "\n".join(parts)
 
 
 def cli_page() -> str:
     parts = ["# Command line\n", "```", parser.overview().rstrip(), "```"]
     for name in parser.names():
-        help_text = parser.parser_of(name).format_help().rstrip()
-        parts.append(f"\n## `harness {name}`\n\n```\n{help_text}\n```")
+        command = parser.parser_of(name)
+        parts.append(f"\n## `harness {name}`\n\n```\n{command.format_help().rstrip()}\n```")
+        for action in getattr(parser.load(name), "ACTIONS", ()):
+            # What every command takes is said above.
+            help_text, _, _ = parser.action_of(command, action).format_help().partition("\n\nmessages:")
+            parts.append(f"\n### `harness {name} {action}`\n\n```\n{help_text}\n```")
     return "\n".join(parts)
 
 
@@ -139,7 +144,7 @@ def settings_page() -> str:
         "|---|---|---|---|",
     ]
     for setting in TABLE:
-        default = "" if setting.default is None else f", default `{setting.default}`"
+        default = "" if setting.default is None else f", default `{to_toml(setting.default)}`"
         only = " Only in the user's own file." if setting.is_personal else ""
         variable = f"`{setting.environment}`" if setting.environment else ""
         parts.append(

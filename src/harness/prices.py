@@ -36,12 +36,19 @@ class Price(NamedTuple):
     output: float | None = None
 
 
+_FREE_PROVIDERS = ("scripted/", "local/")
+"""What answers on the machine itself: nobody sends a bill for it."""
+_FREE = Price(0.0, 0.0, 0.0, 0.0)
+
+
 class Prices(NamedTuple):
     date: str
     """When the built-in prices held."""
     by_model: dict[str, Price]
 
     def find(self, model: str) -> Price | None:
+        if model.startswith(_FREE_PROVIDERS):
+            return _FREE
         return next((self.by_model[name] for name in _spellings(model) if name in self.by_model), None)
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:

@@ -92,7 +92,7 @@ def test_a_diagnosis_shows_candidates_and_which_keys_are_set(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-never-shown-0123456789")
     for words in (["check", "codex", "--diagnose"], ["agents", "diagnose", "codex"], ["agents", "diagnose"]):
         answer = world.call(*words)
-        assert "Diagnostics:\n  binary_path: not found\n  candidates:  ['codex']\n" in answer.out
+        assert "Diagnostics:\n  binary_path: not found\n  candidates:  codex\n" in answer.out
         assert "  OPENAI_API_KEY: set\n" in answer.out
         assert "never-shown" not in answer.out + answer.err
     data = world.call("agents", "diagnose", "--json").data

@@ -33,6 +33,26 @@ def test_the_script_for_bash_completes(world: World) -> None:
     assert done.stdout.split() == ["ndjson", "sessions"], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("run --permissions r", "read-only"),
+        ("config get default_a", "default_agent"),
+        ("sessions show l", "last"),
+        ("doctor --scenario to", "todo tour"),
+        ("completion po", "powershell"),
+    ],
+)
+def test_values_that_can_be_known_are_completed(world: World, words: str, offered: str) -> None:
+    count = len(words.split())
+    (world.project / "script").write_text(
+        world.call("completion", "bash").out
+        + f'\nCOMP_WORDS=(harness {words}); COMP_CWORD={count}; _shtab_harness; echo "${{COMPREPLY[@]}}"\n'
+    )
+    done = subprocess.run(["/bin/bash", "script"], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == offered.split(), done.stderr
+
+
 def test_without_the_package_it_says_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     answer = world.call("completion", "bash")

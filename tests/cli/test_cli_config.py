@@ -147,7 +147,7 @@ def test_get_prints_one_value(world: World) -> None:
     assert world.call("config", "get", "agents.claude.extra_args").out == '["a"]\n'
     assert world.call("config", "get", "log.redact").out == "true\n"
     unset = world.call("config", "get", "default_model")
-    assert (unset.code, unset.out, unset.err) == (1, "", "")
+    assert (unset.code, unset.out, unset.err) == (1, "", "harness: default_model is not set\n")
     unknown = world.call("config", "get", "nonsense")
     assert (unknown.code, unknown.out) == (2, "")
     assert unknown.err.startswith("harness: unknown setting: nonsense\n  expected one of: default_agent")

@@ -29,12 +29,18 @@ def test_a_dry_run_spells_out_the_command(world: World) -> None:
         f"Binary: {world.bin / 'codex'}\n"
         "Args:   exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox"
         " --config 'a b' '' 'it'\\''s' -\n"
-        "Stdin:  9 bytes\n"
+        "Stdin:  'it'\\''s here'\n"
         "User env:\n"
         "  MODE=test\n"
         f"Cwd:    {world.home}\n"
     )
     assert world.logs() == []
+
+
+def test_a_dry_run_counts_a_prompt_that_nobody_would_read_there(world: World) -> None:
+    world.install("codex")
+    (world.project / "long.txt").write_text("x" * 3000)
+    assert "\nStdin:  3000 bytes\n" in world.call("run", "--prompt-file", "long.txt", "--dry-run").out
 
 
 def test_a_dry_run_here_has_a_dot_for_its_directory(world: World) -> None:

@@ -30,7 +30,7 @@ def post(url: str, body: dict[str, Any]) -> Any:
 
 def test_a_good_script_is_found_good(world: World) -> None:
     answer = world.call("lab", "check", script(world, GOOD))
-    assert (answer.code, answer.out, answer.err) == (0, "script.toml: 2 turns in 1 lanes\n", "")
+    assert (answer.code, answer.out, answer.err) == (0, "script.toml: 2 turns in 1 lane\n", "")
     assert world.call("lab", "check", script(world, BY_MEANING), "--agent", "claude").code == 0
 
 

@@ -52,12 +52,12 @@ def test_people_see_an_aligned_table_with_grouped_numbers_and_where_costs_come_f
 
     assert answer.code == 0
     assert answer.out == (
-        "AGENT   SESSIONS      INPUT  CACHE READ  CACHE WRITE   OUTPUT  REASONING       COST\n"
-        "codex          1  1,000,000           –            –  100,000          0    $2.2500  computed\n"
-        "claude         1  1,234,567           0            –      890          –    $1.5000  stated\n"
-        "goose          1          7           –            –        –          –          –\n"
-        "─────────────────────────────────────────────────────────────────────────────────────────────\n"
-        "total          3  2,234,574           0            –  100,890          0  ≥ $3.7500  mixed\n"
+        "AGENT   SESSIONS      INPUT  CACHED   OUTPUT  REASONING       COST\n"
+        "codex          1  1,000,000       –  100,000          0    $2.2500  computed\n"
+        "claude         1  1,234,567       0      890          –    $1.5000  stated\n"
+        "goose          1          7       –        –          –          –\n"
+        "────────────────────────────────────────────────────────────────────────────\n"
+        "total          3  2,234,574       0  100,890          0  ≥ $3.7500  mixed\n"
     )
     assert "computed costs are estimates, from list prices of 20" in answer.err
     assert "no price is known for models that were never named" in answer.err

@@ -22,7 +22,7 @@ codex = "codex-opus"
 
 def test_the_list_has_what_is_built_in(world: World) -> None:
     text = world.call("models", "list").out
-    assert text.startswith("Model registry (1 models):\n")
+    assert text.startswith("Model registry (1 model):\n")
     assert "  opus — Claude Opus 4.6\n    [anthropic] claude=claude-opus-4-6" in text
     (opus,) = world.call("models", "list", "--json").data
     assert opus == {
@@ -40,7 +40,8 @@ def test_the_list_may_be_of_one_agent(world: World) -> None:
         "opus"
     ]
     assert world.call("models", "--agent", "codex", "--json").data == []
-    assert world.call("models", "--agent", "codex").out == "No models in the registry.\n"
+    told = "No models in the registry for Codex: it is given every name as it is.\n"
+    assert world.call("models", "--agent", "codex").out == told
     unknown = world.call("models", "list", "--agent", "foobar")
     assert (unknown.code, "unknown agent" in unknown.err) == (2, True)
 
@@ -88,7 +89,7 @@ def test_path_is_where_update_writes(world: World) -> None:
     assert world.call("models", "path").out == f"{path}\n"
     (world.project / "new.toml").write_text(REGISTRY)
     answer = world.call("models", "update", "new.toml")
-    assert (answer.out, answer.err) == ("", f"2 models are now in {path}\n")
+    assert (answer.out, answer.err) == ("", f"{path} has 2 models now\n")
     assert path.read_text() == REGISTRY
 
 

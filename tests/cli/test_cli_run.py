@@ -295,6 +295,14 @@ def test_a_recording_is_played_as_an_agent(world: World) -> None:
     assert answer.types == ["SessionStart", "Message", "Message", "Result"]
 
 
+def test_a_recording_of_nobody_is_kept_and_that_is_told(world: World) -> None:
+    recording = world.project / "wild.jsonl"
+    recording.write_text('{"type":"hello"}\n')
+    answer = world.call("run", "--recording", "wild.jsonl")
+    assert (answer.code, answer.types) == (0, ["SessionStart", "Result"])
+    assert "nothing says whose output this is, so no line is understood: --as NAME tells" in answer.err
+
+
 def test_being_verbose_tells_what_is_run(world: World) -> None:
     world.install("claude")
     answer = world.call("run", "-a", "claude", "-p", "x", "-m", "opus", "-v")

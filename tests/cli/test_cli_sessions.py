@@ -13,6 +13,7 @@ import pytest
 from world import CLAUDE_LINES, World, wait_until
 
 from harness.interfaces.cli import session_ids
+from harness.interfaces.cli.session_table import table
 from harness.log.stores.files import FileStore
 
 HOSTILE = [
@@ -66,6 +67,18 @@ def test_the_list_shows_the_newest_first_on_one_line_each(world: World) -> None:
     assert [one["session_id"] for one in data] == ids
     assert data[0]["outcome"] == "completed"
     assert data[0]["running"] is False
+
+
+def test_on_a_terminal_a_long_task_is_cut_so_that_a_session_stays_one_line(world: World) -> None:
+    world.install("claude")
+    world.call("run", "-p", "a task that goes on and on " * 5)
+    store = FileStore(str(world.sessions))
+    (log_id,) = session_ids.all_ids(store)
+    for width in (80, 100):
+        heading, line, _ = table([store.metadata(log_id)], [log_id], width).split("\n")
+        assert heading.endswith("TASK")
+        assert line.endswith("…")
+        assert len(line) == width
 
 
 def test_a_session_is_found_by_any_beginning_that_means_only_one(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -89,7 +90,15 @@ def test_an_unknown_command_is_answered_with_the_one_that_was_meant(world: World
             "argument --max-turns: a whole number above 0 was expected, not '1.5'",
         ),
         (["run", "--max-budget", "free"], "argument --max-budget-usd/--max-budget: a number was expected"),
-        (["sessions", "lst"], "invalid choice: 'lst'"),
+        (["sessions", "lst"], "unknown action: lst\n  did you mean `harness sessions list`?"),
+        (["agents", "nonsense"], "unknown action: nonsense\n  expected one of: list, check, "),
+        (["sessions", "list", "--limit", "-1"], "--limit: a whole number, 0 or more, was expected, not '-1'"),
+        (["serve", "--port", "99999"], "argument --port: a port between 0 and 65535 was expected"),
+        (["models", "fetch"], "the following arguments are required: MODEL"),
+        (["doctor", "native"], "the doctor cannot examine native"),
+        (["run", "-p", "x", "--resume", "a", "--continue"], "--continue: not allowed with argument --resume"),
+        (["run", "--agent", "replay", "-p", "x"], "no recording was named\n  give one with --recording FILE"),
+        (["attach", "--url", "nonsense"], "not the address of a server: 'nonsense'"),
         (["sessions", "show"], "the following arguments are required: ID"),
         (["sessions", "list", "--", "x"], "`harness sessions` takes nothing after --"),
         (["check"], "the following arguments are required: AGENT"),
@@ -102,6 +111,21 @@ def test_a_wrong_command_line_gives_one_clear_line(world: World, words: list[str
     assert answer.err.startswith("harness: ")
     assert told in answer.err
     assert answer.err.count("\n") <= 2
+
+
+def test_nothing_that_is_shown_without_asking_is_wider_than_a_terminal() -> None:
+    assert [line for line in parser.overview().split("\n") if len(line) > 80] == []
+
+
+def test_a_server_that_does_not_answer_is_told_at_once(world: World) -> None:
+    pytest.importorskip("websockets")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    (world.project / "token").write_text("secret\n")
+    answer = world.call("attach", "--url", url, "--token-file", "token")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith(f"harness: no server answers at {url}: ")
+    assert answer.err.endswith("\n  `harness serve` starts one\n")
 
 
 def test_seconds_may_carry_a_unit() -> None:

@@ -285,3 +285,10 @@ def test_the_first_event_comes_while_the_agent_still_runs(tmp_path: Path) -> Non
     assert time.monotonic() - began < 1.5
     live.cancel()
     live.wait()
+
+
+def test_what_cannot_be_asked_leaves_no_session(store: FileStore) -> None:
+    with pytest.raises(UsageError, match="no runner was named"):
+        start(Request(agent="remote", prompt="hello"), store=store)
+
+    assert list(store.list()) == []

@@ -56,7 +56,7 @@ def test_a_run_that_succeeded_is_told_with_all_that_is_known() -> None:
 def test_a_run_that_failed_is_told_with_its_error() -> None:
     told = result(
         SessionStart(session_id="s-1", agent="codex"),
-        Error(message="timed out after 5 s", code="timeout"),
+        Error(message="timed out after 5s", code="timeout"),
         Result(success=False, outcome="timed_out", signal=15),
     )
 
@@ -66,7 +66,7 @@ def test_a_run_that_failed_is_told_with_its_error() -> None:
         "result": "",
         "session_id": "s-1",
         "outcome": "timed_out",
-        "error": {"message": "timed out after 5 s", "code": "timeout"},
+        "error": {"message": "timed out after 5s", "code": "timeout"},
         "signal": 15,
     }
 

@@ -8,19 +8,22 @@ from harness.ledger import Amount
 from harness.rendering.columns import columns, cut
 from harness.rendering.escapes import single_line
 
-_HEADINGS = ("SESSIONS", "INPUT", "CACHE READ", "CACHE WRITE", "OUTPUT", "REASONING", "COST", "")
+_HEADINGS = ("SESSIONS", "INPUT", "CACHED", "TO CACHE", "OUTPUT", "REASONING", "COST", "")
 _UNKNOWN = "–"
 _LONGEST_KEY = 48
 
 
 def table(heading: str, rows: Sequence[tuple[str, Amount]], total: Amount) -> str:
-    """`rows`: what each is called, and what it comes to."""
+    """`rows`: what each is called, and what it comes to. Tokens of a class that nobody tells have no column."""
     lines = [
         (heading.upper(), *_HEADINGS),
         *((cut(single_line(key) or "(unknown)", _LONGEST_KEY), *_cells(amount)) for key, amount in rows),
         ("total", *_cells(total)),
     ]
-    widths = [max(columns(line[position]) for line in lines) for position in range(len(lines[0]))]
+    cost = _HEADINGS.index("COST") + 1
+    told = [at for at, cell in enumerate(lines[-1]) if cell != _UNKNOWN or at == cost]
+    lines = [tuple(line[position] for position in told) for line in lines]
+    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
     shown = [_line(line, widths) for line in lines]
     shown.insert(-1, "─" * max(map(columns, shown)))
     return "\n".join(shown) + "\n"

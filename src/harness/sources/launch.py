@@ -100,7 +100,7 @@ def find_binary(agent: Agent, explicit: str, environ: Mapping[str, str]) -> str:
 def not_found(agent: Agent) -> AgentNotFound:
     names = " or ".join(agent.binaries)
     if not names:
-        return AgentNotFound(f"{agent.title} is no program by itself", hint=agent.install)
+        return AgentNotFound(f"`{agent.name}` needs a program to run", hint=agent.install)
     return AgentNotFound(
         f"agent binary not found: {names} (is {agent.title} installed?)",
         hint=agent.install or "install it, or give its path with --binary",

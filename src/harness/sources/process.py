@@ -227,7 +227,7 @@ class Child:
             if not part and (not ready or self._reports in ready):
                 raise SpawnFailed(
                     f"cannot start the watchdog for {invocation.argv[0]}{self._last_words()}",
-                    hint=f"Check that {sys.executable} runs.",
+                    hint=f"check that {sys.executable} runs",
                 )
             if self._requests in ready:
                 unsent = unsent[self._send(unsent[:READ_BYTES]) :]

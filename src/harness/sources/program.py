@@ -40,10 +40,10 @@ def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:
         if os.access(file, os.X_OK):
             return file
     if files:
-        raise SpawnFailed(f"{files[0]} is not executable", hint=f"Run `chmod +x {files[0]}`.")
+        raise SpawnFailed(f"{files[0]} is not executable", hint=f"run `chmod +x {files[0]}`")
     where = "" if "/" in name else " on PATH"
     raise AgentNotFound(
-        f"program {name!r} was not found{where}", hint="Install it, or name the file by its full path."
+        f"program {name!r} was not found{where}", hint="install it, or name the file by its full path"
     )
 
 
@@ -52,13 +52,13 @@ def pack(invocation: Invocation) -> bytes:
     cwd = os.path.abspath(invocation.cwd)
     if not os.path.isdir(cwd):
         raise InvalidDirectory(
-            f"working directory {invocation.cwd} is not a directory", hint="Create it or name another one."
+            f"working directory {invocation.cwd} is not a directory", hint="create it or name another one"
         )
     program = find_program(invocation.argv[0] if invocation.argv else "", invocation.env, cwd)
     for key in invocation.env:
         if not key or "=" in key:
             raise SpawnFailed(
-                f"environment variable {key!r} has an impossible name", hint="Remove it or rename it."
+                f"environment variable {key!r} has an impossible name", hint="remove it or rename it"
             )
     entries = [f"{key}={value}" for key, value in invocation.env.items()]
     counted = (str(len(invocation.argv)), *invocation.argv)
@@ -68,12 +68,12 @@ def pack(invocation: Invocation) -> bytes:
     except UnicodeEncodeError as error:
         raise SpawnFailed(
             f"cannot start {program}: {error.object[error.start : error.end]!r} cannot be passed to a program",
-            hint="Remove it from the arguments and the environment.",
+            hint="remove it from the arguments and the environment",
         ) from error
     if any(b"\0" in field for field in encoded):
         raise SpawnFailed(
             f"cannot start {program}: an argument or environment variable contains a NUL character",
-            hint="Remove it; only stdin can carry NUL characters.",
+            hint="remove it; only stdin can carry NUL characters",
         )
     packed = b"\0".join(encoded)
     return len(packed).to_bytes(8, "big") + packed
@@ -84,12 +84,12 @@ def start_failure(invocation: Invocation, stage: str, number: int) -> HarnessErr
     reason = os.strerror(number)
     if stage == "cwd":
         return InvalidDirectory(
-            f"cannot enter working directory {invocation.cwd}: {reason}", hint="Check its permissions."
+            f"cannot enter working directory {invocation.cwd}: {reason}", hint="check its permissions"
         )
     if stage == "sandbox":
         return SpawnFailed(
             f"cannot confine {invocation.argv[0]}: {reason}",
-            hint="It was not started. Install bubblewrap, or do without the sandbox.",
+            hint="it was not started: install bubblewrap, or do without the sandbox",
         )
     if stage == "watchdog":
         return SpawnFailed(

@@ -10,7 +10,7 @@ follows the log from a cursor, during the run or after it. It always ends with o
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -192,7 +192,7 @@ def start(
     hub = Hub(store, run_id, writer, clock)
     on_end: OnEnd = lambda result, session: _finish(store, metadata, result, session)  # noqa: E731
     if launch.agent.work is not None:
-        run = Run(launch, store, hub, launch.agent.work(launch, hub, on_end, redact))
+        run = Run(launch, store, hub, _worker(launch.agent.work, launch, hub, on_end, redact=redact))
     else:
         if isinstance(store, FileStore):
             recorder.open(store.path(run_id, ".raw"))
@@ -201,6 +201,23 @@ def start(
         hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
     run.begin()
     return run
+
+
+def _worker(
+    work: Callable[[Launch, Hub, OnEnd, bool], Worker],
+    launch: Launch,
+    hub: Hub,
+    on_end: OnEnd,
+    *,
+    redact: bool,
+) -> Worker:
+    """What cannot be asked leaves no session behind."""
+    try:
+        return work(launch, hub, on_end, redact)
+    except HarnessError:
+        hub.close()
+        hub.store.delete(hub.log_id)
+        raise
 
 
 def _start_in(hub: Hub, launch: Launch, store: Store, *, redact: bool) -> Run:

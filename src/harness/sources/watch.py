@@ -34,7 +34,7 @@ class Watch:
             return None
         for due_ms, action, seconds in self._due():
             if now_ms >= due_ms:
-                return self._over(now_ms, action, f"{seconds:g} s")
+                return self._over(now_ms, action, f"{seconds:g}s")
         turns, budget = self._limits.max_turns, self._limits.max_budget_usd
         if turns is not None and "max_turns" in self._watched and course.turns > turns:
             return self._over(now_ms, "turns", str(turns))

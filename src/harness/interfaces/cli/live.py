@@ -53,6 +53,10 @@ def run_and_show(
         run = start(request, store=store, redact=redact)
         interruption.watch(run)
         _tell_command(run, showing.console)
+        if request.recording and run.launch.speaks is run.launch.agent:
+            showing.console.warning(
+                "nothing says whose output this is, so no line is understood: --as NAME tells"
+            )
         screen = Screen(run, view, showing)
         result = _follow(run, screen)
     showing.output.close()
@@ -182,7 +186,12 @@ class Screen:
         if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
             from harness.rendering.escapes import neutralised
 
-            self._showing.console.say(f"error: {neutralised(event.message)}")
+            self._showing.console.say(f"{self._line_end()}error: {neutralised(event.message)}")
+
+    def _line_end(self) -> str:
+        """On a screen that shows both streams, what is said aside begins a line."""
+        is_within = self._showing.is_on_terminal and not self._showing.output.ends_with_newline
+        return "\n" if is_within and is_terminal(_STDERR) else ""
 
     def _on_warning(self, event: Warning) -> None:
         console = self._showing.console

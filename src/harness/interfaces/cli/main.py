@@ -109,7 +109,7 @@ def _dispatch(words: Sequence[str], console: Console) -> int:
         return 0
     if name not in parser.names():
         kind = "option" if name.startswith("-") else "command"
-        raise UsageError(f"unknown {kind}: {name}", hint=_similar(name, parser.names()))
+        raise UsageError(f"unknown {kind}: {name}", hint=parser.similar(name, parser.names(), "harness"))
     color = "never" if "--no-color" in leading else "auto"
     arguments = parser.parse(name, rest, verbose={"-v", "--verbose"} & {*leading} != set(), color=color)
     if arguments.verbose:
@@ -123,13 +123,6 @@ def _take_leading_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     while position < len(words) and words[position] in _LEADING_OPTIONS:
         position += 1
     return list(words[:position]), list(words[position:])
-
-
-def _similar(name: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean `harness {close[0]}`?" if close else f"expected one of: {', '.join(known)}"
 
 
 def _print_version() -> int:

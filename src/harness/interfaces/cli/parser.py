@@ -11,26 +11,32 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.interfaces.cli import commands
-from harness.interfaces.cli.console import width_of
-from harness.interfaces.cli.output import STDOUT, write_text
+from harness.interfaces.cli.console import screen_width
+from harness.interfaces.cli.output import write_text
 
+_HIGHEST_PORT = 65_535
+_PORT = f"a port between 0 and {_HIGHEST_PORT}"
+EXIT_CODES = """\
+Exit codes of `run`: 0 completed, 1 failed or limit exceeded, 2 wrong usage,
+124 timed out or stalled, 126 did not start, 127 agent not found,
+130 interrupted (143 by SIGTERM, 129 by SIGHUP), 141 nobody read the output.
+"""
 DESCRIPTION = "Run coding agents, record everything they do, and look at it in any form."
-EPILOG = """\
+EPILOG = f"""\
 examples:
   harness run --agent NAME --prompt "explain this project"
   harness run -a NAME -p "fix the tests" --format ndjson | jq .
   harness sessions list
   harness sessions show last
 
-`harness COMMAND --help` tells more. Exit codes of `run`: 0 completed, 1 failed or limit exceeded,
-2 wrong usage, 124 timed out or stalled, 126 did not start, 127 agent not found, 130 interrupted
-(143 by SIGTERM, 129 by SIGHUP), 141 nobody read the output any more.
+{EXIT_CODES}
+`harness COMMAND --help` tells more.
 """
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=34, width=min(110, width_of(STDOUT, os.environ)))
+        super().__init__(prog, max_help_position=34, width=min(110, screen_width(os.environ)))
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """`-a, --agent NAME`: what is to be put in is named once."""
@@ -55,6 +61,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         raise UsageError(message, hint=f"`{self.prog} --help` tells what there is")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """An action is told wrong as a command is: by its name, and with the one that was meant."""
+        is_action = isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 # it has no other name
+        if is_action and value not in (known := [*(action.choices or ())]):
+            raise UsageError(f"unknown action: {value}", hint=similar(value, known, self.prog))
+        super()._check_value(action, value)
 
     def print_help(self, file: Any = None) -> None:
         del file
@@ -82,6 +95,13 @@ def parser_of(name: str) -> Parser:
     parser = Parser(prog=f"harness {name}", description=module.__doc__, usage=usage)
     _fill(parser, module)
     return parser
+
+
+def action_of(parser: Parser, action: str) -> Parser:
+    """The parser of one of a command's actions."""
+    (added,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))  # noqa: SLF001
+    found: Parser = added.choices[action]
+    return found
 
 
 def overview() -> str:
@@ -138,7 +158,10 @@ def add_actions(
 ) -> dict[str, argparse.ArgumentParser]:
     """Fill in a module's `ACTIONS`: name → what it does. Without one, `DEFAULT_ACTION` is carried out."""
     added = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", prog=parser.prog)
-    parsers = {name: added.add_parser(name, help=text, description=text) for name, text in actions.items()}
+    parsers = {
+        name: added.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.")
+        for name, text in actions.items()
+    }
     for action in parsers.values():
         add_shared(action)
     return parsers
@@ -160,17 +183,31 @@ def seconds(text: str) -> float:
 
 def count(text: str) -> int:
     """A whole number above zero."""
-    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number above 0 was expected, not {text!r}")
-    return int(text)
+    return _whole(text, 1, "a whole number above 0")
 
 
 def count_or_zero(text: str) -> int:
-    return 0 if text == "0" else count(text)
+    return _whole(text, 0, "a whole number, 0 or more,")
+
+
+def port(text: str) -> int:
+    """Of TCP; 0 stands for any that is free."""
+    number = _whole(text, 0, _PORT)
+    if number > _HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"{_PORT} was expected, not {text!r}")
+    return number
+
+
+def similar(name: str, known: list[str], prog: str) -> str:
+    """The hint for a name that there is not."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean `{prog} {close[0]}`?" if close else f"expected one of: {', '.join(known)}"
 
 
 def completes(action: argparse.Action, what: str) -> None:
-    """Mark an option whose values a shell may complete: `agents` or `formats`."""
+    """Mark an option whose values a shell may complete; `commands/completion.py` knows what with."""
     action.completes = what  # type: ignore[attr-defined]
 
 
@@ -198,6 +235,12 @@ def _names_action(words: list[str], actions: Iterable[str]) -> bool:
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     position = words.index("--") if "--" in words else len(words)
     return list(words[:position]), list(words[position + 1 :])
+
+
+def _whole(text: str, least: int, expected: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{expected} was expected, not {text!r}")
+    return int(text)
 
 
 def _number(text: str) -> float:

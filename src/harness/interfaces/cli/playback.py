@@ -27,8 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "formats",
     )
     parser.add_argument("-o", "--output-file", default="", metavar="FILE", help="write it to this file too")
-    parser.add_argument("--usage", action="store_true", help="also show tokens and cost as they came")
-    parser.add_argument("--reasoning", action="store_true", help="also show the model's reasoning")
+    help_text = "in ndjson: also tokens and cost as they came"
+    parser.add_argument("--usage", action="store_true", help=help_text)
+    help_text = "in pretty and activity: also the model's reasoning"
+    parser.add_argument("--reasoning", action="store_true", help=help_text)
 
 
 def show(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from harness.config import data_directory
 from harness.errors import HarnessError, UsageError
@@ -35,6 +34,8 @@ def address_of(url: str) -> str:
         raise UsageError(
             "no server was started on this machine", hint="`harness serve` starts one; or give --url"
         )
+    if not found.startswith(("http://", "https://")):
+        raise UsageError(f"not the address of a server: {found!r}", hint="write http://127.0.0.1:4780")
     return found.rstrip("/")
 
 
@@ -45,23 +46,28 @@ def token_of(path: str) -> str:
     return token
 
 
-def get_json(url: str, token: str) -> Any:
-    """Raises HarnessError."""
+def newest_session(url: str, token: str) -> str:
+    """Its id; empty when there is none yet. Raises HarnessError when no server of ours answers there."""
     import json
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
 
-    request = Request(url, headers={"Authorization": f"Bearer {token}"})  # noqa: S310 # the user named it
+    headers = {"Authorization": f"Bearer {token}"}
     try:
+        request = Request(f"{url}/api/sessions?limit=1", headers=headers)  # noqa: S310 # the user named it
         with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-            return json.load(answer)
+            sessions = json.load(answer)["sessions"]
     except HTTPError as error:
         raise HarnessError(f"the server refuses ({error.code})", hint="is this its token?") from error
-    except (URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
+    except (ValueError, LookupError, TypeError) as error:
         raise HarnessError(
-            f"no server answers at {url}: {reason}", hint="`harness serve` starts one"
+            f"what answers at {url} is not `harness serve`", hint="is this its address?"
         ) from error
+    except (URLError, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        hint = "`harness serve` starts one"
+        raise HarnessError(f"no server answers at {url}: {reason}", hint=hint) from error
+    return str(sessions[0]["id"]) if sessions else ""
 
 
 def _read(path: str) -> str:

@@ -46,7 +46,11 @@ def find(store: FileStore, text: str) -> str:
     if found:
         some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
         raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint="give more of the id")
-    hint = "`harness sessions list` shows what there is" if known else f"there are none in {store.directory}"
+    hint = (
+        "`harness sessions list` shows what there is"
+        if known
+        else f"`harness run` makes one; looked in {store.directory}"
+    )
     if wanted.lower() == LAST:
         raise UnknownSession("there is no session yet", hint=hint)
     shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

@@ -13,13 +13,15 @@ from harness.rendering.escapes import single_line
 
 _HEADINGS = ("ID", "STARTED", "AGENT", "OUTCOME", "TIME", "COST", "TASK")
 _LONGEST_TASK = 60
+_SHORTEST_TASK = 12
 
 
-def table(sessions: Sequence[Metadata], known: list[str]) -> str:
-    """`known`: all ids there are, so that the shown ones are as short as they can be."""
+def table(sessions: Sequence[Metadata], known: list[str], width: int = 0) -> str:
+    """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen."""
     rows = [_HEADINGS, *(_row(session, known) for session in sessions)]
-    widths = [max(columns(row[position]) for row in rows) for position in range(len(_HEADINGS))]
-    return "".join(_line(row, widths) for row in rows)
+    *widths, longest = [max(columns(row[position]) for row in rows) for position in range(len(_HEADINGS))]
+    room = max(_SHORTEST_TASK, width - sum(widths) - 2 * len(widths)) if width else longest
+    return "".join(_line((*row[:-1], cut(row[-1], room)), (*widths, min(room, longest))) for row in rows)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

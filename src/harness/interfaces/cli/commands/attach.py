@@ -11,13 +11,14 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.console import Console, is_terminal
 
 if TYPE_CHECKING:
     from harness.commands import Command
     from harness.interfaces.client.plain import PlainClient
 
 SUMMARY = "follow a session of `harness serve`, and answer it"
+_STDIN = 0
 _YES = {"y": False, "yes": False, "a": True, "always": True}
 """What lets a call happen → whether from now on always."""
 
@@ -35,15 +36,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.errors import UnknownSession
     from harness.interfaces.cli.extras import require_server
 
     require_server()
-    from harness.interfaces.cli.server_address import address_of, token_of
+    from harness.interfaces.cli.server_address import address_of, newest_session, token_of
     from harness.interfaces.client.plain import PlainClient
 
     url, token = address_of(arguments.url), token_of(arguments.token_file)
-    session = _newest(url, token) if arguments.id == "last" else arguments.id
+    # Asked in any case: a client waits for a server that is not there, as if it were only starting again.
+    newest = newest_session(url, token)
+    if arguments.id == "last" and not newest:
+        raise UnknownSession("there is no session yet", hint="`harness attach` begins one")
+    session = newest if arguments.id == "last" else arguments.id
     with PlainClient(url, token=token, session=session) as client:
+        if is_terminal(_STDIN) and not arguments.read_only:
+            console.say(f"Connected to {url}. Type a prompt; /steer TEXT, /cancel, /quit.")
         _Sitting(client, console, is_only_looking=arguments.read_only).follow()
     return 0
 
@@ -133,14 +141,3 @@ class _Sitting:
         if text.lower() in _YES:
             return Approve(relay_id=relay["id"], always=_YES[text.lower()])
         return Deny(relay_id=relay["id"], reason="" if text.lower() in ("n", "no") else text)
-
-
-def _newest(url: str, token: str) -> str:
-    from harness.errors import UnknownSession
-    from harness.interfaces.cli.server_address import get_json
-
-    sessions = get_json(f"{url}/api/sessions?limit=1", token)["sessions"]
-    if not sessions:
-        raise UnknownSession("there is no session yet", hint="`harness attach` begins one")
-    session_id: str = sessions[0]["id"]
-    return session_id

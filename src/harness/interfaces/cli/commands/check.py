@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+from typing import Any
 
-from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.console import Console, screen_width
 from harness.interfaces.cli.parser import completes
 
 SUMMARY = "tell whether an agent is installed, and what it can do"
@@ -55,17 +57,27 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def capabilities_text(able: dict[str, bool], reveals: dict[str, str]) -> str:
     lines = ["Capabilities:", *(f"  {name + ':':<21} {str(yes).lower()}" for name, yes in able.items())]
     if reveals:
-        lines += ["Its stream tells:", *(f"  {name + ':':<21} {text}" for name, text in reveals.items())]
+        lines += [
+            "Its stream tells:",
+            *(_wrapped(f"  {name + ':':<21} ", text) for name, text in reveals.items()),
+        ]
     return "\n".join(lines) + "\n"
 
 
-def diagnostics_text(data: dict[str, object]) -> str:
-    keys = data["env"]
-    assert isinstance(keys, dict)
+def _wrapped(head: str, text: str) -> str:
+    """The rest of a long text stands below its beginning."""
+    from textwrap import fill
+
+    width = max(60, min(120, screen_width(os.environ)))
+    return fill(text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+
+
+def diagnostics_text(data: dict[str, Any]) -> str:
+    keys, candidates = data["env"], data["candidates"]
     lines = [
         "Diagnostics:",
         f"  binary_path: {data['binary_path'] or 'not found'}",
-        f"  candidates:  {data['candidates']}",
+        f"  candidates:  {', '.join(candidates) or 'none'}",
         *(f"  {name}: {state}" for name, state in keys.items()),
     ]
     return "\n".join(lines) + "\n"

@@ -11,13 +11,13 @@ import os
 from typing import Any
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import add_actions
+from harness.interfaces.cli.parser import add_actions, completes
 
 SUMMARY = "the settings: show, get, init, path"
 DEFAULT_ACTION = "show"
 ACTIONS = {
     "show": "show every setting that has a value",
-    "get": "print the value of one setting",
+    "get": "print the value of one setting; exit code 1 if it has none",
     "init": "write a harness.toml with every setting explained",
     "path": "print which file counts here",
 }
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     actions["show"].add_argument("--origin", action="store_true", help="also tell where each value is set")
     actions["show"].add_argument("--json", action="store_true", help="for programs")
-    actions["get"].add_argument("key", metavar="KEY", help="for instance default_agent, or agents.NAME.model")
+    help_text = "for instance default_agent, or agents.NAME.model"
+    completes(actions["get"].add_argument("key", metavar="KEY", help=help_text), "settings")
     actions["init"].add_argument(
         "--user", action="store_true", help="write the user's own config.toml instead"
     )
@@ -83,6 +84,7 @@ def _get(arguments: argparse.Namespace, console: Console) -> int:
         raise UsageError(f"unknown setting: {arguments.key}", hint=f"expected one of: {keys}")
     value = known.get(arguments.key, settings.value(arguments.key))
     if value is None:
+        console.say(f"harness: {arguments.key} is not set")
         return 1
     write_text((value if isinstance(value, str) else to_toml(value)) + "\n")
     return 0
@@ -90,21 +92,20 @@ def _get(arguments: argparse.Namespace, console: Console) -> int:
 
 def _init(arguments: argparse.Namespace, console: Console) -> int:
     from harness import config
-    from harness.interfaces.cli.inventory import is_part_of_harness
+    from harness.interfaces.cli.inventory import installable, installed
     from harness.interfaces.cli.output import write_text
     from harness.log.files import make_private_directory
     from harness.settings import template
-    from harness.sources.registry import load, names
 
     path = config.user_file() if arguments.user else os.path.join(os.getcwd(), config.PROJECT_FILE)
-    example = next((name for name in names() if not is_part_of_harness(load(name))), "NAME")
+    example = next((found.agent.name for found in (*installed(), *installable())), "NAME")
     try:
         if arguments.user:
             make_private_directory(os.path.dirname(path))
         with open(path, "x", encoding="utf-8") as file:
             file.write(template(example, personal=arguments.user))
     except FileExistsError:
-        console.say(f"harness: config file already exists at: {path}")
+        console.say(f"harness: config file already exists at: {path}\n  edit it, or remove it first")
         return 1
     except OSError as error:
         console.say(f"harness: cannot write {path}: {error.strerror}")

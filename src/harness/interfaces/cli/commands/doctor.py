@@ -3,7 +3,8 @@
 Nothing is paid for, and nothing of yours is read or written: each scenario has a home and a project that
 are thrown away, and no network but the loopback where the system allows that. A verdict per scenario:
 verified, degraded (something is not visible any more), drift (records or fields that nobody knows),
-broken. Exit codes: 0 all verified, 1 degraded or drift, 2 broken or not run at all.
+broken. Exit codes: 0 all verified, or none installed; 1 degraded or drift; 2 broken, or of those that were
+named none could be run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from harness.interfaces.cli.parser import completes
 if TYPE_CHECKING:
     from harness.lab.verdict import Diagnosis, Patient, Trial
 
-SUMMARY = "find out, offline and at no cost, whether the installed agents still speak as they did"
+SUMMARY = "find out, offline, whether the agents here still speak as they did"
 
 _MARKS = {"verified": "✓", "degraded": "!", "drift": "~", "broken": "✗", "skipped": "–"}
 _ERASE = "\r\x1b[K"
@@ -34,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--record", default="", metavar="DIR", help="keep what the agents write, as recordings"
     )
     help_text = "play this one (may be given several times; default: all)"
-    parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help=help_text)
+    completes(
+        parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help=help_text),
+        "scenarios",
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -44,6 +48,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     scenarios = choose(arguments.scenario, is_quick=arguments.quick)
     patients = find_patients(arguments.agents)
+    _require_all(arguments.agents, patients)
     if not patients:
         console.say("harness: no agent is installed; `harness agents check NAME` tells how to get one")
     display = _Display(console, len(scenarios))
@@ -61,6 +66,19 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         write_json([_as_data(diagnosis) for diagnosis in diagnoses])
     return exit_code(diagnoses)
+
+
+def _require_all(names: list[str], patients: list[Patient]) -> None:
+    """Whoever names an agent wants to hear of it. Raises UsageError."""
+    from harness.errors import UsageError
+    from harness.sources.registry import load
+
+    examined = {patient.agent for patient in patients}
+    if missing := [name for name in names if load(name).name not in examined]:
+        raise UsageError(
+            f"the doctor cannot examine {', '.join(missing)}",
+            hint="only agents that are programs of their own have a format that can drift",
+        )
 
 
 class _EndedBySignals:

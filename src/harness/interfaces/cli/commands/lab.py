@@ -9,8 +9,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Self
 
-from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import add_actions, completes, count_or_zero
+from harness.interfaces.cli.console import Console, number_of
+from harness.interfaces.cli.parser import add_actions, completes, port
 
 if TYPE_CHECKING:
     from harness.lab import Entry, Place, Rig, Script, Server
@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in actions.values():
         action.add_argument("script", metavar="SCRIPT", help="TOML or JSON (see docs/lab.md)")
         help_text = "the agent whose tools the script's calls by meaning are to be"
-        completes(action.add_argument("--agent", default="", metavar="NAME", help=help_text), "agents")
+        completes(action.add_argument("-a", "--agent", default="", metavar="NAME", help=help_text), "agents")
     add = actions["serve"].add_argument
-    add("--port", type=count_or_zero, default=0, metavar="N", help="of 127.0.0.1 (default: any free one)")
+    add("--port", type=port, default=0, metavar="N", help="of 127.0.0.1 (default: any free one)")
     add(
         "--record", default="", metavar="FILE", help="append every request to this file, a JSON object a line"
     )
-    add("--cwd", default="", metavar="DIR", help="where the agent will work (default: here)")
+    add("-d", "--cwd", default="", metavar="DIR", help="where the agent will work (default: here)")
     add(
         "--home", default="", metavar="DIR", help="the agent's home (default: one that is removed at the end)"
     )
@@ -60,7 +60,8 @@ def _check(script: Script, agent: str) -> int:
         place = Place(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
         Play(script, load_bench(_canonical(agent)), place)
     turns = sum(len(lane.turns) for lane in script.lanes.values())
-    write_text(f"{script.name}: {turns} turns in {len(script.lanes)} lanes\n")
+    lanes = number_of(len(script.lanes), "lane")
+    write_text(f"{script.name}: {number_of(turns, 'turn')} in {lanes}\n")
     return 0
 
 

@@ -9,7 +9,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.console import Console, number_of
 from harness.interfaces.cli.parser import add_actions, completes
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--providers", action="store_true", help="only the providers of our own agents")
     add("--json", action="store_true", help="for programs")
     add = actions["resolve"].add_argument
-    add("name", metavar="MODEL")
-    completes(add("--agent", required=True, metavar="NAME"), "agents")
+    add("name", metavar="MODEL", help="a short name, or any other")
+    completes(add("--agent", required=True, metavar="NAME", help="who is to be given it"), "agents")
     actions["update"].add_argument("file", metavar="FILE", help="TOML with [models.NAME] tables")
-    actions["fetch"].add_argument("model", choices=["local"], help="a small model that runs in this process")
+    help_text = "local: a small model that runs in this process"
+    actions["fetch"].add_argument("model", metavar="MODEL", choices=["local"], help=help_text)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -66,9 +67,10 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
             ]
         )
     elif not models:
-        write_text("No models in the registry.\n")
+        whose = f" for {load(arguments.agent).title}: it is given every name as it is" if agent_names else ""
+        write_text(f"No models in the registry{whose}.\n")
     else:
-        lines = [f"Model registry ({len(models)} models):", ""]
+        lines = [f"Model registry ({number_of(len(models), 'model')}):", ""]
         for model in models:
             ids = ", ".join(f"{agent}={model_id}" for agent, model_id in model.ids.items())
             lines += [f"  {model.name} — {model.description}", f"    [{model.provider}] {ids}"]
@@ -154,7 +156,7 @@ def _update(arguments: argparse.Namespace, console: Console) -> int:
         replace_private(path, data)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}") from error
-    console.say(f"{len(models)} models are now in {path}")
+    console.say(f"{path} has {number_of(len(models), 'model')} now")
     return 0
 
 

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import completes, count, positive, seconds
+from harness.interfaces.cli.parser import EXIT_CODES, completes, count, positive, seconds
 
 if TYPE_CHECKING:
     from harness.sources.request import Request
@@ -22,6 +22,7 @@ USAGE = "harness run [OPTIONS] [-- ARGUMENTS FOR THE AGENT]"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXIT_CODES
     _add_task(parser)
     _add_limits(parser.add_argument_group("limits"))
     _add_output(parser.add_argument_group("output"))
@@ -36,19 +37,20 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--prompt-file", metavar="FILE", help="read the prompt from a file (- is standard input)")
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
-    add(
-        "--permissions",
-        default="",
-        metavar="MODE",
-        help="full-access (default), read-only, or agent-default (as the agent itself is set)",
-    )
+    help_text = "full-access (default), read-only, or agent-default (as the agent itself is set)"
+    completes(add("--permissions", default="", metavar="MODE", help=help_text), "permissions")
     add("--sandbox", action="store_true", help="confine its commands to the workspace, without a network")
-    add("--mcp", action="append", default=[], metavar="FILE", help="use the servers of this mcp.json")
-    add("--resume", default="", metavar="ID", help="go on with this session of the agent")
-    add("--continue", dest="continue_last", action="store_true", help="go on with its latest session here")
+    help_text = "use the servers of this mcp.json (may be repeated)"
+    add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
+    earlier = parser.add_mutually_exclusive_group().add_argument
+    earlier("--resume", default="", metavar="ID", help="go on with this session of the agent")
+    earlier(
+        "--continue", dest="continue_last", action="store_true", help="go on with its latest session here"
+    )
     add("--system-prompt", default="", metavar="TEXT", help="instead of the agent's own")
     add("--append-system-prompt", default="", metavar="TEXT", help="after the agent's own")
-    add("--env", action="append", default=[], metavar="NAME=VALUE", help="set in the agent's environment")
+    help_text = "set in the agent's environment (may be repeated)"
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help=help_text)
 
 
 def _add_limits(group: argparse._ArgumentGroup) -> None:
@@ -66,8 +68,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     completes(add("-f", "--format", "--output", default="", metavar="FORMAT", help=help_text()), "formats")
     add("-o", "--output-file", default="", metavar="FILE", help="write the output to this file too")
-    add("--usage", action="store_true", help="also show tokens and cost as they come")
-    add("--reasoning", action="store_true", help="also show the model's reasoning")
+    add("--usage", action="store_true", help="in ndjson: also tokens and cost as they come")
+    add("--reasoning", action="store_true", help="in pretty and activity: also the model's reasoning")
     add("--record", default="", metavar="DIR", help="also write raw.jsonl and events.jsonl there")
     add("--name", default="", metavar="TEXT", help="a name for the session")
     add("--tag", action="append", default=[], metavar="TEXT", help="a tag for the session (may be repeated)")

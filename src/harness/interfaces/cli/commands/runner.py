@@ -1,6 +1,7 @@
 """Run agents here for a server elsewhere: it starts them, follows them and stops them over HTTP.
 
-It listens on the loopback, asks for a token, and prints its address; `--agent remote` drives it from elsewhere.
+It listens on the loopback, asks for a token, and prints its address. From elsewhere it is driven by
+`harness run --agent remote --prompt … -- --runner URL --token-file FILE [--agent NAME] [--cwd DIR]`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import os
 
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.listening import add_listening, checked_host
-from harness.interfaces.cli.parser import count_or_zero
+from harness.interfaces.cli.parser import port
 
 SUMMARY = "run agents here for a server elsewhere"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--port", type=count_or_zero, default=0, metavar="N", help="(default: any free one)")
-    add("-C", "--cwd", default="", metavar="DIR", help="the workspace (default: here)")
+    add("--port", type=port, default=0, metavar="N", help="(default: any free one)")
+    add("-d", "--cwd", default="", metavar="DIR", help="the workspace (default: here)")
     help_text = "where the token is, or is to be made (default: that of `harness serve`)"
     add("--token-file", default="", metavar="FILE", help=help_text)
     add_listening(parser)
@@ -30,7 +31,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     require_server()
     host = checked_host(arguments)
+    from harness.interfaces.cli.dry_run import quoted
     from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.server_address import token_path
     from harness.interfaces.runner.app import Runner
     from harness.interfaces.server.app import OWN_NAMES, open_access
     from harness.interfaces.server.failures import Failures
@@ -41,17 +44,26 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     settings = preferences.load(console, has_verbose=arguments.verbose)
     runner = Runner(preferences.open_store(settings), checked_directory(arguments.cwd or os.getcwd()))
     listening = bind(host, arguments.port)
-    port = listening.getsockname()[1]
+    number = listening.getsockname()[1]
     guarded = Guard(
         runner.app(),
         access=open_access(arguments.token_file),
-        hosts=[f"{name}:{port}" for name in (*OWN_NAMES, *arguments.allow_remote)],
-        cookie_name=f"harness_{port}",
+        hosts=[f"{name}:{number}" for name in (*OWN_NAMES, *arguments.allow_remote)],
+        cookie_name=f"harness_{number}",
         report=console.debug if console.is_verbose else None,
         failures=Failures(console.say, is_verbose=console.is_verbose),
     )
+
+    def tell() -> None:
+        url, token_file = f"http://{OWN_NAMES[0]}:{number}", arguments.token_file or token_path()
+        write_text(f"{url}\n")
+        console.say(
+            f"harness run --agent remote --prompt … -- --runner {url} --token-file {quoted(token_file)}"
+        )
+        console.say("Ctrl-C ends it, and what it runs.")
+
     try:
-        Serving(guarded, listening, lambda: write_text(f"http://{OWN_NAMES[0]}:{port}\n")).run()
+        Serving(guarded, listening, tell).run()
     finally:
         listening.close()
     return 0

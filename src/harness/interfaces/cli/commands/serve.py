@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.listening import add_listening, checked_host
-from harness.interfaces.cli.parser import completes, count_or_zero
+from harness.interfaces.cli.parser import completes, port
 
 if TYPE_CHECKING:
     from harness.config import Settings
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--port",
-        type=count_or_zero,
+        type=port,
         default=USUAL_PORT,
         metavar="N",
         help=f"0 for any free one (default: {USUAL_PORT})",
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where conversations are kept: a folder, or postgresql://USER@HOST/DATABASE, which several servers "
         "may have in common (default: where `harness run` records)",
     )
-    add("-C", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
+    add("-d", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
     add_listening(parser)
 
 

@@ -6,12 +6,13 @@ ID is a session's id, the beginning of one, or `last`.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli import playback
-from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import add_actions, count_or_zero, positive
+from harness.interfaces.cli.console import Console, is_terminal, screen_width
+from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
 
 if TYPE_CHECKING:
     from harness.events import Event
@@ -41,9 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"at most so many (default: {_SHOWN_BY_DEFAULT}; 0 is all)",
     )
+    help_text = "an id, the beginning of one, or `last`"
     for name in ("show", "replay", "check", "path"):
-        actions[name].add_argument("id", metavar="ID", help="an id, the beginning of one, or `last`")
-    actions["delete"].add_argument("ids", metavar="ID", nargs="+", help="an id, or the beginning of one")
+        completes(actions[name].add_argument("id", metavar="ID", help=help_text), "sessions")
+    actions["delete"].add_argument("ids", metavar="ID", nargs="+", help=help_text)
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
     actions["show"].add_argument("--follow", action="store_true", help="go on while it is being written")
@@ -71,7 +73,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.cli.output import STDOUT, write_json, write_text
     from harness.interfaces.cli.session_ids import all_ids
     from harness.interfaces.cli.session_table import table
 
@@ -83,7 +85,7 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     elif not sessions:
         console.say(f"there are no sessions in {store.directory}")
     else:
-        write_text(table(sessions, known))
+        write_text(table(sessions, known, screen_width(os.environ) if is_terminal(STDOUT) else 0))
         if len(known) > len(chosen):
             console.say(f"… and {len(known) - len(chosen)} older ones (--limit 0 shows all)")
     return 0

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli import playback
-from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.console import Console, number_of
 from harness.interfaces.cli.parser import completes
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def _read(fd: int) -> bytes:
 
 
 def _report(rules: Counter[str], console: Console) -> None:
-    console.say(f"{sum(rules.values())} lines:")
+    lines = number_of(sum(rules.values()), "line")
+    console.say(f"{lines}:" if rules else lines)
     for rule, count in sorted(rules.items()):
         console.say(f"{count:>7}  {rule}")
