@@ -146,7 +146,7 @@ def test_blocks_of_one_message_are_counted_over_its_lines() -> None:
     events = play(INIT, *lines, assistant(text("c"), text("d"), message_id="msg_2"), OK)
     assert [event.id for event in of(ReasoningDelta, events)] == ["msg_1:0"]
     said = [(event.id, event.text) for event in of(Message, events)[1:]]
-    assert said == [("msg_1:1", "a"), ("msg_1:2", "b"), ("msg_2:0", "c"), ("msg_2:1", "d")]
+    assert said == [("msg_1:1", "a"), ("msg_1:2", "b"), ("msg_2:0", "cd")]
 
 
 def test_a_whole_block_has_the_id_of_its_pieces_even_if_earlier_blocks_had_no_line() -> None:

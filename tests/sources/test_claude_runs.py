@@ -229,8 +229,8 @@ def test_an_array_of_records_is_read_record_by_record() -> None:
 
 def test_a_run_that_was_asked_for_plain_text_answers_with_it() -> None:
     events = play("# Title", "", "Some text.")
-    assert [event.text for event in of(Message, events)] == ["do it", "# Title\nSome text."]
-    assert (events[-1].success, events[-1].text) == (True, "# Title\nSome text.")  # type: ignore[attr-defined]
+    assert [event.text for event in of(Message, events)] == ["do it", "# Title\n\nSome text."]
+    assert (events[-1].success, events[-1].text) == (True, "# Title\n\nSome text.")  # type: ignore[attr-defined]
 
 
 def test_stray_text_before_the_first_record_stays_what_it_is() -> None:

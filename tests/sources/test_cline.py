@@ -11,6 +11,7 @@ from cline_lines import CASES, DONE, event, hook, of, piece, play, said
 from harness.events import (
     Compacted,
     Error,
+    Info,
     Message,
     ReasoningDelta,
     SessionStart,
@@ -175,6 +176,8 @@ def test_the_model_is_told_by_the_verbose_stream() -> None:
 def test_a_session_id_is_taken_but_never_that_of_a_task() -> None:
     assert of(SessionStart, play({**hook("agent_start"), "taskId": "conv_1"}))[0].session_id == ""
     assert of(SessionStart, play({**hook("agent_start"), "sessionId": "s-1"}))[0].session_id == "s-1"
+    late = play(hook("agent_start"), said("Hi."), {**DONE, "session_id": "s-2"})
+    assert of(Info, late)[0].session_id == "s-2"
 
 
 def test_compaction_is_told_when_it_has_happened() -> None:
@@ -200,7 +203,7 @@ def test_the_old_stream_tells_what_is_said_and_keeps_the_rest() -> None:
         *(chat("say", "api_req_retried", ""), chat("say", "completion_result", "Done.", ts=8)),
     )
 
-    assert of(SessionStart, events)[0].session_id == "t-1"
+    assert of(SessionStart, events)[0].session_id == ""
     assert [delta.text for delta in of(TextDelta, events)] == ["I wi", "ll."]
     assert [each.text for each in of(Message, events)] == ["do it", "I will.", "Which?", "Done."]
     assert of(Unknown, events) == [Unknown(raw=tool)]

@@ -163,3 +163,20 @@ def test_a_failed_sub_agent_has_its_own_error() -> None:
     assert [(error.run_id, error.code) for error in of(Error, events)] == [("c1", "auth")]
     child, main = of(Result, events)
     assert (child.run_id, child.outcome, main.outcome) == ("c1", "failed", "completed")
+
+
+def test_results_in_an_object_belong_to_the_commands_one_by_one() -> None:
+    failed = {"success": False, "error": "Command exited with code 3"}
+    asked = begin("run_commands", commands=["make", "npm test"])
+    ended = of(ToolEnd, play(asked, end({"results": [{"success": True}, failed]}), DONE))[0]
+
+    assert ended.operations == [
+        Command(command="make", success=True, exit_code=0),
+        Command(command="npm test", success=False, exit_code=3),
+    ]
+
+
+def test_one_command_may_have_its_result_without_a_list() -> None:
+    ended = of(ToolEnd, play(begin("execute_command", command="make"), end({"success": True}), DONE))[0]
+
+    assert (ended.success, ended.exit_code) == (True, 0)

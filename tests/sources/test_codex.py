@@ -190,14 +190,20 @@ def test_each_changed_file_is_a_write() -> None:
     assert ended == ToolEnd(call_id="item_0", tool_name="file_change", success=True)
 
 
-def test_a_tool_of_an_mcp_server_keeps_its_record() -> None:
+def test_the_model_is_told_with_the_thread_where_codex_tells_it() -> None:
+    start = run({"type": "thread.started", "thread_id": "th", "model": "o3"})[0]
+
+    assert start == SessionStart(session_id="th", agent="codex", model="o3")
+
+
+def test_a_tool_of_an_mcp_server_keeps_its_record_once_it_has_ended() -> None:
     fields = {"type": "mcp_tool_call", "server": "demo", "tool": "echo", "arguments": {"text": "hi"}}
     result = {"content": [{"text": "echo: hi", "type": "text"}], "structured_content": {"echo": "hi"}}
     begun = item("started", **fields, result=None, error=None, status="in_progress")
     done = completed(**fields, result=result, error=None, status="completed")
 
     assert turn(begun, done) == [
-        ToolStart(call_id="item_0", tool_name="mcp__demo__echo", input={"text": "hi"}, raw=begun["item"]),
+        ToolStart(call_id="item_0", tool_name="mcp__demo__echo", input={"text": "hi"}),
         ToolEnd(
             call_id="item_0", tool_name="mcp__demo__echo", success=True, output="echo: hi", raw=done["item"]
         ),

@@ -7,17 +7,22 @@ from typing import Any
 
 import msgspec
 import pytest
-from codex_stream import CASES
+from codex_stream import CASES, completed, item, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.events import (
     Event,
+    Message,
+    ReasoningDelta,
     Result,
     SessionStart,
     ToolEnd,
+    ToolProgress,
     ToolStart,
+    Unknown,
 )
+from harness.events.operation import Read, Write
 from harness.log.raw import Exit, Output, Start
 from harness.sources.agents.codex import AGENT, CodexTranslator
 from harness.sources.pipeline import Pipeline
@@ -129,3 +134,65 @@ def test_a_field_may_hold_anything(records: list[dict[str, Any]]) -> None:
     for record in records:
         events = translator.record(record)
         assert events or translator.rule
+
+
+def test_a_command_that_is_told_word_by_word_is_read_like_any_other() -> None:
+    told = completed(type="command_execution", command=["bash", "-lc", "sed -n '1,3p' a.py"], exit_code=0)
+    end = turn(told)[-1]
+    start = turn(told)[0]
+
+    assert isinstance(start, ToolStart)
+    assert isinstance(end, ToolEnd)
+    assert start.operations == [Read(path="a.py", start_line=1, end_line=3)]
+    assert end.success is True
+
+
+def test_a_moved_file_is_two_writes_where_codex_tells_its_new_place() -> None:
+    moved = {"path": "a", "kind": {"type": "update", "move_path": "b"}}
+    start = turn(completed(type="file_change", changes=[moved], status="completed"))[0]
+
+    assert isinstance(start, ToolStart)
+    assert start.operations == [Write(path="a", change="move"), Write(path="b", change="create")]
+
+
+def test_a_command_may_tell_its_output_while_it_runs() -> None:
+    fields = {"type": "command_execution", "command": "make"}
+    events = turn(
+        item("started", **fields),
+        item("updated", **fields, aggregated_output="one\n"),
+        item("updated", **fields, aggregated_output="one\ntwo\n"),
+        completed(**fields, aggregated_output="one\ntwo\n", exit_code=0),
+    )
+
+    assert [event.text for event in events if isinstance(event, ToolProgress)] == ["one\n", "two\n"]
+
+
+def test_an_item_that_nobody_knows_is_told_once_in_its_last_state() -> None:
+    last = {"id": "item_0", "type": "hologram", "size": 3}
+
+    assert turn(item("started", type="hologram"), completed(type="hologram", size=3)) == [Unknown(raw=last)]
+    assert turn(item("started", type="hologram"), item("updated", type="hologram", size=3)) == [
+        Unknown(raw=last)
+    ]
+
+
+def test_a_message_that_is_announced_is_told_when_it_is_whole() -> None:
+    said = {"type": "agent_message"}
+    events = turn(
+        item("started", **said), item("updated", **said, text="Hel"), completed(**said, text="Hello")
+    )
+
+    assert events == [Message(role="assistant", text="Hello")]
+
+
+def test_a_web_search_that_has_ended_is_a_success() -> None:
+    end = turn(completed(type="web_search", query="x"))[-1]
+
+    assert isinstance(end, ToolEnd)
+    assert end.success is True
+
+
+def test_reasoning_may_come_in_parts() -> None:
+    assert turn(completed(type="reasoning", summary=["one", "two"])) == [
+        ReasoningDelta(id="item_0", text="one\ntwo")
+    ]

@@ -23,7 +23,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.events.operation import Command, Fetch, Read, Search, Skill, Spawn, Write
+from harness.events.operation import Command, Fetch, Read, Search, Skill, Spawn, Tasks, Write
 from harness.log.raw import Exit, Output, Start
 from harness.sources.agents.gemini import AGENT, command
 from harness.sources.pipeline import Pipeline
@@ -206,7 +206,8 @@ def test_what_is_known_of_a_command(output: str, expected: tuple[bool | None, in
         ("web_fetch", {"prompt": "sum up https://a.org/x, and https://b.org."}, [Fetch(url="https://a.org/x"), Fetch(url="https://b.org")]),
         ("google_web_search", {"query": "x"}, [Fetch(query="x")]),
         ("codebase_investigator", {"objective": "look"}, [Spawn(name="codebase_investigator", task="look")]),
-        ("update_topic", {"title": "x"}, []),
+        ("update_topic", {"title": "x"}, [Tasks()]),
+        ("ask_user", {"questions": []}, []),
     ],
 )  # fmt: skip
 def test_what_a_call_means(name: str, parameters: dict[str, Any], expected: list[Any]) -> None:

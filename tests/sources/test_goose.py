@@ -9,7 +9,6 @@ import pytest
 from goose_lines import COMPLETE, answer, call, message, of, play, text
 
 from harness.events import (
-    Info,
     Message,
     ReasoningDelta,
     Result,
@@ -198,9 +197,6 @@ def test_the_banner_tells_session_model_and_directory() -> None:
         ("tree", {"path": "src", "depth": 2}, "", List(path="/w/src")),
         ("grep", {"pattern": "x", "path": "src"}, "", Search(query="x", path="/w/src")),
         ("developer__shell", {"command": "cat a"}, "", Read(path="/w/a")),
-        ("analyze", {"path": "src/a.py"}, "", Read(path="/w/src/a.py")),
-        ("analyze", {"path": "src"}, "", List(path="/w/src")),
-        ("analyze", {"path": "src", "focus": "f"}, "", Search(query="f", path="/w/src")),
         (
             "write",
             {"path": "a", "content": "1\n2\n"},
@@ -276,7 +272,7 @@ def test_thoughts_are_told_and_what_a_running_tool_reports_too() -> None:
 
     assert of(ReasoningDelta, events) == [ReasoningDelta(id="m1:thinking", text="hm")]
     assert [event.text for event in of(ToolProgress, events)] == ["[subagent:2] shell", "1/3"]
-    assert [event.message for event in of(Info, events)] == ["hello"]
+    assert of(Unknown, events) == [Unknown(raw=stray)]
 
 
 def test_a_sub_agent_is_a_run_with_its_task_and_its_answer() -> None:
@@ -322,3 +318,17 @@ def test_the_answer_of_a_recipe_is_kept_as_data() -> None:
 )
 def test_what_no_rule_knows_is_unknown(line: Any) -> None:
     assert len(of(Unknown, play(line, message(text("x")), COMPLETE))) == 1
+
+
+def test_whatever_the_to_do_extension_does_is_no_activity() -> None:
+    fold = Activities()
+    events = play(call("todo__new_tool", x=1), answer("ok"), COMPLETE)
+
+    assert not [activity for event in events for activity in fold.feed(event)]
+
+
+@pytest.mark.parametrize(("case", "session_id"), [("text-tool-text", "lab"), ("hello", "20261115_1")])
+def test_a_quiet_run_belongs_to_the_session_that_it_was_started_with(case: str, session_id: str) -> None:
+    _, events = translate(CASES[f"goose/1.52.0/{case}"])
+
+    assert of(SessionStart, events)[0].session_id == session_id

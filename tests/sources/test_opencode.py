@@ -342,3 +342,22 @@ def test_every_line_of_a_recording_is_understood(case: Case) -> None:
     _, events = translate(case)
 
     assert [event for event in events if isinstance(event, Unknown)] == []
+
+
+@pytest.mark.parametrize(
+    ("input", "expected"),
+    [
+        ({"path": "a", "start_line": 3, "end_line": 9}, Read(path="/repo/a", start_line=3, end_line=9)),
+        ({"abs_path": "/a", "line": 3, "num_lines": 2}, Read(path="/a", start_line=3, end_line=4)),
+        ({"filePath": "a", "limit": 5}, Read(path="/repo/a", start_line=1, end_line=5)),
+        ({"filePath": "a", "offset": 0}, Read(path="/repo/a")),
+    ],
+)
+def test_a_range_is_found_under_any_of_its_names(input: dict[str, Any], expected: Read) -> None:
+    assert only(events_of(tool("read", input)), ToolStart).operations == [expected]
+
+
+def test_a_command_that_a_signal_ended_has_the_code_that_it_was_given() -> None:
+    end = only(events_of(tool("bash", {"command": "x"}, metadata={"exit": -15})), ToolEnd)
+
+    assert (end.success, end.exit_code) == (False, -15)

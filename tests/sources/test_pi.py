@@ -338,3 +338,45 @@ def test_what_an_unfinished_answer_has_used_counts() -> None:
 
     assert of(UsageDelta, events)[0].usage == Usage(input=7, output=1)
     assert of(Result, events)[-1].outcome == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("told", "success"),
+    [
+        ({"status": "completed"}, True),
+        ({"state": "error"}, False),
+        ({"error": "no such file"}, False),
+        ({"result": {"content": []}}, True),
+        ({"status": "new"}, None),
+    ],
+)
+def test_a_call_may_be_told_by_its_end_alone(told: dict[str, Any], success: bool | None) -> None:
+    end = {"type": "tool_execution_end", "toolName": "read", "input": {"path": "a", "start_line": 3}, **told}
+    events = play(SESSION, end, end)
+
+    assert [start.operations for start in of(ToolStart, events)] == [[Read(path="/here/a", start_line=3)]] * 2
+    assert [each.success for each in of(ToolEnd, events)] == [success, success]
+
+
+def test_what_was_not_streamed_is_one_message() -> None:
+    parts = [
+        {"type": "text", "text": "a"},
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "a"},
+    ]
+    events = play(
+        SESSION,
+        {"type": "message_end", "message": {"role": "assistant", "content": parts, "stopReason": "stop"}},
+    )
+
+    assert [each.text for each in of(Message, events) if each.role == "assistant"] == ["aa"]
+    assert [each.text for each in of(ReasoningDelta, events)] == ["hm"]
+
+
+def test_what_a_tool_tells_as_data_alone_is_its_output() -> None:
+    start = {"type": "tool_execution_start", "toolCallId": "c", "toolName": "bash", "args": {"command": "x"}}
+    given = {"content": [], "structuredContent": {"output": "so", "exit_code": -9}}
+    end = {"type": "tool_execution_end", "toolCallId": "c", "result": given, "isError": True}
+
+    ended = of(ToolEnd, play(SESSION, start, end))[0]
+    assert (ended.output, ended.exit_code) == ("so", -9)

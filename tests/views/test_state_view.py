@@ -279,8 +279,30 @@ def test_a_queued_prompt_is_a_pending_message_until_its_turn_comes() -> None:
         ("first", "complete"),
         ("a", "complete"),
         ("next", "complete"),
-        ("last", "error"),
         ("b", "streaming"),
+        ("last", "error"),
+    ]
+
+
+def test_what_is_said_comes_before_the_prompts_that_wait() -> None:
+    """Even before its run has begun, and when somebody speaks to a run that goes on."""
+    state = state_of(
+        FollowUpsChanged(pending=[{"id": "f1", "content": "second"}]),
+        SessionStart(run_id="one"),
+        Message(run_id="one", role="user", text="first"),
+        TextDelta(run_id="one", text="a"),
+        FollowUpsChanged(pending=[{"id": "f1", "content": "second"}, {"id": "f2", "content": "third"}]),
+        Message(run_id="one", role="user", text="by the way"),
+        TextDelta(run_id="one", text="b"),
+    )
+    said = [(message["content"], message["status"]) for message in state["messages"]]
+    assert said == [
+        ("first", "complete"),
+        ("a", "complete"),
+        ("by the way", "complete"),
+        ("b", "streaming"),
+        ("second", "pending"),
+        ("third", "pending"),
     ]
 
 

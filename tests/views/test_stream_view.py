@@ -212,6 +212,15 @@ def test_a_child_that_nobody_announced_is_still_a_child() -> None:
     assert [line["type"] for line in lines] == ["SessionStart", "Result"]
 
 
+@pytest.mark.parametrize(("output", "success"), [("hi", True), ("", True), (None, False)])
+def test_a_call_whose_success_nobody_tells_succeeded_if_it_was_answered(
+    output: str | None, success: bool
+) -> None:
+    [line] = _types(ToolEnd(call_id="c", tool_name="shell", output=output, **AT))
+
+    assert line["success"] is success
+
+
 def test_the_result_carries_the_session_of_the_start() -> None:
     lines = _types(SessionStart(session_id="s-1", agent="claude"), Result(success=True))
 

@@ -5,7 +5,8 @@
 Rules
 1. Operations, never contents: no file's text, no command's output.
 2. An operation is told when it has ended, so that its success is known; one event per changed path.
-3. What has no type here but is no bookkeeping either (a web page, an unknown tool) is `unknown`.
+3. What has no type here (a web page, a question, a tool that nobody knows) is `unknown`. Only the agent's own
+   to-do list, and an answer that it hands over as data, are not told at all.
 
 For a person (`human`) the same events are printed one a line, warnings and errors aside.
 """
@@ -168,6 +169,8 @@ class Activities:
         operations = event.operations
         if operations is None:
             operations = start.operations if start is not None else []
+            if not operations and event.raw is None and (start is None or start.raw is None):
+                yield _unclassified(event, start)
         for operation in operations:
             if isinstance(operation, Spawn) and not self._known_spawns.isdisjoint(
                 (event.call_id, operation.agent_id)
@@ -221,13 +224,19 @@ def _activity(operation: Operation, end: ToolEnd, start: ToolStart | None) -> It
                 isSuccess=success,
             )
         case Spawn():
-            yield _orchestration(operation.action, operation.agent_id, operation.name, success)
+            # A sub-agent that never was told of itself, and whose call failed, did not start.
+            action = "failed" if operation.action == "started" and success is False else operation.action
+            yield _orchestration(action, operation.agent_id, operation.name, success)
         case Fetch():
-            yield {"type": "unknown", "raw": {"tool": end.tool_name, "input": start.input if start else None}}
+            yield _unclassified(end, start)
         case Tasks():
             return
         case _:
             assert_never(operation)
+
+
+def _unclassified(end: ToolEnd, start: ToolStart | None) -> Activity:
+    return {"type": "unknown", "raw": {"tool": end.tool_name, "input": start.input if start else None}}
 
 
 def _present(**fields: Any) -> Activity:

@@ -35,6 +35,7 @@ from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.antigravity_tools import SHELL, meaning_of
 from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.request import Request
@@ -264,7 +265,7 @@ class AntigravityTranslator(PlainAnswer):
                 call_id=call_id,
                 tool_name=name,
                 success=step.get("state") == "DONE" and not error,
-                output=output if isinstance(output, str) else error or None,
+                output=output_of(output) if output is not None else error or None,
                 exit_code=int(status[1]) if status is not None else None,
                 duration_ms=None if seconds is None else round(seconds * 1000),
                 operations=None if operations == asked else operations,

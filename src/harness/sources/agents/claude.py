@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
 from harness.events.operation import Operation, Skill
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.claude_tools import SKILLS, SPAWNERS
+from harness.sources.dialects.claude_tools import ANSWERS, SKILLS, SPAWNERS
 from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.stream_json import StreamJson
-from harness.sources.dialects.tool_calls import output_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
@@ -129,9 +129,13 @@ class ClaudeTranslator(StreamJson):
         call = self.calls.open.get(text_of(block.get("tool_use_id")))
         events = super()._tool_result(block, detail, run_id)
         if call is not None and call.name in SKILLS and block.get("is_error") is not True:
-            self._held.extend(events)
+            self._pending.extend(events)
             self._held_operations = call.operations
             return []
+        if call is not None and call.name in ANSWERS:
+            return [
+                replace(event, operations=[]) if isinstance(event, ToolEnd) else event for event in events
+            ]
         return events
 
     def amend(self, held: list[Event], record: Record) -> list[Event]:

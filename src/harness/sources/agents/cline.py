@@ -73,7 +73,7 @@ class ClineTranslator(Translator):
         "team_event": "_team_event",
         "run_result": "_run_result",
         "run_aborted": "_run_aborted",
-        "task_started": "_task_started",
+        "task_started": "",
         "say": "_chat",
         "ask": "_chat",
         "error": "_fatal",
@@ -125,7 +125,9 @@ class ClineTranslator(Translator):
                 self.rule = "agent_event/content_start/text"
                 main.text = whole
                 return (TextDelta(id=main.text_id, text=text),)
-        return super().record(record)
+        begun = [] if self._session_id else self._begin(record)
+        events = super().record(record)
+        return [*begun, *events] if begun else events
 
     def stderr(self, line: str) -> Sequence[Event]:
         if line.startswith("{"):
@@ -153,22 +155,21 @@ class ClineTranslator(Translator):
         self._told.add(message)
         return Error(message=message, code=code, run_id=run_id)
 
-    def _begin(self, record: Record, model: str = "") -> list[Event]:
-        """No version that was seen tells a session id; the first that is told is taken."""
-        if self._session_id:
-            return []
+    def _begin(self, record: Record) -> list[Event]:
+        """No version that was seen tells a session id; the first that is told is taken. A task's is none."""
         self._session_id = first_text(record, "sessionId", "session_id", "id")
         if self._is_begun and not self._session_id:
             return []
         self._is_begun = True
+        model = text_of(record.get("modelId"))
         return [SessionStart(session_id=self._session_id, agent="cline", model=model)]
 
     def _run_start(self, record: Record) -> list[Event]:
         self._speech.model = text_of(record.get("modelId"))
-        return self._begin(record, self._speech.model)
+        return []
 
     def _hook(self, record: Record) -> list[Event]:
-        out = self._begin(record)
+        out: list[Event] = []
         name, agent_id = text_of(record.get("hookEventName")), text_of(record.get("agentId"))
         speaker = self._speech.of(agent_id)
         if name == "agent_start":
@@ -203,8 +204,7 @@ class ClineTranslator(Translator):
         event = record.get("event")
         if not isinstance(event, dict):
             return [Unknown(raw=record)]
-        begun = [] if self._is_begun else self._begin(record)
-        return [*begun, *self._inner(event, None)] if begun else self._inner(event, None)
+        return self._inner(event, None)
 
     def _inner(self, event: Record, speaker: Speaker | None) -> Sequence[Event]:
         kind, content = text_of(event.get("type")), text_of(event.get("contentType"))
@@ -320,17 +320,13 @@ class ClineTranslator(Translator):
             return [self._failed(gave_up, reason), self._result]
         return [Warning(message=message, code=reason), self._result]
 
-    def _task_started(self, record: Record) -> list[Event]:
-        """Before 3.0 a task is what later versions call a session."""
-        return self._begin({"id": record.get("taskId")})
-
     def _chat(self, record: Record) -> Sequence[Event]:
-        begun, found = self._begin(record), self._legacy.feed(record)
+        found = self._legacy.feed(record)
         if found is None:
             self.rule = "unknown"
-            return [*begun, Unknown(raw=record)]
+            return [Unknown(raw=record)]
         self._told.update(event.message for event in found if isinstance(event, Error))
-        return [*begun, *found]
+        return found
 
     def _fatal(self, record: Record) -> list[Event]:
         message = text_of(record.get("message")) or "the agent failed"

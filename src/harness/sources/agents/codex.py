@@ -26,6 +26,7 @@ from harness.events import (
     Task,
     TasksChanged,
     ToolEnd,
+    ToolProgress,
     ToolStart,
     Unknown,
     Usage,
@@ -35,10 +36,20 @@ from harness.events import (
 from harness.events.operation import Operation
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.codex_items import CALLS, Call, Children, exit_code_of, plain, success_of
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.codex_items import CALLS, Call, Children, plain, success_of
+from harness.sources.dialects.codex_usage import includes, usage_of
+from harness.sources.dialects.fields import (
+    exit_code_of,
+    first_text,
+    items_of,
+    record_of,
+    text_of,
+)
+from harness.sources.dialects.live_output import continuation
+from harness.sources.dialects.outputs import output_of
+from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.request import Request
-from harness.sources.translator import Ending, Record, Translator
+from harness.sources.translator import Ending, Record
 
 _COUNTS_THREADS_SINCE: Version = (0, 78)
 """Until then the usage of a resumed run was its own; from then on it is that of the whole thread."""
@@ -76,7 +87,7 @@ _COMPACTED = re.compile(r"Compact task completed|Heads up: Long \w+ and multiple
 _ITEM_SYNONYMS = {"message": "agent_message", "command": "command_execution", "shell": "command_execution"}
 
 
-class CodexTranslator(Translator):
+class CodexTranslator(PlainAnswer):
     rules: ClassVar[dict[str, str]] = {
         "thread.started": "_thread_started",
         "thread.completed": "_thread_completed",
@@ -89,6 +100,7 @@ class CodexTranslator(Translator):
         "item.completed/error": "_notice",
         **{f"{step}/todo_list": "_tasks" for step in ("item.started", "item.updated", "item.completed")},
         **{f"item.started/{kind}": "_call_started" for kind in CALLS},
+        **{f"item.updated/{kind}": "_call_updated" for kind in CALLS},
         **{f"item.completed/{kind}": "_call_ended" for kind in CALLS},
     }
 
@@ -99,6 +111,10 @@ class CodexTranslator(Translator):
         """An error that `turn.failed` is expected to repeat."""
         self._open: dict[str, list[Operation]] = {}
         """Calls that have begun, and what they were taken for."""
+        self._shown: dict[str, str] = {}
+        """Call → its output, as far as it was told."""
+        self._unfinished: dict[str, Record] = {}
+        """Items that are told when they have ended: messages, and what nobody knows."""
         self._children = Children()
         self._tasks_told: list[Task] | None = None
         self._thread_id = ""
@@ -127,9 +143,22 @@ class CodexTranslator(Translator):
             out.append(Error(message=self._take_error(), code="agent_error"))
         events = super().record(record)
         item = record.get("item")
-        if self.rule == "unknown" and isinstance(item, dict):
-            events = [Unknown(raw=item)]
+        if isinstance(item, dict) and (self.rule == "unknown" or self._unfinished):
+            events = self._item(text_of(record.get("type")), item, events)
         return [*out, *events] if out else events
+
+    def _item(self, step: str, item: Record, events: Sequence[Event]) -> Sequence[Event]:
+        """One that nobody can tell yet is told when it has ended, at the latest when the run has."""
+        item_id = text_of(item.get("id"))
+        if self.rule != "unknown":
+            self._unfinished.pop(item_id, None)
+            return events
+        if item_id and step in ("item.started", "item.updated"):
+            self.rule = step
+            self._unfinished[item_id] = item
+            return ()
+        self._unfinished.pop(item_id, None)
+        return [Unknown(raw=item)]
 
     def stderr(self, line: str) -> Sequence[Event]:
         line = _ESCAPES.sub("", line).strip()
@@ -143,6 +172,10 @@ class CodexTranslator(Translator):
         return super().stderr(line)
 
     def finish(self, ending: Ending) -> Sequence[Event]:
+        unfinished = [Unknown(raw=item) for item in self._unfinished.values()]
+        return [*super().finish(ending), *unfinished, *self._how_it_ended(ending)]
+
+    def _how_it_ended(self, ending: Ending) -> Sequence[Event]:
         if self._held_error:
             return [self._failure(self._take_error()), Result(success=False, outcome="failed")]
         is_seen = ending.exit_code is not None or ending.signal is not None
@@ -161,7 +194,7 @@ class CodexTranslator(Translator):
         if thread_id != self._thread_id:
             self._thread_total = Usage()
         self._thread_id = thread_id
-        return [SessionStart(session_id=thread_id, agent="codex")]
+        return [SessionStart(session_id=thread_id, agent="codex", model=text_of(record.get("model")))]
 
     def _thread_completed(self, record: Record) -> Sequence[Event]:
         self._is_turn_open = False
@@ -177,10 +210,10 @@ class CodexTranslator(Translator):
 
     def _usage(self, told: Record) -> list[Event]:
         """The total of the thread so far → what came to it since it was last told."""
-        total = _usage_of(told)
+        total = usage_of(told)
         if not total:
             return []
-        added = total.minus(self._thread_total) if _includes(total, self._thread_total) else total
+        added = total.minus(self._thread_total) if includes(total, self._thread_total) else total
         self._thread_total = total
         self._used = self._used.plus(added)
         if not any((added.input, added.output, added.cache_read, added.cache_write, added.reasoning)):
@@ -236,7 +269,7 @@ class CodexTranslator(Translator):
 
     def _reasoning(self, record: Record) -> Sequence[Event]:
         item = record_of(record.get("item"))
-        text = text_of(item.get("text"))
+        text = first_text(item, "text") or output_of(item.get("summary") or item.get("content"))
         return [ReasoningDelta(id=text_of(item.get("id")), text=text)] if text else ()
 
     def _notice(self, record: Record) -> Sequence[Event]:
@@ -275,6 +308,14 @@ class CodexTranslator(Translator):
             return ()
         return [self._start(call_id, call)]
 
+    def _call_updated(self, record: Record) -> Sequence[Event]:
+        call_id, _item, call = self._call_of(record)
+        if call is None or call_id not in self._open:
+            return ()
+        known, self._shown[call_id] = self._shown.get(call_id, ""), call.output or ""
+        new = continuation(known, call.output or "")
+        return [ToolProgress(call_id=call_id, text=new)] if new else ()
+
     def _start(self, call_id: str, call: Call) -> ToolStart:
         self._open[call_id] = call.operations
         return ToolStart(
@@ -282,7 +323,6 @@ class CodexTranslator(Translator):
             tool_name=call.tool_name,
             input=call.input,
             operations=call.operations,
-            raw=call.raw,
         )
 
     def _call_ended(self, record: Record) -> Sequence[Event]:
@@ -300,7 +340,7 @@ class CodexTranslator(Translator):
                 tool_name=call.tool_name,
                 success=success_of(item),
                 output=call.output,
-                exit_code=exit_code_of(item),
+                exit_code=exit_code_of(item.get("exit_code")),
                 operations=operations if operations != known else None,
                 raw=call.raw,
             )
@@ -314,34 +354,6 @@ def _message_text(item: Record) -> str | None:
     if isinstance(said, list):
         return "".join(text_of(record_of(part).get("text")) for part in said)
     return said if isinstance(said, str) else None
-
-
-def _usage_of(told: Record) -> Usage:
-    """Codex counts cached tokens into the input, and reasoning into the output."""
-    cached, written = (
-        count_of(told.get("cached_input_tokens")),
-        count_of(told.get("cache_write_input_tokens")),
-    )
-    reasoning = count_of(told.get("reasoning_output_tokens"))
-    return Usage(
-        input=_without(count_of(told.get("input_tokens")), cached, written),
-        output=_without(count_of(told.get("output_tokens")), reasoning),
-        cache_read=cached,
-        cache_write=written,
-        reasoning=reasoning,
-    )
-
-
-def _without(total: int | None, *parts: int | None) -> int | None:
-    return None if total is None else max(0, total - sum(part or 0 for part in parts))
-
-
-def _includes(total: Usage, earlier: Usage) -> bool:
-    """Whether a total goes on from an earlier one; it starts anew when the thread does."""
-    return all(
-        (getattr(total, name) or 0) >= (getattr(earlier, name) or 0)
-        for name in ("input", "output", "cache_read", "cache_write", "reasoning")
-    )
 
 
 AGENT = Agent(

@@ -40,10 +40,10 @@ from harness.sources.dialects.droid_tools import (
 )
 from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
 from harness.sources.dialects.json_text import decoded
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.stream_results import error_of, outcome_of
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.tool_calls import output_of
 from harness.sources.dialects.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
@@ -238,9 +238,9 @@ class DroidTranslator(PlainAnswer):
 
 
 def _output_of(record: Record) -> str:
-    value = record.get("value")
+    value, error = record.get("value"), record.get("error")
     if value is None:
-        return text_of(record_of(record.get("error")).get("message")) or text_of(record.get("error"))
+        return text_of(record_of(error).get("message")) or output_of(error)
     return output_of(value)
 
 

@@ -48,10 +48,10 @@ from harness.sources.dialects.gemini_results import (
 from harness.sources.dialects.gemini_tools import APPROVED, GEMINI, verdict_of
 from harness.sources.dialects.meanings import tasks_of
 from harness.sources.dialects.node_traces import NodeTraces
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.dialects.toolset import Call
-from harness.sources.lines import DECODE_ERRORS, decode
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
@@ -147,18 +147,8 @@ class GeminiTranslator(PlainAnswer):
         if self._failure is not None:
             kind, message = self._failure
             out.append(Error(message=message, code=error_code(kind, message, ending.exit_code)))
-        printed = self._printed_object()
+        printed = self.printed_object()
         return [*out, *(super().finish(ending) if printed is None else self._untyped(printed))]
-
-    def _printed_object(self) -> Record | None:
-        if self._has_records or not self._held or not self._held[0].startswith("{"):
-            return None
-        try:
-            value = decode("\n".join(self._held))
-        except DECODE_ERRORS:
-            return None
-        self._held = []
-        return value if isinstance(value, dict) else None
 
     def _flush(self) -> list[Event]:
         """Nobody says that a text is complete; it is when something else begins."""
@@ -224,8 +214,9 @@ class GeminiTranslator(PlainAnswer):
         call = self._calls.pop(text_of(record.get("tool_id")), None)
         if call is None:
             return [*out, Unknown(raw=record, reason="the result of a call that was never announced")]
-        error = record_of(record.get("error"))
-        output = text_of(error.get("message")) or text_of(record.get("output"))
+        told = record.get("error")
+        error = record_of(told)
+        output = text_of(error.get("message")) or output_of(told) or output_of(record.get("output"))
         is_success: bool | None = record.get("status") == "success"
         exit_code = None
         if is_success and call.name in GEMINI.shells:
@@ -237,7 +228,7 @@ class GeminiTranslator(PlainAnswer):
                 call_id=call.id,
                 tool_name=call.name or "unknown",
                 success=is_success,
-                output=output if "output" in record or error else None,
+                output=output if "output" in record or told else None,
                 exit_code=exit_code,
                 operations=GEMINI.told_by_result(call, {}, output) if is_success else None,
             )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 from harness.events import (
@@ -44,13 +45,16 @@ from harness.sources.dialects.goose_notices import (
     verdict_of,
 )
 from harness.sources.dialects.goose_speech import Speech
+from harness.sources.dialects.goose_usage import usage_of
+from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.request import Request
-from harness.sources.translator import Ending, Record, Translator
+from harness.sources.translator import Ending, Record
 
 _INTERRUPTION_SINCE: Version = (1, 52)
 """Until then a run that is stopped completes like one that is done."""
 _NUMBER = re.compile(r"\d{1,9}")
 _SESSION_ID = re.compile(r"\d{8}_\d+")
+_SESSION_OPTIONS = ("--session-id", "--name", "-n")
 _MODES = {"full-access": "auto", "read-only": "chat", "agent-default": ""}
 
 
@@ -79,7 +83,7 @@ def command(request: Request, version: Version) -> CommandLine:
     )
 
 
-class GooseTranslator(Translator):
+class GooseTranslator(PlainAnswer):
     rules: ClassVar[dict[str, str]] = {
         "message": "_message",
         "notification": "_notification",
@@ -95,6 +99,7 @@ class GooseTranslator(Translator):
         self._banner = Banner()
         self._has_begun = False
         self._is_resumed = False
+        self._session_name = ""
         self._tells_interruption = False
         self._model = ""
         self._answers: set[str] = set()
@@ -124,9 +129,10 @@ class GooseTranslator(Translator):
         }
 
     def begin(self, start: Start) -> None:
-        """With `--quiet`, nothing else tells whether the usage at the end includes earlier runs."""
+        """With `--quiet`, nothing else tells the session, nor whether the usage at the end includes earlier runs."""
         super().begin(start)
         self._is_resumed = "--resume" in start.argv or "-r" in start.argv
+        self._session_name = _named_in(start.argv)
         numbers = tuple(int(number) for number in _NUMBER.findall(start.version))
         self._tells_interruption = numbers >= _INTERRUPTION_SINCE
 
@@ -145,7 +151,7 @@ class GooseTranslator(Translator):
         events = super().record(record)
         return [*self._speech.finish(), *events] if self.rule == "unknown" else events
 
-    def text(self, line: str) -> Sequence[Event]:
+    def remark(self, line: str) -> Sequence[Event] | None:
         if self._banner.take(line):
             self.rule = "banner"
             return self._begin() if self._banner.is_complete else ()
@@ -160,7 +166,7 @@ class GooseTranslator(Translator):
         if self._is_advising:
             self.rule = "advice"
             return [Info(message=line, code="agent_error")]
-        return super().text(line)
+        return None
 
     def stderr(self, line: str) -> Sequence[Event]:
         words = line.removeprefix("Error: ")
@@ -173,6 +179,19 @@ class GooseTranslator(Translator):
         return super().stderr(line)
 
     def finish(self, ending: Ending) -> Sequence[Event]:
+        printed = self.printed_object()
+        told = super().finish(ending) if printed is None else self._printed(printed)
+        return [*told, *self._how_it_ended(ending)]
+
+    def _printed(self, printed: Record) -> list[Event]:
+        """`--output-format json`: all messages at once, and what they used."""
+        messages, told = printed.get("messages"), printed.get("metadata")
+        if not isinstance(messages, list) or not isinstance(told, dict):
+            return [Unknown(raw=printed)]
+        out = [event for message in messages for event in self._message({"message": message})]
+        return [*out, *self._completed(told)]
+
+    def _how_it_ended(self, ending: Ending) -> list[Event]:
         out = self._speech.finish()
         if ending.outcome is not None and not self._tells_interruption:
             stopped = Result(success=False, outcome=ending.outcome, usage=self._usage)
@@ -204,7 +223,8 @@ class GooseTranslator(Translator):
         self._model = banner.model or self._model
         self._is_resumed = self._is_resumed or banner.is_resumed
         self.working_directory = banner.cwd or self.working_directory
-        return [SessionStart(session_id=banner.session_id, agent="goose", model=self._model, cwd=banner.cwd)]
+        session_id = banner.session_id or self._session_name
+        return [SessionStart(session_id=session_id, agent="goose", model=self._model, cwd=banner.cwd)]
 
     def _message(self, record: Record) -> list[Event]:
         message = record_of(record.get("message"))
@@ -302,12 +322,10 @@ class GooseTranslator(Translator):
         done, total = amount_of(progress.get("progress")), amount_of(progress.get("total"))
         if not words and done is not None:
             words = f"{done:g}" if total is None else f"{done:g}/{total:g}"
-        if not words:
+        if not words or call_id not in self._calls.open:
             self.rule = "unknown"
             return [Unknown(raw=record)]
-        if call_id in self._calls.open:
-            return [ToolProgress(call_id=call_id, text=words)]
-        return [Info(message=words, code="notification")]
+        return [ToolProgress(call_id=call_id, text=words)]
 
     def _model_change(self, record: Record) -> list[Event]:
         self._model = text_of(record.get("model")) or self._model
@@ -316,7 +334,7 @@ class GooseTranslator(Translator):
     def _completed(self, record: Record) -> list[Event]:
         self._complete = record
         out = [*self._begin(), *self._speech.finish(), *self._compacted(INTERRUPTED)]
-        usage = _usage_of(record)
+        usage = usage_of(record)
         if not usage:
             return out
         self._usage = usage
@@ -328,20 +346,12 @@ class GooseTranslator(Translator):
         return out
 
 
-def _usage_of(told: Record) -> Usage:
-    """Goose counts cached tokens into the input. How many there are, it tells from 1.50 on."""
-    read, written = (count_of(told.get(f"cache_{kind}_input_tokens")) for kind in ("read", "write"))
-    total = count_of(told.get("input_tokens"))
-    cost = amount_of(told.get("cost_usd"))
-    return Usage(
-        input=None if total is None else max(0, total - (read or 0) - (written or 0)),
-        output=count_of(told.get("output_tokens")),
-        cache_read=read,
-        cache_write=written,
-        # Goose adds up prices of single tokens, and tells what that makes of them.
-        cost_usd=None if cost is None else round(cost, 10),
-        cost_source="" if cost is None else "stated",
-    )
+def _named_in(argv: Sequence[str]) -> str:
+    """The id or the name of the session that a run was started with."""
+    for option, value in pairwise(argv):
+        if option in _SESSION_OPTIONS:
+            return value
+    return ""
 
 
 AGENT = Agent(

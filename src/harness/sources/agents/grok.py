@@ -140,11 +140,9 @@ class GrokTranslator(StreamJson):
         return super().stderr(line)
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        held = "\n".join(event.raw for event in self._held if isinstance(event, Unknown))
-        whole = decoded(held) if held.startswith("{") and not self._has_records else None
-        if isinstance(whole, dict) and "stopReason" in whole:
-            self._held = []
-            return self._end(whole)
+        printed = self.printed_object()
+        if printed is not None:
+            return self._end(printed) if "stopReason" in printed else [Unknown(raw=printed)]
         return [*self._flush(), *super().finish(ending)]
 
     def _available(self, record: Record) -> Sequence[Event]:

@@ -43,9 +43,9 @@ from harness.sources.dialects.kimi_tools import (
     success_of,
 )
 from harness.sources.dialects.meanings import tasks_of
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.tool_calls import output_of
 from harness.sources.dialects.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Record

@@ -28,18 +28,27 @@ from harness.events import (
 )
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.fields import amount_of, count_of, first_text, record_of, text_of
+from harness.sources.dialects.live_output import continuation
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.pi_answers import Answers
-from harness.sources.dialects.pi_tools import Call, exit_code_of, meaning_of, told_by_result
-from harness.sources.dialects.tool_calls import output_of
+from harness.sources.dialects.pi_tools import (
+    Call,
+    exit_code_of_call,
+    meaning_of,
+    output_of_result,
+    told_by_result,
+)
+from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.request import Request
-from harness.sources.translator import Ending, Record, Translator
+from harness.sources.translator import Ending, Record
 
 _READING_TOOLS = "read,grep,find,ls"
 _STATUS = re.compile(r"(\d{3})\b")
 _FAILURES: dict[str, Outcome] = {"error": "failed", "length": "failed", "aborted": "interrupted"}
 """How a last answer stops that does not end the work, and what has become of the run then."""
-_OVERLAP = 200
-"""How much of the end of earlier output is looked for in later output, to find where that goes on."""
+_ENDED_WELL = frozenset({"completed", "success", "done", "ok"})
+_ENDED_BADLY = frozenset({"error", "failed", "failure", "cancelled", "canceled", "aborted"})
+"""How a call may say that it has ended, where it has no flag for that."""
 
 
 def command(request: Request, version: Version) -> CommandLine:
@@ -61,7 +70,7 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
-class PiTranslator(Translator):
+class PiTranslator(PlainAnswer):
     rules: ClassVar[dict[str, str]] = {
         "session": "_session",
         "agent_start": "_agent_start",
@@ -97,6 +106,7 @@ class PiTranslator(Translator):
         self._has_ended = False
         self._is_aborted = False
         self._calls: dict[str, Call] = {}
+        self._unnamed = 0
 
     def record(self, record: Record) -> Sequence[Event]:
         if record.get("type") == "message_update":
@@ -111,8 +121,7 @@ class PiTranslator(Translator):
         return super().record(record)
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        del ending
-        out = [*self._answers.break_off(), *self._give_up()]
+        out = [*super().finish(ending), *self._answers.break_off(), *self._give_up()]
         if self._has_ended:
             out.append(self._result())
         return out
@@ -207,18 +216,19 @@ class PiTranslator(Translator):
         call_id, asked = text_of(record.get("toolCallId")), _asked(record)
         if not call_id:
             return [Unknown(raw=record)]
+        return [self._begin_call(call_id, asked, record)]
+
+    def _begin_call(self, call_id: str, asked: Any, record: Record) -> ToolStart:
         name = first_text(record, "toolName", "tool_name", "tool", "name")
         operations = meaning_of(name, asked, self.working_directory)
         self._calls[call_id] = Call(name, operations or [])
-        return [
-            ToolStart(
-                call_id=call_id,
-                tool_name=name or "unknown",
-                input=asked,
-                operations=operations or [],
-                raw=record if operations is None else None,
-            )
-        ]
+        return ToolStart(
+            call_id=call_id,
+            tool_name=name or "unknown",
+            input=asked,
+            operations=operations or [],
+            raw=record if operations is None else None,
+        )
 
     def _tool_update(self, record: Record) -> Sequence[Event]:
         """It repeats all output so far, or the end of it; told is only what is new."""
@@ -228,19 +238,22 @@ class PiTranslator(Translator):
         if call is None or not text:
             return ()
         known, call.shown = call.shown, text
-        new = _continuation(known, text)
+        new = continuation(known, text)
         return (ToolProgress(call_id=call_id, text=new),) if new else ()
 
     def _tool_end(self, record: Record) -> list[Event]:
-        call_id = text_of(record.get("toolCallId"))
+        call_id, asked = text_of(record.get("toolCallId")), _asked(record)
         out: list[Event] = []
-        if call_id not in self._calls and isinstance(_asked(record), dict):
-            out = self._tool_start(record)
+        if call_id not in self._calls and isinstance(asked, dict):
+            # All that is to be known of a call may come at its end; it may even have no id then.
+            self._unnamed += not call_id
+            call_id = call_id or f"call-{self._unnamed}"
+            out = [self._begin_call(call_id, asked, record)]
         call = self._calls.pop(call_id, None)
         if call is None:
             return [Unknown(raw=record, reason="the result of a call that was never announced")]
         result = record_of(record.get("result"))
-        output = output_of(result.get("content"))
+        output = output_of_result(record.get("result")) or output_of(record.get("error"))
         is_success = _is_success(record)
         out.append(
             ToolEnd(
@@ -248,7 +261,7 @@ class PiTranslator(Translator):
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=exit_code_of(call.name, result, output, is_success=is_success is True),
+                exit_code=exit_code_of_call(call.name, result, output, is_success=is_success is True),
                 duration_ms=count_of(record.get("durationMs")),
                 operations=told_by_result(call, result, output) if is_success else None,
             )
@@ -275,16 +288,10 @@ def _is_success(record: Record) -> bool | None:
         return not is_error
     if record.get("error") is not None:
         return False
-    return True if "result" in record else None
-
-
-def _continuation(known: str, text: str) -> str:
-    """What `text` adds to `known`: it repeats it from its beginning on, or only its end."""
-    if text.startswith(known):
-        return text[len(known) :]
-    overlap = known[-_OVERLAP:]
-    at = text.rfind(overlap)
-    return text[at + len(overlap) :] if at >= 0 else text
+    if "result" in record:
+        return True
+    status = first_text(record, "status", "state").lower()
+    return True if status in _ENDED_WELL else False if status in _ENDED_BADLY else None
 
 
 def _error_code(message: str) -> str:

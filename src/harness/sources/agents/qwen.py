@@ -30,10 +30,10 @@ from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger
 from harness.sources.dialects.node_traces import NodeTraces
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.qwen_tools import QWEN
 from harness.sources.dialects.session_ledger import SessionLedger, usage_of_prompt
 from harness.sources.dialects.stream_json import StreamJson
-from harness.sources.dialects.tool_calls import output_of
 from harness.sources.dialects.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
@@ -67,6 +67,8 @@ def command(request: Request, version: Version) -> CommandLine:
 
 _API_ERROR = "[API Error: "
 _STATUS = re.compile(r"\[API Error: (\d{3})\b")
+_ANSWER = "structured_output"
+"""Hands over the answer as data: the result tells it, and nothing else was done."""
 _NEVER_RUN = "Skipped because the provider attempt was retried before execution."
 _IN_BACKGROUND = "Background agent launched"
 _DECLINED = re.compile(r'Qwen Code requires permission to use "[^"]+", but that permission was declined\.')
@@ -115,14 +117,14 @@ class QwenTranslator(StreamJson):
         if isinstance(self._ledger, SessionLedger):
             self._ledger.is_resumed = not _RESUMING.isdisjoint(start.argv)
 
-    def text(self, line: str) -> Sequence[Event]:
+    def remark(self, line: str) -> Sequence[Event] | None:
         cut = _CUT_RESULT.match(line)
         if cut is None:
-            return super().text(line)
+            return super().remark(line)
         self.rule = "result/cut off"
         is_success = cut[1] == "success" and cut[2] == "false"
         notice = Warning(message="the agent exited before its last line was written", code="cut_off")
-        return [*self._release({}), notice, Result(success=is_success, outcome=_outcome(is_success))]
+        return [*self._settled({}), notice, Result(success=is_success, outcome=_outcome(is_success))]
 
     def stderr(self, line: str) -> Sequence[Event]:
         if line.startswith((*_BANNERS, _RETRY)):
@@ -179,14 +181,14 @@ class QwenTranslator(StreamJson):
             told = self._ledger.call(text_of(message.get("model")), usage, text_of(message.get("id")))
             out.append(replace(told, run_id=child.run_id if child is not None else ""))
         if is_main and _API_ERROR in output_of(message.get("content")):
-            self._held.extend(out)
+            self._pending.extend(out)
             return ()
         return out
 
     def amend(self, held: list[Event], record: Record) -> list[Event]:
         """What the model seemed to say may be the error that the result then tells."""
         if record.get("type") == "stream_event":
-            self._held = held
+            self._pending = held
             return []
         failure = text_of(record_of(record.get("error")).get("message"))
         if record.get("type") != "result" or not failure:
@@ -211,7 +213,7 @@ class QwenTranslator(StreamJson):
     def _tool_result(self, block: Record, detail: Any, run_id: str) -> list[Event]:
         out = super()._tool_result(block, detail, run_id)
         output, end = output_of(block.get("content")), out[-1] if out else None
-        if isinstance(end, ToolEnd) and output == _NEVER_RUN:
+        if isinstance(end, ToolEnd) and (output == _NEVER_RUN or end.tool_name == _ANSWER):
             return [*out[:-1], replace(end, operations=[])]
         if isinstance(end, ToolEnd) and _DECLINED.match(output):
             return [*out, *self._permission_denied(end.call_id, end.tool_name, run_id)]

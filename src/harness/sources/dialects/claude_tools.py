@@ -17,9 +17,11 @@ from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
 from harness.sources.dialects.toolset import Call, Correction, Toolset, lines_of
 
-SHELLS = frozenset({"Bash"})
+SHELLS = frozenset({"Bash", "PowerShell"})
 SPAWNERS = frozenset({"Task", "Agent"})
 SKILLS = frozenset({"Skill"})
+ANSWERS = frozenset({"StructuredOutput"})
+"""Hand over the answer as data: the result tells it, and nothing else was done."""
 
 
 def _read(input: Input, cwd: str) -> list[Operation] | None:
@@ -79,7 +81,7 @@ TOOLS: dict[str, Meaning] = {
     "Grep": _search,
     "Glob": _search,
     "LS": _list,
-    "Bash": _run,
+    **dict.fromkeys(SHELLS, _run),
     "Skill": _skill,
     "Task": _spawn,
     "Agent": _spawn,
@@ -203,7 +205,7 @@ CORRECTIONS: dict[str, Correction] = {
     "Edit": _written_really,
     "MultiEdit": _written_really,
     "NotebookEdit": _written_really,
-    "Bash": _run_really,
+    **dict.fromkeys(SHELLS, _run_really),
     "Task": _spawned_really,
     "Agent": _spawned_really,
 }

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import (
@@ -27,13 +26,13 @@ from harness.events.operation import (
     Tasks,
     Write,
 )
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import first_text, record_of, text_of
+from harness.sources.dialects.meanings import DIRECTORIES, PATHS, QUERIES, Input, lines_asked
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.patch import operations_of_patch
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
-from harness.sources.dialects.tool_calls import output_of
 
-Input: TypeAlias = dict[str, Any]
 Groups: TypeAlias = "list[list[Operation]]"
 Meaning: TypeAlias = Callable[[Input, str], Groups]
 """No groups: the input is not what the tool takes."""
@@ -49,7 +48,6 @@ _TRAILER_LENGTH = 200
 _EDITED_LINE = re.compile(r"^([+-])(\d{1,9}): ", re.MULTILINE)
 _INSERTED_AT = re.compile(r"Inserted content at line (\d{1,9}) ")
 _NEEDS_APPROVAL = re.compile(r'Tool "[^"]*" requires approval')
-_PATHS = ("path", "file_path", "filePath", "absolutePath")
 
 
 @dataclass(slots=True)
@@ -82,26 +80,23 @@ def _run(asked: Input, cwd: str) -> Groups:
 
 
 def _read(asked: Input, cwd: str) -> Groups:
-    files = _each(asked, "files", "file_paths") or [asked]
+    files = _each(asked, "files", "file_paths", "paths") or [asked]
     found = [{"path": item} if isinstance(item, str) else record_of(item) for item in files]
-    return [[_reading(file, cwd)] for file in found if first_text(file, *_PATHS)]
+    return [[_reading(file, cwd)] for file in found if first_text(file, *PATHS)]
 
 
 def _reading(file: Input, cwd: str) -> Operation:
-    return Read(
-        path=absolute(first_text(file, *_PATHS), cwd),
-        start_line=count_of(file.get("start_line")) or None,
-        end_line=count_of(file.get("end_line")) or None,
-    )
+    start, end = lines_asked(file)
+    return Read(path=absolute(first_text(file, *PATHS), cwd), start_line=start, end_line=end)
 
 
 def _write(asked: Input, cwd: str) -> Groups:
-    path = first_text(asked, *_PATHS)
+    path = first_text(asked, *PATHS)
     return [[Write(path=absolute(path, cwd))]] if path else []
 
 
 def _patch(asked: Input, cwd: str) -> Groups:
-    path = first_text(asked, *_PATHS)
+    path = first_text(asked, *PATHS)
     if path:
         return [[Write(path=absolute(path, cwd))]]
     writes = operations_of_patch(first_text(asked, "input", "patch", "diff", "content"), cwd)
@@ -109,13 +104,13 @@ def _patch(asked: Input, cwd: str) -> Groups:
 
 
 def _search(asked: Input, cwd: str) -> Groups:
-    queries = [text_of(item) for item in _each(asked, "queries", "query", "regex", "pattern")]
-    path = absolute(first_text(asked, "path", "directory"), cwd)
+    queries = [text_of(item) for item in _each(asked, "queries", *QUERIES)]
+    path = absolute(first_text(asked, *DIRECTORIES), cwd)
     return [[Search(query=query, path=path)] for query in queries if query]
 
 
 def _list(asked: Input, cwd: str) -> Groups:
-    return [[List(path=absolute(first_text(asked, "path", "directory"), cwd))]]
+    return [[List(path=absolute(first_text(asked, *DIRECTORIES), cwd))]]
 
 
 def _fetch(asked: Input, _cwd: str) -> Groups:
@@ -230,18 +225,24 @@ def text_of_output(output: Any) -> str:
     told = record_of(output)
     if isinstance(told.get("content"), list):
         return output_of(told["content"])
-    text = first_text(told, "result", "error", "text", "message")
-    if text or any(name in told for name in ("result", "text")):
-        return text
-    return "" if output is None else msgspec.json.encode(output).decode()
+    said = [told[name] for name in ("result", "error", "text", "message") if told.get(name)]
+    if said or any(name in told for name in ("result", "text")):
+        return output_of(said[0]) if said else ""
+    return output_of(output)
 
 
 def exit_code_of(call: Call, output: Any) -> int | None:
     """Of a call that runs one command."""
-    items = items_of(output)
+    items = _items(output)
     if call.name not in SHELLS or len(call.groups) != 1 or len(items) != 1:
         return None
     return _exit_code(record_of(items[0]))
+
+
+def _items(output: Any) -> list[Any]:
+    """What was given back for each thing that was asked for."""
+    results = record_of(output).get("results", output)
+    return results if isinstance(results, list) else [results]
 
 
 def _exit_code(item: Input) -> int | None:
@@ -253,7 +254,7 @@ def _exit_code(item: Input) -> int | None:
 
 def told_by_result(call: Call, output: Any) -> list[Operation] | None:
     """The operations as the result tells them; None when it tells nothing better."""
-    items = output if isinstance(output, list) else [output]
+    items = _items(output)
     if len(items) != len(call.groups):
         return None
     is_one = len(items) == 1

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from harness.events import Error, Event, Message, Outcome, Result, SessionStart
 from harness.events.operation import Fetch, Operation, Spawn, Write
-from harness.sources.dialects.fields import first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import exit_code_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.shell import operations_of
 from harness.sources.lines import DECODE_ERRORS, decode
 
@@ -28,34 +29,40 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     raw: Any = None
 
 
-def exit_code_of(item: Item) -> int | None:
-    code = item.get("exit_code")
-    is_code = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31
-    return code if is_code else None
-
-
 def success_of(item: Item) -> bool | None:
-    """By the exit code, else by the status; a change of files is told only when it was made."""
-    code = exit_code_of(item)
+    """By the exit code, else by the status; a few items are told only when they came to something."""
+    code = exit_code_of(item.get("exit_code"))
     if code is not None:
         return code == 0
-    unsaid = True if item.get("type") == "file_change" else None
+    unsaid = True if item.get("type") in _TOLD_WHEN_DONE else None
     return _SUCCESS.get(text_of(item.get("status")), unsaid)
 
 
+_TOLD_WHEN_DONE = frozenset({"file_change", "web_search"})
 _SUCCESS = {"completed": True, "failed": False, "declined": False, "errored": False, "in_progress": None}
 
 
 def _command(item: Item) -> Call | None:
-    command = text_of(item.get("command"))
+    command = _line_of(item.get("command"))
     if not command:
         return None
+    outputs = (item[name] for name in ("aggregated_output", "output") if item.get(name))
     return Call(
         tool_name="shell",
         input={"command": command},
         operations=operations_of(command),
-        output=first_text(item, "aggregated_output", "output"),
+        output=output_of(next(outputs, "")),
     )
+
+
+def _line_of(command: Any) -> str:
+    """A command as a shell takes it; some formats of Codex tell it word by word."""
+    words = items_of(command)
+    if not words or not all(isinstance(word, str) for word in words):
+        return text_of(command)
+    from shlex import join
+
+    return join(words)
 
 
 _CHANGES = {"add": "create", "update": "update", "delete": "delete"}
@@ -63,15 +70,21 @@ _CHANGES = {"add": "create", "update": "update", "delete": "delete"}
 
 def _file_change(item: Item) -> Call | None:
     changes = [record_of(change) for change in items_of(item.get("changes"))] or [item]
-    writes: list[Operation] = [
-        Write(path=path, change=_CHANGES.get(text_of(change.get("kind")), ""))
-        for change in changes
-        if (path := text_of(change.get("path")))
-    ]
+    writes = [write for change in changes for write in _writes_of(change)]
     if not writes:
         return None
     told = {name: item[name] for name in ("changes", "path") if name in item}
     return Call(tool_name="file_change", input=told, operations=writes)
+
+
+def _writes_of(change: Item) -> list[Operation]:
+    """How a file changed is a word, or an object that also tells where it was moved to."""
+    path, kind = text_of(change.get("path")), change.get("kind")
+    told = record_of(kind) or {"type": kind}
+    moved = text_of(told.get("move_path"))
+    if path and moved:
+        return [Write(path=path, change="move"), Write(path=moved, change="create")]
+    return [Write(path=path, change=_CHANGES.get(text_of(told.get("type")), ""))] if path else []
 
 
 def _mcp_tool_call(item: Item) -> Call:
@@ -83,16 +96,10 @@ def _mcp_tool_call(item: Item) -> Call:
 def _mcp_output(item: Item) -> str | None:
     error, result = item.get("error"), record_of(item.get("result"))
     if error:
-        return first_text(record_of(error), "message") or _json(error)
+        return first_text(record_of(error), "message") or output_of(error)
     if not result:
         return None
-    contents = [record_of(content) for content in items_of(result.get("content"))]
-    texts = [text_of(content.get("text")) or f"[{text_of(content.get('type'))}]" for content in contents]
-    return "\n".join(texts) if texts else _json(result)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return output_of(result.get("content") or result)
 
 
 def _web_search(item: Item) -> Call:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from harness.events import Event, ToolEnd, ToolProgress, ToolStart, Unknown, Warning
 from harness.sources.dialects.copilot_tools import (
     SPAWNERS,
-    exit_code_of,
+    exit_code_of_call,
     meaning_of,
     output_of_result,
     success_of,
@@ -175,7 +175,7 @@ class CopilotCalls(PlainAnswer):
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=exit_code_of(data),
+                exit_code=exit_code_of_call(data),
                 operations=told_by_result(call, data, self._skills, agent_id),
                 run_id=call.run_id,
             )

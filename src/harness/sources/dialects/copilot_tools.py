@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Skill, Spawn, Tasks, Write
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import count_of, exit_code_of, items_of, record_of, text_of
 from harness.sources.dialects.meanings import (
     Input,
     Meaning,
@@ -24,8 +24,8 @@ from harness.sources.dialects.meanings import (
     writing,
 )
 from harness.sources.dialects.meanings import meaning_of as _meaning_of
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.tool_calls import output_of
 from harness.sources.dialects.toolset import Call
 from harness.sources.dialects.unified_diff import changed_lines
 
@@ -105,23 +105,23 @@ def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
     return _meaning_of(TOOLS, name, {"input": asked} if isinstance(asked, str) else asked, cwd)
 
 
-def exit_code_of(data: Input) -> int | None:
-    code = record_of(data.get("shellExecution")).get("exitCode")
-    return code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else None
+def exit_code_of_call(data: Input) -> int | None:
+    return exit_code_of(record_of(data.get("shellExecution")).get("exitCode"))
 
 
 def success_of(data: Input) -> bool | None:
     """A command that failed is a success of the tool that ran it; here it is not."""
-    if exit_code_of(data):
+    if exit_code_of_call(data):
         return False
     is_success = data.get("success")
     return is_success if isinstance(is_success, bool) else None
 
 
 def output_of_result(data: Input) -> str:
-    result = record_of(data.get("result"))
-    told = text_of(result.get("content")) or output_of(result.get("contents"))
-    return told or first_text(record_of(data.get("error")), "message")
+    result, error = data.get("result"), data.get("error")
+    if isinstance(result, dict):
+        result = result.get("content") or result.get("contents")
+    return output_of(result) or text_of(record_of(error).get("message")) or output_of(error)
 
 
 def told_by_result(call: Call, data: Input, skills: dict[str, str], agent_id: str) -> list[Operation] | None:

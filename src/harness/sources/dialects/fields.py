@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _LARGEST_COUNT = 2**63 - 1
+_LARGEST_EXIT_CODE = 2**31
 
 
 def text_of(value: Any) -> str:
@@ -31,6 +32,12 @@ def items_of(value: Any) -> list[Any]:
 def count_of(value: Any) -> int | None:
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
     return value if is_count else None
+
+
+def exit_code_of(value: Any) -> int | None:
+    """A whole number, which may be below zero."""
+    is_code = type(value) is int and abs(value) < _LARGEST_EXIT_CODE
+    return value if is_code else None
 
 
 def amount_of(value: Any) -> float | None:

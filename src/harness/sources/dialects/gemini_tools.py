@@ -124,6 +124,7 @@ GEMINI = Toolset(
             "tracker_list_tasks",
             "tracker_update_task",
             "tracker_visualize",
+            "update_topic",
         ),
         keeping_tasks,
     )
@@ -139,7 +140,6 @@ GEMINI = Toolset(
             "read_background_output",
             "read_mcp_resource",
             "save_memory",
-            "update_topic",
         ),
         nothing,
     ),

@@ -10,9 +10,17 @@ import re
 from typing import Any
 
 from harness.events import Error, Event, TasksChanged, ToolEnd, ToolStart, Unknown, Warning
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import (
+    count_of,
+    exit_code_of,
+    first_text,
+    items_of,
+    record_of,
+    text_of,
+)
 from harness.sources.dialects.goose_notices import NO_ANSWER, is_refusal, verdict_of
 from harness.sources.dialects.goose_tools import (
+    ANSWER,
     SHELL,
     SPAWNER,
     Call,
@@ -22,8 +30,8 @@ from harness.sources.dialects.goose_tools import (
     todo_list_of,
     told_by_result,
 )
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.tool_calls import output_of
 from harness.sources.translator import Record
 
 _REFUSED_NAME = re.compile(r"Tool '([^']+)'")
@@ -53,9 +61,9 @@ class Calls:
         places = ((value, "arguments"), (block, "arguments"), (block, "input"))
         input = next((place[key] for place, key in places if key in place), None)
         name = own_name(tool_name)
-        if name == "final_output":
+        if name == ANSWER:
             self.structured = input
-        operations = meaning_of(name, input, cwd)
+        operations = meaning_of(tool_name, input, cwd)
         self.open[call_id] = Call(call_id, tool_name, name, record_of(input), operations or [])
         return [
             ToolStart(
@@ -76,19 +84,24 @@ class Calls:
         self.has_answered = True
         output, value = _output_of(result), record_of(result.get("value"))
         told = record_of(value.get("_meta"))
+        exit_code = exit_code_of(record_of(value.get("structuredContent")).get("exit_code"))
         agent_id = text_of(told.get("subagent_session_id"))
         is_refused = is_refusal(output)
         is_success = False if is_refused or _has_come_to_nothing(call, output) else _is_success(result, value)
         is_known_better = is_success or agent_id
+        operations = told_by_result(call, output, agent_id, self._skills) if is_known_better else None
+        children = self._child(call, told, output, agent_id, is_success=is_success is True)
+        if call.name == ANSWER or (children and call.name != SPAWNER):
+            operations = []  # told by the result of the run, or by the sub-agent itself
         end = ToolEnd(
             call_id=call.id,
             tool_name=call.tool_name,
             success=is_success,
             output=output,
-            exit_code=_exit_code(value) if call.name == SHELL else None,
-            operations=told_by_result(call, output, agent_id, self._skills) if is_known_better else None,
+            exit_code=exit_code if call.name == SHELL else None,
+            operations=operations,
         )
-        out = [*self._child(call, told, output, agent_id, is_success=is_success is True), end]
+        out = [*children, end]
         if is_success and (tasks := todo_list_of(call)) is not None:
             out.append(TasksChanged(tasks=tasks))
         if is_refused:
@@ -149,19 +162,14 @@ def _is_success(result: Record, value: Record) -> bool | None:
             return None
 
 
-def _exit_code(value: Record) -> int | None:
-    code = record_of(value.get("structuredContent")).get("exit_code")
-    return code if type(code) is int and abs(code) < 2**31 else None
-
-
 def _output_of(result: Record) -> str:
     """What the model was told; older versions say the same again for people."""
     value, error = result.get("value"), result.get("error")
     if error is not None:
-        return text_of(error) or first_text(record_of(error), "message")
-    contents = items_of(value) or items_of(record_of(value).get("content"))
-    for_model = [item for item in contents if "assistant" in (_audience_of(item) or ["assistant"])]
-    return output_of(for_model or contents)
+        return first_text(record_of(error), "message") or output_of(error)
+    content = value.get("content", value.get("structuredContent")) if isinstance(value, dict) else value
+    for_model = [item for item in items_of(content) if "assistant" in (_audience_of(item) or ["assistant"])]
+    return output_of(for_model or content)
 
 
 def _audience_of(item: Any) -> list[Any]:

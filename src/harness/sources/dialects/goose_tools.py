@@ -13,14 +13,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Write
+from harness.events.operation import Command, Fetch, Operation, Read, Skill, Spawn, Tasks, Write
 from harness.events.task import Task
 from harness.sources.dialects.fields import count_of, first_text, items_of, text_of
 from harness.sources.dialects.meanings import (
+    DIRECTORIES,
+    PATHS,
+    QUERIES,
     Input,
     Meaning,
     fetching,
     keeping_tasks,
+    lines_asked,
     listing,
     nothing,
     running,
@@ -33,14 +37,15 @@ from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell_options import names
 
 SHELL, SPAWNER, TODO_WRITER = "shell", "delegate", "todo_write"
+ANSWER = "final_output"
+"""Hands over the answer as data."""
+_TODO_TOOLS = "todo__"
 
 _OWN_EXTENSIONS = names(
     "analyze apps autovisualiser chatrecall code_execution computercontroller developer extensionmanager "
     "memory platform recipe skills summon todo tutorial"
 )
-_PATHS = ("path", "file_path", "filePath", "filepath", "abs_path", "absolutePath", "source")
-_QUERIES = ("pattern", "query", "regex", "glob", "search", "searchText", "q")
-_DIRECTORIES = ("path", "dir", "directory")
+_PATHS = (*PATHS, "source")
 _EDITOR_WRITES = names("write create overwrite edit str_replace insert move rename delete undo_edit")
 _SKILL_DIRECTORY = re.compile(r"^Skill directory: (.+)$", re.MULTILINE)
 _TODO = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+\[(.)\]\s+(.+?)\s*$", re.MULTILINE)
@@ -81,15 +86,8 @@ def _edit_text(asked: Input, cwd: str) -> list[Operation] | None:
 
 def _read(asked: Input, cwd: str) -> list[Operation] | None:
     path = absolute(first_text(asked, *_PATHS), cwd)
-    start, end = _first_count(asked, "offset", "start_line", "line"), _first_count(asked, "end_line")
-    limit = _first_count(asked, "limit", "line_count", "num_lines")
-    if end is None and start and limit:
-        end = start + limit - 1
+    start, end = lines_asked(asked)
     return [Read(path=path, start_line=start, end_line=end)] if path else None
-
-
-def _first_count(asked: Input, *names: str) -> int | None:
-    return next((count for name in names if (count := count_of(asked.get(name)))), None)
 
 
 def _look(asked: Input, cwd: str) -> list[Operation] | None:
@@ -106,34 +104,22 @@ def _write(asked: Input, cwd: str) -> list[Operation] | None:
     return [Write(path=path, start_line=1, end_line=content.removesuffix("\n").count("\n") + 1)]
 
 
-def _analyze(asked: Input, cwd: str) -> list[Operation] | None:
-    """An outline of a file or of a directory, or all places of one name (`focus`)."""
-    path, focus = absolute(first_text(asked, *_PATHS), cwd), text_of(asked.get("focus"))
-    if focus:
-        return [Search(query=focus, path=path)]
-    if not path:
-        return None
-    is_file = "." in path.rpartition("/")[2].strip(".")
-    return [Read(path=path) if is_file else List(path=path)]
-
-
 def _skill(asked: Input, cwd: str) -> list[Operation] | None:
     """`greet` is a skill, `greet/extra.md` a file that lies beside it."""
     name, _, file = first_text(asked, "name", "skill", "skill_name").partition("/")
     return [Skill(path=absolute(f"skills/{name}/{file or 'SKILL.md'}", cwd), name=name)] if name else None
 
 
-_SEARCH = searching(*_QUERIES, paths=_DIRECTORIES)
+_SEARCH = searching(*QUERIES, paths=DIRECTORIES)
 
 TOOLS: dict[str, Meaning] = {
-    "analyze": _analyze,
     "automation_script": _run_script,
     SPAWNER: spawning("instructions", "task", names=("source", "name")),
     "edit": writing(*_PATHS, change="update"),
     "glob": _SEARCH,
     "grep": _SEARCH,
     "image_processor": _look,
-    "list": listing(*_DIRECTORIES),
+    "list": listing(*DIRECTORIES),
     "load_skill": _skill,
     "read": _read,
     "read_image": _look,
@@ -142,19 +128,20 @@ TOOLS: dict[str, Meaning] = {
     "text_editor": _edit_text,
     "todo_read": keeping_tasks,
     TODO_WRITER: keeping_tasks,
-    "tree": listing(*_DIRECTORIES),
+    "tree": listing(*DIRECTORIES),
     "web_scrape": fetching,
     "web_search": fetching,
     "write": _write,
 } | dict.fromkeys(
     # Known, and about nothing that an operation could name.
     (
+        "analyze",
         "cache",
         "chatrecall",
         "create_app",
         "delete_app",
         "execute",
-        "final_output",
+        ANSWER,
         "iterate_app",
         "list_apps",
         "list_resources",
@@ -174,9 +161,11 @@ TOOLS: dict[str, Meaning] = {
 )
 
 
-def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
+def meaning_of(tool_name: str, asked: Any, cwd: str) -> list[Operation] | None:
     """The operations of a call; None when nobody knows what it means."""
-    return _meaning_of(TOOLS, name, asked, cwd)
+    if tool_name.startswith(_TODO_TOOLS):
+        return [Tasks()]
+    return _meaning_of(TOOLS, own_name(tool_name), asked, cwd)
 
 
 class Skills:

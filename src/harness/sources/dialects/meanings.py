@@ -23,6 +23,28 @@ Meaning: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
 """A call's input and the directory it is seen from → its operations; None when that is not what the tool takes."""
 
 
+PATHS = ("path", "file_path", "filePath", "filepath", "abs_path", "absolutePath")
+DIRECTORIES = ("path", "dir", "directory", "directory_path", "dir_path")
+QUERIES = ("pattern", "query", "regex", "glob", "search", "searchText", "q")
+"""Under which names tools take these, where no more is known of them."""
+_FIRST_LINES = ("offset", "start_line", "startLine", "line")
+_LAST_LINES = ("end_line", "endLine")
+_LINE_COUNTS = ("limit", "line_count", "lineCount", "num_lines", "numLines")
+
+
+def lines_asked(asked: Input) -> tuple[int | None, int | None]:
+    """First and last line that a call asks for, counted from 1; a number of lines alone begins with the first."""
+    start, end, count = (_first_count(asked, names) for names in (_FIRST_LINES, _LAST_LINES, _LINE_COUNTS))
+    if end is None and count:
+        start = start or 1
+        end = start + count - 1
+    return start, end
+
+
+def _first_count(asked: Input, names: tuple[str, ...]) -> int | None:
+    return next((count for name in names if (count := count_of(asked.get(name)))), None)
+
+
 def meaning_of(table: Mapping[str, Meaning], name: str, asked: Any, cwd: str) -> list[Operation] | None:
     """The operations of a call; None when nobody knows what it means."""
     meaning = table.get(name)

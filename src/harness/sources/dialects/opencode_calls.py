@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from harness.events import Event, SessionStart, TasksChanged, ToolEnd, ToolStart, Warning
 from harness.events.operation import Operation
-from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
+from harness.sources.dialects.fields import count_of, exit_code_of, first_text, record_of, text_of
 from harness.sources.dialects.opencode_tools import (
     SHELLS,
     SPAWNERS,
@@ -103,7 +103,7 @@ class Calls:
             tool_name=start.tool_name,
             success=is_success,
             output=_output_of(state),
-            exit_code=count_of(metadata.get("exit")) if name in SHELLS else None,
+            exit_code=exit_code_of(metadata.get("exit")) if name in SHELLS else None,
             duration_ms=_duration_ms(state),
         )
         asked = self._open.pop(start.call_id, None)

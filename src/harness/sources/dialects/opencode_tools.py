@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
 from harness.events.task import Task
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.meanings import DIRECTORIES, PATHS, QUERIES, lines_asked
 from harness.sources.dialects.patch import operations_of_patch
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
@@ -27,8 +28,6 @@ SHELLS = frozenset({"bash", "shell"})
 SPAWNERS = frozenset({"task", "agent_manager"})
 TODO_LISTS = frozenset({"todowrite", "todoread", "todo"})
 
-_PATHS = ("filePath", "file_path", "filepath", "path", "absolutePath", "abs_path")
-_QUERIES = ("pattern", "query", "regex", "glob", "search", "searchText", "q")
 _PATCHES = ("patchText", "patch", "diff", "content", "input")
 _AGENT_IDS = ("sessionId", "session_id", "agentId", "agent_id", "id")
 _AGENT_NAMES = ("subagent_type", "name", "agent", "subagent", "agentType")
@@ -38,21 +37,19 @@ _SYMBOL_LOOKUPS = ("symbol", "reference", "definition", "implementation", "call"
 
 def _read(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
     shown = record_of(metadata.get("display"))
-    path = absolute(text_of(shown.get("path")) or first_text(input, *_PATHS), cwd)
+    path = absolute(text_of(shown.get("path")) or first_text(input, *PATHS), cwd)
     if not path:
         return None
     if shown.get("type") == "directory":
         return [List(path=path)]
     start, end = count_of(shown.get("lineStart")) or None, count_of(shown.get("lineEnd")) or None
     if start is None:
-        start = count_of(input.get("offset")) or None
-        limit = count_of(input.get("limit")) or None
-        end = start + limit - 1 if start and limit else None
+        start, end = lines_asked(input)
     return [Read(path=path, start_line=start, end_line=end)]
 
 
 def _write(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
-    path = absolute(text_of(metadata.get("filepath")) or first_text(input, *_PATHS), cwd)
+    path = absolute(text_of(metadata.get("filepath")) or first_text(input, *PATHS), cwd)
     if not path:
         return None
     existed = metadata.get("exists")
@@ -66,7 +63,7 @@ def _write(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
 
 def _edit(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
     told = record_of(metadata.get("filediff"))
-    path = absolute(text_of(told.get("file")) or first_text(input, *_PATHS), cwd)
+    path = absolute(text_of(told.get("file")) or first_text(input, *PATHS), cwd)
     diff = text_of(told.get("patch")) or text_of(metadata.get("diff"))
     return [_changed(path, "update" if diff else "", diff)] if path else None
 
@@ -85,7 +82,7 @@ def _patch(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
             writes.append(_changed(path, change, diff))
     if writes:
         return writes
-    path = absolute(first_text(input, *_PATHS), cwd)
+    path = absolute(first_text(input, *PATHS), cwd)
     return [Write(path=path)] if path else [*operations_of_patch(first_text(input, *_PATCHES), cwd)] or None
 
 
@@ -95,8 +92,8 @@ def _changed(path: str, change: str, diff: str) -> Write:
 
 
 def _search(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:
-    query = first_text(input, *_QUERIES)
-    path = absolute(first_text(input, "path", "dir", "directory"), cwd)
+    query = first_text(input, *QUERIES)
+    path = absolute(first_text(input, *DIRECTORIES), cwd)
     return [Search(query=query, path=path)] if query else None
 
 
@@ -110,11 +107,11 @@ def _look_up(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | No
     asked = text_of(input.get("operation"))
     is_search = any(word in asked.lower() for word in _SYMBOL_LOOKUPS)
     query = first_text(input, "query", "symbol") or (asked if is_search else "")
-    return [Search(query=query, path=absolute(first_text(input, *_PATHS), cwd))] if query else None
+    return [Search(query=query, path=absolute(first_text(input, *PATHS), cwd))] if query else None
 
 
 def _list(input: Fields, _metadata: Fields, cwd: str) -> list[Operation]:
-    return [List(path=absolute(first_text(input, "path", "dir", "directory"), cwd))]
+    return [List(path=absolute(first_text(input, *DIRECTORIES), cwd))]
 
 
 def _run(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:

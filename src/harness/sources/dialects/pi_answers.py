@@ -22,6 +22,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.sources.dialects.answer_blocks import with_one_text
 from harness.sources.dialects.fields import amount_of, count_of, items_of, record_of, text_of
 
 _NO_INDEX = -1
@@ -78,6 +79,8 @@ class Answers:
             self.open()
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items_of(content)
+        if not self._streamed:
+            blocks = with_one_text(blocks)
         self.stop_reason = text_of(message.get("stopReason"))
         has_failed = self.stop_reason == "error"
         self.count += not has_failed

@@ -7,23 +7,28 @@ its `SKILL.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Search, Skill, Write
-from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
+from harness.sources.dialects.fields import count_of, exit_code_of, first_text, record_of, text_of
+from harness.sources.dialects.meanings import (
+    DIRECTORIES,
+    PATHS,
+    QUERIES,
+    Input,
+    Meaning,
+    lines_asked,
+    nothing,
+)
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
 
-Input: TypeAlias = dict[str, Any]
-Meaning: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
-
 SHELLS = frozenset({"bash", "shell", "powershell"})
 _SKILL_FILE = "/SKILL.md"
-_PATHS = ("path", "file_path", "filePath")
 _EXIT_CODE = re.compile(r"Command exited with code (-?\d{1,9})\s*$")
 _SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of \d+[^\]]*\]\s*$")
 _NEXT_LINE = re.compile(r"\[\d+ more lines in file\. Use offset=(\d{1,9}) to continue\.\]\s*$")
@@ -43,10 +48,8 @@ class Call:
 
 
 def _read(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
-    start, limit = count_of(asked.get("offset")) or None, count_of(asked.get("limit")) or None
-    end = (start or 1) + limit - 1 if limit else None
-    return [_reading(path, start or (1 if end else None), end)] if path else None
+    path = absolute(first_text(asked, *PATHS), cwd)
+    return [_reading(path, *lines_asked(asked))] if path else None
 
 
 def _reading(path: str, start: int | None, end: int | None) -> Read | Skill:
@@ -57,31 +60,27 @@ def _reading(path: str, start: int | None, end: int | None) -> Read | Skill:
 
 
 def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
+    path = absolute(first_text(asked, *PATHS), cwd)
     return [Write(path=path)] if path else None
 
 
 def _edit(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
+    path = absolute(first_text(asked, *PATHS), cwd)
     return [Write(path=path, change="update")] if path else None
 
 
 def _search(asked: Input, cwd: str) -> list[Operation] | None:
-    query = first_text(asked, "pattern", "query", "regex", "glob")
-    return [Search(query=query, path=absolute(text_of(asked.get("path")), cwd))] if query else None
+    query, path = first_text(asked, *QUERIES), absolute(first_text(asked, *DIRECTORIES), cwd)
+    return [Search(query=query, path=path)] if query else None
 
 
 def _list(asked: Input, cwd: str) -> list[Operation]:
-    return [List(path=absolute(text_of(asked.get("path")), cwd))]
+    return [List(path=absolute(first_text(asked, *DIRECTORIES), cwd))]
 
 
 def _run(asked: Input, cwd: str) -> list[Operation] | None:
     command = first_text(asked, "command", "cmd", "script")
     return operations_of(command, cwd) if command else None
-
-
-def _nothing(_asked: Input, _cwd: str) -> list[Operation]:
-    return []
 
 
 TOOLS: dict[str, Meaning] = {
@@ -98,7 +97,7 @@ TOOLS: dict[str, Meaning] = {
     "shell": _run,
     "powershell": _run,
     # A script that calls other tools: each of those calls is told by itself.
-    "codemode": _nothing,
+    "codemode": nothing,
 }
 
 
@@ -143,12 +142,21 @@ def _lines_changed(details: Input) -> tuple[int, int] | None:
     return None if start is None else (start, max([start, *added]))
 
 
-def exit_code_of(name: str, result: Input, output: str, *, is_success: bool) -> int | None:
+def output_of_result(result: Any) -> str:
+    """What a call gave back; some tools tell it as data alone."""
+    if not isinstance(result, dict):
+        return output_of(result)
+    structured = result.get("structuredContent")
+    said = record_of(structured).get("output", structured)
+    return output_of(result.get("content")) or output_of(said)
+
+
+def exit_code_of_call(name: str, result: Input, output: str, *, is_success: bool) -> int | None:
     """Of a command: stated from 1.5 on, before that only in words, and only for failures."""
     if name.lower() not in SHELLS:
         return None
-    stated = record_of(result.get("structuredContent")).get("exit_code")
-    if isinstance(stated, int) and not isinstance(stated, bool) and abs(stated) < 2**31:
+    stated = exit_code_of(record_of(result.get("structuredContent")).get("exit_code"))
+    if stated is not None:
         return stated
     if is_success:
         return 0

@@ -25,21 +25,24 @@ from harness.events import (
     SessionStart,
     Unknown,
 )
+from harness.sources.dialects.answer_blocks import with_one_text
 from harness.sources.dialects.claude_tools import CLAUDE
 from harness.sources.dialects.fields import count_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.partial_messages import PartialMessage
+from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.stream_results import error_of, outcome_of, stop_reason_of
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.tool_calls import ToolCalls, output_of
+from harness.sources.dialects.tool_calls import ToolCalls
 from harness.sources.dialects.toolset import Call, Toolset
-from harness.sources.translator import NO_LINE, Ending, Record, Translator
+from harness.sources.translator import NO_LINE, Ending, Record
 
 _CALL_BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _INTERRUPTION = "[Request interrupted by user"
 
 
-class StreamJson(Translator):
+class StreamJson(PlainAnswer):
     """Inherit, and add the rules for what only one agent says."""
 
     agent: ClassVar[str]
@@ -68,8 +71,7 @@ class StreamJson(Translator):
         """An error was told since the last result, which would only repeat it."""
         self._is_interrupted = False
         self._is_begun = False
-        self._has_records = False
-        self._held: list[Event] = []
+        self._pending: list[Event] = []
         """What the next line may still change."""
         self._ledger = self.ledger()
         self._ordinals: dict[str, tuple[str, int]] = {}
@@ -97,26 +99,18 @@ class StreamJson(Translator):
         return events
 
     def record(self, record: Record) -> Sequence[Event]:
-        self._has_records = True
-        if self._held:
-            return [*self._release(record), *super().record(record)]
+        if self._pending:
+            return [*self._settled(record), *super().record(record)]
         return super().record(record)
 
-    def text(self, line: str) -> Sequence[Event]:
-        unknown = Unknown(raw=line)
-        if self._has_records:
-            self.rule = "unknown"
-            return [*self._release({}), unknown]
-        # Either a stray line before the first record, or all output is plain text: the end will tell.
-        self.rule = "text"
-        self._held.append(unknown)
-        return ()
+    def remark(self, line: str) -> Sequence[Event] | None:
+        if not self._pending:
+            return None
+        self.rule = "unknown"
+        return [*self._settled({}), Unknown(raw=line)]
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        if not self._has_records and self._held and ending.exit_code == 0 and ending.outcome is None:
-            answer = "\n".join(event.raw for event in self._held if isinstance(event, Unknown))
-            return [Message(role="assistant", text=answer), Result(success=True, text=answer)]
-        out = self._release({})
+        out = [*super().finish(ending), *self._settled({})]
         for partial in self._partials.values():
             out.extend(partial.close())
         out.extend(self.children.end_all_known())
@@ -127,8 +121,8 @@ class StreamJson(Translator):
         del record
         return held
 
-    def _release(self, record: Record) -> list[Event]:
-        held, self._held = self._held, []
+    def _settled(self, record: Record) -> list[Event]:
+        held, self._pending = self._pending, []
         return self.amend(held, record) if held else held
 
     def _init(self, record: Record) -> Sequence[Event]:
@@ -216,7 +210,9 @@ class StreamJson(Translator):
         message_id = text_of(message.get("id"))
         if not run_id:
             self._stop_reason = text_of(message.get("stop_reason"))
-        for item in content:
+        partial = self._partials.get(run_id)
+        is_streamed = bool(message_id) and partial is not None and partial.message_id == message_id
+        for item in content if is_streamed else with_one_text(content):
             ordinal = self._ordinal_of(run_id, message_id, is_alone=len(content) == 1)
             partial = self._partials.get(run_id)
             is_told = partial is not None and partial.confirm(message_id, ordinal)

@@ -8,7 +8,8 @@ from typing import Any
 from harness.events import Event, TasksChanged, ToolEnd, ToolStart, Unknown
 from harness.events.operation import Read
 from harness.sources.dialects.claude_tasks import TaskList
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
+from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.toolset import Call, Toolset
 from harness.sources.dialects.working_directory import directory_after
@@ -123,26 +124,10 @@ class ToolCalls:
         ]
 
 
-def output_of(content: Any) -> str:
-    """What a tool gave back, as text; things that are none are named."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(_words_of(item) for item in items_of(content))
-
-
 def _last_line(text: str) -> str:
     """Or the end of it, if it is longer than any notice."""
     tail = text[-_LONGEST_NOTICE:].rstrip()
     return tail[tail.rfind("\n") + 1 :]
-
-
-def _words_of(item: Any) -> str:
-    block = record_of(item)
-    if isinstance(item, str) or isinstance(block.get("text"), str):
-        return item if isinstance(item, str) else block["text"]
-    kind = text_of(block.get("type")) or "data"
-    name = text_of(block.get("tool_name")) or text_of(record_of(block.get("source")).get("media_type"))
-    return f"[{kind}: {name}]" if name else f"[{kind}]"
 
 
 def _is_success(block: dict[str, Any], detail: dict[str, Any]) -> bool:
