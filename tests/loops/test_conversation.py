@@ -28,7 +28,7 @@ from harness.sources.loops.permissions import Permissions
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolOutput
 
-PICTURE = Attachment("image/png", "aGk=", "hi.png")
+PICTURE = Attachment("image/png", "iVBORw0KGgo=", "hi.png")
 
 
 @tool(quick=True)
@@ -173,7 +173,7 @@ async def test_what_is_added_while_nothing_goes_on_is_seen_by_the_next_run() -> 
             "user",
             [
                 {"type": "text", "text": "hi"},
-                {"type": "file", "data": "aGk=", "mediaType": "image/png", "filename": "hi.png"},
+                {"type": "file", "data": "iVBORw0KGgo=", "mediaType": "image/png", "filename": "hi.png"},
             ],
         )
     )

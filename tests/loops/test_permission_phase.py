@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from played_model import calls, play, says
 
-from harness.events import Event, Relay, RelayReply, ToolEnd
+from harness.events import Event, Relay, RelayReply, SessionStart, ToolEnd
 from harness.sources.function_tool import tool
+from harness.sources.loops import outbox
 from harness.sources.loops.permissions import Denial, Permissions
-from harness.sources.model import ToolTurn
+from harness.sources.model import Ask, ToolTurn
 from harness.sources.tool import ToolPermission
 
 
@@ -135,3 +138,30 @@ def test_malformed_arguments_are_no_way_around_the_question() -> None:
 
     assert len(played.of(Relay)) == 1
     assert played.of(ToolEnd)[0].output.startswith('{"status":"denied"')
+
+
+def test_whoever_answers_the_moment_the_question_is_in_the_log_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "MOST_AT_ONCE", 1)
+    heard: list[bool] = []
+
+    def watch(agents: Any, event: Event) -> None:
+        def answer() -> None:
+            last = agents.hub.recent(0)[-1]
+            if isinstance(last, Relay):
+                heard.append(agents.resolve(last.id, approved=True))
+
+        if isinstance(event, SessionStart):
+            agents.hub.add_waker(answer)
+
+    played = play(asks_later, says("3"), tools=(add,), permissions=Permissions("ask"), on_event=watch)
+
+    assert heard == [True]
+    assert played.of(ToolEnd)[0].output == "3"
+
+
+async def asks_later(_ask: Ask) -> AsyncIterator[Event]:
+    await asyncio.sleep(0.01)  # until whoever watches has seen the beginning
+    for event in ASKED:
+        yield event

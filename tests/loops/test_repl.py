@@ -265,3 +265,10 @@ def test_a_repl_can_be_closed_while_it_waits_and_whoever_answers_is_stopped() ->
         assert stopped == [True]
 
     on_bench(use, functions={"llm_query": hang})
+
+
+def test_code_that_wants_to_be_typed_to_is_told_at_once_that_nobody_is_there() -> None:
+    asked, after = turns_of("name = input('who? ')", "import sys\nprint(repr(sys.stdin.read()))")
+    assert asked.stdout == "who? "
+    assert asked.error.endswith("EOFError: EOF when reading a line")
+    assert after.stdout == "''\n"

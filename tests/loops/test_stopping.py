@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from played_model import PlayedModel, calls, follow, says
+from played_model import PlayedModel, calls, follow, play, says
 
 from harness.events import (
     Event,
@@ -232,4 +232,19 @@ def test_a_tool_that_cancels_itself_has_failed() -> None:
     played = asyncio.run(follow(PlayedModel(calls(("a", "gives_up", {})), says("ok")), tools=(gives_up,)))
 
     assert (played.of(ToolEnd)[0].success, played.of(ToolEnd)[0].output) == (False, "it was cancelled")
+    assert played.result.success
+
+
+@pytest.mark.parametrize("raised", [GeneratorExit, type("Odd", (BaseException,), {})])
+def test_a_tool_that_raises_what_no_tool_should_has_failed_and_the_run_goes_on(
+    raised: type[BaseException],
+) -> None:
+    @tool
+    async def odd() -> None:
+        raise raised
+
+    played = play(calls(("c", "odd", {})), says("well"), tools=(odd,))
+
+    [end] = played.of(ToolEnd)
+    assert (end.success, end.output) == (False, raised.__name__)
     assert played.result.success

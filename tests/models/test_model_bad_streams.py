@@ -25,8 +25,10 @@ from harness.events import (
     Error,
     Event,
     Message,
+    ReasoningDelta,
     StepEnd,
     TextDelta,
+    TextRetracted,
     Usage,
     UsageDelta,
     Warning,
@@ -140,9 +142,41 @@ def test_an_error_inside_of_a_stream_is_an_error(api: Any, event: Any, code: str
     assert (only(events, Error).message, only(events, Error).code) == ("Busy.", code)
 
 
-def test_an_error_after_the_first_word_is_final() -> None:
-    events = chat(chunk({"content": "Hi"}), {"error": {"code": 503, "message": "Busy."}})
+def test_an_error_after_the_first_word_takes_it_back_and_asks_again() -> None:
+    busy = {"error": {"code": 503, "message": "Busy."}}
+    begun = stream(chunk({"reasoning_content": "Hm."}), chunk({"content": "Hi"}), busy)
+    with FarSide(begun, stream(chunk({"content": "Hello."}), chunk({}, "stop"), DONE)) as far_side:
+        events = ask(CHAT.open(far_side.url))
+
+    first = ["ReasoningDelta", "TextDelta", "TextRetracted", "TextRetracted", "Warning"]
+    assert kinds(events) == [*first, "TextDelta", "Message", "StepEnd"]
+    thought, said = only(events, ReasoningDelta).id, all_of(events, TextDelta)[0].id
+    assert [event.id for event in all_of(events, TextRetracted)] == [said, thought]
+    assert only(events, Message).text == "Hello."
+    assert only(events, Message).id not in (said, thought)
+
+
+def test_an_error_after_the_first_word_that_does_not_pass_is_final() -> None:
+    events = chat(
+        chunk({"content": "Hi"}), {"error": {"code": "context_length_exceeded", "message": "Full."}}
+    )
     assert kinds(events) == ["TextDelta", "Error", "StepEnd"]
+
+
+def test_an_answer_that_always_breaks_off_is_an_error_in_the_end() -> None:
+    events = chat(chunk({"content": "Hi"}))
+    tried = ["TextDelta", "TextRetracted", "Warning"]
+    assert kinds(events) == [*tried, *tried, "TextDelta", "Error", "StepEnd"]
+    assert only(events, Error).message == "the answer broke off before its end"
+
+
+def test_a_call_that_broke_off_is_never_made() -> None:
+    half = stream(chunk(call('{"path": "a', index=0, id="one")))
+    whole = stream(chunk(call('{"path": "b"}', index=0, id="two")), chunk({}, "tool_calls"), DONE)
+    with FarSide(half, whole) as far_side:
+        events = ask(CHAT.open(far_side.url))
+
+    assert calls_of(events) == [{"type": "tool_call", "id": "two", "name": "read", "input": {"path": "b"}}]
 
 
 def test_a_blocked_prompt_is_an_error() -> None:
@@ -228,7 +262,8 @@ def test_a_server_that_falls_silent_is_given_up() -> None:
     with FarSide(stream_then_silence(chunk({"content": "Hi"}))) as far_side:
         events = ask(CHAT.open(far_side.url, patience=Patience(silence_s=0.05)))
         assert far_side.hangups.acquire(timeout=5)
-    assert kinds(events) == ["TextDelta", "Error", "StepEnd"]
+    tried = ["TextDelta", "TextRetracted", "Warning"]
+    assert kinds(events) == [*tried, *tried, "TextDelta", "Error", "StepEnd"]
     assert only(events, Error).message.endswith("has gone silent")
 
 

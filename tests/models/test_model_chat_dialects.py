@@ -126,3 +126,10 @@ def test_details_of_reasoning_come_back_as_whole_blocks() -> None:
 def test_usage_of_every_form_is_read(told: Any, expected: Usage) -> None:
     events = chat(chunk({"content": "Hi."}), chunk({}, "stop"), {"choices": [], "usage": told}, DONE)
     assert only(events, UsageDelta).usage == expected
+
+
+def test_an_answer_without_a_word_is_not_told_again() -> None:
+    turns = [UserTurn("hi"), AssistantTurn(""), UserTurn("well?")]
+    with FarSide(stream(chunk({"content": "Yes."}), chunk({}, "stop"), DONE)) as far_side:
+        ask(CHAT.open(far_side.url), Ask(turns=turns))
+    assert [message["content"] for message in far_side.requests[0]["messages"]] == ["hi", "well?"]

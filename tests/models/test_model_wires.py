@@ -32,6 +32,7 @@ from harness.events import (
     ReasoningDelta,
     StepEnd,
     TextDelta,
+    TextRetracted,
     ToolInputDelta,
     UsageDelta,
     Warning,
@@ -205,14 +206,25 @@ def test_a_connection_lost_before_the_first_word_is_made_again(api: Api, lab: La
     assert only(events, Message).text == "Here."
 
 
-def test_a_connection_lost_in_the_middle_is_an_error(api: Api, lab: Lab) -> None:
+def test_a_connection_lost_in_the_middle_takes_the_answer_back_and_asks_again(api: Api, lab: Lab) -> None:
     server = lab([{"text": "A long story."}, {"fault": "drop"}])
+    events = ask(api.open(server.url))
+    first = next(event for event in events if isinstance(event, TextDelta))
+    assert only(events, TextRetracted).id == first.id
+    assert only(events, Warning).code == "retry"
+    stands = [event.text for event in all_of(events, TextDelta) if event.id != first.id]
+    assert "".join(stands) == only(events, Message).text == "A long story."
+    assert len(server.requests) == 2
+
+
+def test_a_connection_that_is_always_lost_in_the_middle_is_an_error(api: Api, lab: Lab) -> None:
+    server = lab([{"text": "A long story."}, {"fault": "drop", "times": "always"}])
     events = ask(api.open(server.url))
     assert text_of(events, TextDelta)
     assert kinds(events)[-2:] == ["Error", "StepEnd"]
     assert only(events, Error).code == "connection_lost"
     assert all_of(events, Message) == []
-    assert len(server.requests) == 1
+    assert len(server.requests) == 3
 
 
 def test_images_and_documents_are_shown(api: Api, lab: Lab) -> None:
@@ -221,7 +233,7 @@ def test_images_and_documents_are_shown(api: Api, lab: Lab) -> None:
     body = msgspec.json.encode(server.requests[0].body).decode()
     assert PNG.data in body
     assert PDF.data in body
-    assert ("buy milk" in body) is (api is not GEMINI)
+    assert "buy milk" in body
     assert body.index(PNG.data) < body.index("look")
 
 
@@ -248,6 +260,25 @@ def test_what_a_tool_shows_is_shown(api: Api, lab: Lab) -> None:
             "name": "read",
             "response": {"error": "not there"},
         }
+
+
+def test_a_file_that_no_model_can_be_shown_is_named(api: Api, lab: Lab) -> None:
+    server = lab({"text": "I see."})
+    archive = Attachment("application/zip", b64encode(b"PK").decode(), "all.zip")
+    ask(api.open(server.url), Ask(turns=[UserTurn("look", (archive,))]))
+    body = msgspec.json.encode(server.requests[0].body).decode()
+    assert "all.zip of type application/zip cannot be shown" in body
+    assert archive.data not in body
+
+
+def test_a_failure_with_a_picture_is_no_error_for_an_api_that_allows_only_text_in_one(lab: Lab) -> None:
+    server = lab({"text": "never"}, {"text": "I see."})
+    turns = [UserTurn("look"), AssistantTurn("", (Call("call_1", "click", {}),))]
+    turns.append(ToolTurn("call_1", "the page broke", is_error=True, attachments=(PNG,)))
+    ask(ANTHROPIC.open(server.url), Ask(turns=turns, tools=[READ]))
+    (block,) = server.requests[0].body["messages"][2]["content"]
+    assert "is_error" not in block
+    assert [part["type"] for part in block["content"]] == ["text", "image"]
 
 
 def test_an_answer_can_be_held_to_a_schema(api: Api, lab: Lab) -> None:

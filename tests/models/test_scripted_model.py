@@ -52,7 +52,7 @@ def test_a_response_becomes_the_events_of_an_answer() -> None:
     assert only(events, Message).parts == [
         {"type": "tool_call", "id": "tc-1", "name": "read", "input": {"path": "a.txt"}}
     ]
-    assert only(events, UsageDelta).usage == Usage(input=9, output=4, cache_read=2)
+    assert only(events, UsageDelta).usage == Usage(input=7, output=4, cache_read=2)
     assert kinds(events)[-3:] == ["Message", "UsageDelta", "StepEnd"]
     assert only(events, StepEnd).stop_reason == "tool_calls"
 

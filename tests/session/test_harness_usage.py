@@ -21,17 +21,17 @@ def test_usage_adds_up_over_steps_and_runs_and_is_kept(storage: StoreMaker) -> N
         model = Model(
             first,
             used("a", inputTokens=200, outputTokens=20, cacheReadTokens=50, reasoningTokens=5),
-            used("b", inputTokens=1, outputTokens=2, cacheCreationTokens=3),
+            used("b", inputTokens=4, outputTokens=2, cacheCreationTokens=3),
         )
         async with opened(model, storage=storage.open()) as (harness, record):
             thread = await harness.create_thread()
             await harness.send_message(content="one")
-            assert [data["usage"]["totalTokens"] for data in record.named("usage_update")] == [110, 275]
+            assert [data["usage"]["totalTokens"] for data in record.named("usage_update")] == [110, 220]
             usage = harness.session.get_token_usage()
-            assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (350, 35, 385)
+            assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (300, 30, 330)
             assert (usage.cached_input_tokens, usage.reasoning_tokens) == (50, 5)
             await harness.send_message(content="two")
-            assert harness.session.get_token_usage().total_tokens == 391
+            assert harness.session.get_token_usage().total_tokens == 336
             assert harness.session.display_state.get().token_usage == harness.session.get_token_usage()
             expected = msgspec.to_builtins(harness.session.get_token_usage())
             assert expected["cacheCreationInputTokens"] == 3
@@ -44,7 +44,7 @@ def test_usage_adds_up_over_steps_and_runs_and_is_kept(storage: StoreMaker) -> N
             await harness.switch_thread(thread_id=thread.id)
             assert msgspec.to_builtins(harness.session.get_token_usage()) == expected
             await harness.send_message(content="three")
-            assert harness.session.get_token_usage().total_tokens == 391 + 7
+            assert harness.session.get_token_usage().total_tokens == 336 + 7
 
     run(work)
 

@@ -8,8 +8,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,28 @@ def test_a_server_that_fails_costs_a_warning(connected: Connected, server: dict[
     assert said in warning
 
 
+@pytest.mark.parametrize("kind", ["http", "sse"])
+def test_a_server_of_the_network_that_refuses_says_how(connected: Connected, kind: str) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(401)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        do_GET = do_POST  # noqa: N815
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nowhere."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        refusing = {"type": kind, "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+        assert connected.within({"net": refusing}, listed) == []
+        server.shutdown()
+    assert connected.warnings[0].startswith("MCP server net is left out: HTTP 401 Unauthorized: ")
+
+
 def test_a_server_that_says_nothing_is_not_waited_for(
     connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,15 +180,34 @@ def test_lines_that_are_no_messages_do_no_harm(connected: Connected) -> None:
     assert connected.call({"small": entry("garbage")}, "small__add", a=1, b=1).text == "2"
 
 
-def test_a_server_that_dies_is_told_to_the_model(connected: Connected) -> None:
+def test_a_server_that_dies_is_told_to_the_model_and_started_again_by_the_next_call(
+    connected: Connected,
+) -> None:
+    pid = connected.bench.root / "pid"
+
+    async def work(tools: dict[str, Tool]) -> list[str]:
+        context = connected.bench.context()
+        with pytest.raises(ToolFailure, match="MCP server small: Connection closed"):
+            await tools["small__die"].run({}, context)
+        calls = [tools["small__add"].run({"a": number, "b": 1}, context) for number in range(3)]
+        return [output.text for output in await asyncio.gather(*calls)]
+
+    assert connected.within({"small": entry("", str(pid))}, work) == ["1", "2", "3"]
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_a_server_that_cannot_be_started_again_is_told_to_the_model(connected: Connected) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         context = connected.bench.context()
-        with pytest.raises(ToolFailure, match="MCP server small"):
+        with pytest.raises(ToolFailure, match="Connection closed"):
             await tools["small__die"].run({}, context)
-        with pytest.raises(ToolFailure, match="MCP server small"):
+        program.unlink()
+        with pytest.raises(ToolFailure, match="MCP server small has ended: "):
             await tools["small__add"].run({"a": 1, "b": 1}, context)
 
-    connected.within({"small": entry()}, work)
+    program = connected.bench.outside / "server.py"
+    program.write_text(Path(SERVER).read_text())
+    connected.within({"small": {"command": sys.executable, "args": [str(program)]}}, work)
 
 
 def test_a_call_can_be_cancelled_and_the_server_goes_on(connected: Connected) -> None:

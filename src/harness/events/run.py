@@ -30,6 +30,8 @@ class SessionStart(Event, frozen=True, kw_only=True):
     version: str = ""
     name: str = ""
     """What a sub-agent calls itself (its type or role)."""
+    max_turns: int | None = None
+    """How often its model may be asked, where that is known."""
 
 
 class Result(Event, frozen=True, kw_only=True):

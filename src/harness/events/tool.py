@@ -45,4 +45,6 @@ class ToolEnd(Event, frozen=True, kw_only=True):
     duration_ms: int | None = None
     operations: list[Operation] | None = None
     """When present, replaces those of `ToolStart`: some things are known only at the end."""
+    parts: list[Any] | None = None
+    """Images and files that came besides the text, as a message has them."""
     raw: Any = None

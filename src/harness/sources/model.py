@@ -2,7 +2,8 @@
 
 Rules
 1. `answer` makes one model call and yields its events in order: `TextDelta`, `ReasoningDelta`,
-   `ToolInputDelta` as they come; `Warning` (code `retry`) for each new try; then one `Message` (role
+   `ToolInputDelta` as they come; `Warning` (code `retry`) for each new try, after a `TextRetracted` for
+   what the one before had said, under ids that do not come again; then one `Message` (role
    assistant: the text, the calls among its `parts`, what must be sent back in `opaque`), one
    `UsageDelta` where the provider tells, and one `StepEnd`, last.
 2. A failure of the far side is an `Error` with the provider's own message and code, followed by

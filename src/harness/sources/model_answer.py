@@ -20,6 +20,7 @@ from harness.events import (
     ReasoningDelta,
     StepEnd,
     TextDelta,
+    TextRetracted,
     ToolInputDelta,
     Usage,
     UsageDelta,
@@ -76,6 +77,7 @@ class Answer:
         self._find_taken_ids = taken_ids
         self._taken_ids: set[str] | None = None
         self._texts: list[str] = []
+        self._has_thought = False
         self._stretch = 0
         """Where in the texts the current stretch begins."""
         self._calls: list[OpenCall] = []
@@ -89,7 +91,7 @@ class Answer:
 
     def think(self, text: str) -> None:
         if text:
-            self.has_content = True
+            self.has_content = self._has_thought = True
             self.events.append(ReasoningDelta(id=self._reasoning_id, text=text))
 
     def end_text(self, extras: dict[str, Any] | None = None) -> None:
@@ -149,6 +151,11 @@ class Answer:
         if self.usage:
             self.events.append(UsageDelta(usage=self.usage, model=self._model, id=self.response_id))
         self.events.append(StepEnd(id="", stop_reason=stop_reason))
+
+    def taken_back(self) -> list[Event]:
+        """What was shown of it does not stand."""
+        shown = ((self._text_id, self._texts), (self._reasoning_id, self._has_thought))
+        return [TextRetracted(id=id) for id, was_shown in shown if was_shown]
 
     def fail(self, message: str, code: str) -> None:
         """There is no answer: its last events."""

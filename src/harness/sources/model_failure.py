@@ -42,7 +42,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how soon a model is asked again, before the first word of its answer."""
+    """How often and how soon a model is asked again, for one answer."""
 
     limit: int = 4
     first_wait_s: float = 0.5

@@ -2,7 +2,7 @@
 
 Rules
 1. What differs between APIs is a `Wire`; everything that can go wrong on the way is here.
-2. A new try is made only before the first word of an answer, and is told as a `Warning`.
+2. A new try is told as a `Warning`. What was already shown of an answer that broke off is taken back before.
 3. Closing the iterator closes the socket. A connection is kept for the next call only when an answer was
    read to its end. Each event loop has connections of its own, which end with it.
 4. The key is in the request's headers and nowhere else.
@@ -139,9 +139,11 @@ class HttpModel:
             failure = exchange.failure
             if failure is None:
                 reader.end()
-            elif answer.has_content or (wait_s := self._retries.wait_s(failure, tried)) is None:
+            elif (wait_s := self._retries.wait_s(failure, tried)) is None:
                 answer.fail(self._masked(_final(failure, self._retries)), failure.code)
             else:
+                for event in answer.taken_back():
+                    yield event
                 yield self._retry(failure, wait_s, tried)
                 await asyncio.sleep(wait_s)
                 continue
@@ -263,7 +265,7 @@ class _Exchange:
 
 def _incomplete(answer: Answer) -> Failure:
     if answer.has_content:
-        return Failure(message="the answer broke off before its end", code="connection_lost")
+        return Failure(message="the answer broke off before its end", code="connection_lost", is_passing=True)
     what = f"nothing but {answer.unreadable} unreadable pieces" if answer.unreadable else "nothing"
     return Failure(message=f"the provider sent {what}", code="empty_answer", is_passing=True)
 

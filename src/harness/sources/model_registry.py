@@ -119,7 +119,7 @@ PROVIDERS: dict[str, Provider] = {
         wire="chat",
         url="https://api.mistral.ai/v1",
         keys=("MISTRAL_API_KEY",),
-        habits={"asks_usage": False, "effort": ""},
+        habits={"asks_usage": False, "effort": "", "call_id": "[a-zA-Z0-9]{9}", "call_id_length": 9},
     ),
     "moonshot": Provider(
         title="Moonshot",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from harness.sources.model import AssistantTurn, Attachment, SystemTurn, ToolSpec, Turn
+from harness.sources.model import AssistantTurn, Attachment, Call, SystemTurn, ToolSpec, Turn
 
 _encode = msgspec.json.Encoder().encode
 _Item = TypeVar("_Item", Turn, ToolSpec)
@@ -76,6 +77,31 @@ def ids_in(turns: Sequence[Turn]) -> set[str]:
     return {call.id for turn in turns if isinstance(turn, AssistantTurn) for call in turn.calls}
 
 
+def fitting_id(id: str, allowed: str, length: int = 32) -> str:
+    """The id of a call as an API takes it: another provider's model may have made it, or another agent."""
+    if re.fullmatch(allowed, id):
+        return id
+    from hashlib import sha256
+
+    return sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def fitting_name(call: Call) -> str:
+    """What a call says that it calls, as every API takes it: models make names up, and APIs refuse to be shown them."""
+    return _UNUSABLE.sub("_", call.name)[:_LONGEST_NAME] or "unknown"
+
+
+def arguments_of(call: Call) -> dict[str, Any]:
+    """An object, as every API wants it; other agents' calls may have had a text, a list, or nothing."""
+    if isinstance(call.input, dict):
+        return call.input
+    return {} if call.input is None else {"input": call.input}
+
+
+_UNUSABLE = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+
+
 def split_system(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
     """What stands before the conversation, and the conversation."""
     count = 0
@@ -106,6 +132,28 @@ def text_of(attachment: Attachment) -> str | None:
 _TEXTUAL = frozenset(
     ("application/json", "application/xml", "application/yaml", "application/toml", "application/javascript")
 )
+
+
+def true_media_type(attachment: Attachment) -> str:
+    """What its first bytes say, where it says to be an image or a document of a known kind; empty when it is none."""
+    claimed = attachment.media_type
+    if claimed not in _BEGINNINGS:
+        return claimed
+    try:
+        head = a2b_base64(attachment.data[:_HEAD_CHARACTERS])
+    except (Base64Error, ValueError):
+        return ""
+    return next((kind for kind, begins in _BEGINNINGS.items() if re.match(begins, head, re.DOTALL)), "")
+
+
+_HEAD_CHARACTERS = 1368
+_BEGINNINGS = {
+    "image/png": rb"\x89PNG",
+    "image/jpeg": rb"\xff\xd8\xff",
+    "image/gif": rb"GIF8",
+    "image/webp": rb"RIFF.{4}WEBP",
+    "application/pdf": rb".{,1000}%PDF",
+}
 
 
 def titled_text(attachment: Attachment, text: str) -> str:

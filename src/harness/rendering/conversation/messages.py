@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 
 from harness.rendering.conversation.graph import Graph
-from harness.rendering.conversation.thread import CallContent, TextContent, UserContent, project_thread
+from harness.rendering.conversation.thread import (
+    CallContent,
+    ReplContent,
+    TextContent,
+    UserContent,
+    project_thread,
+)
 from harness.rendering.json_text import compact
 
 
@@ -26,6 +32,8 @@ def project_messages(graph: Graph) -> list[dict[str, Any]]:
             turn.texts.append(content.text)
         elif isinstance(content, CallContent):
             turn.add_call(view.id, content)
+        elif isinstance(content, ReplContent):
+            messages += turn.take()  # what it says next, it says with the outcome before its eyes
     return [*messages, *turn.take()]
 
 

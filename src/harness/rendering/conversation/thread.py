@@ -104,9 +104,10 @@ def run_status(graph: Graph, run_id: str) -> Status:
     seen: set[str] = set()
     while run_id not in seen:
         seen.add(run_id)
-        if f"{run_id}:error" in nodes:
+        end = nodes.get(f"{run_id}:harness_end")
+        if f"{run_id}:error" in nodes and not _is_final(end):
             return "error"
-        if f"{run_id}:harness_end" in nodes:
+        if end is not None:
             return "complete"
         if f"{run_id}:harness_start" in nodes:
             return "streaming"
@@ -114,6 +115,11 @@ def run_status(graph: Graph, run_id: str) -> Status:
             break
         run_id = node.event.parent_id
     return "complete"
+
+
+def _is_final(end: Node | None) -> bool:
+    """Whether a run that works by writing programs has found its answer: errors on the way were part of the work."""
+    return end is not None and isinstance(end.event, wire.HarnessEnd) and end.event.reason == "final"
 
 
 class _Ways(NamedTuple):

@@ -45,10 +45,12 @@ class Run(msgspec.Struct):
     def is_in_step(self) -> bool:
         return self.speaker_id != self.run_id
 
-    def begin(self, parent_id: str, depth: int) -> wire.HarnessStart:
+    def begin(self, parent_id: str, depth: int, max_iterations: int | None) -> wire.HarnessStart:
         self.parent_id, self.depth = parent_id, depth
         self.speak_as("")
-        return wire.HarnessStart(run_id=self.run_id, parent_id=parent_id, depth=depth)
+        return wire.HarnessStart(
+            run_id=self.run_id, parent_id=parent_id, depth=depth, max_iterations=max_iterations
+        )
 
     def speak_as(self, step_id: str) -> None:
         self.speaker_id = step_id or self.run_id

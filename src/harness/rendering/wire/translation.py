@@ -118,7 +118,7 @@ class WireTranslation:
         if event.parent_id:
             caller = self._state.runs.get(self._state.callers.get(event.parent_id, ""))
             depth = 1 if caller is None or caller is run else caller.depth + 1
-        return (run.begin(event.parent_id, depth),)
+        return (run.begin(event.parent_id, depth, event.max_turns),)
 
     def _on_result(self, run: Run, event: Result) -> Sequence[WireEvent]:
         is_unheard = event.success and event.text and not run.has_spoken

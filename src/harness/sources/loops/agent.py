@@ -360,6 +360,7 @@ class AgentRun:
             duration_ms=max(0, self.host.hub.clock() - self._started_ms),
             total_cost_usd=used.cost_usd,
             usage=used if used else None,
+            stop_reason=self._steps.stop_reason if outcome == "completed" else "",
             turns=self._steps.count,
         )
         self._put(result)

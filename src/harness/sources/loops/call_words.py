@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.sources.model import Call
+from harness.sources.model import Attachment, Call
+from harness.sources.model_turns import text_of, titled_text, true_media_type
 from harness.sources.tool import StaleFile, ToolFailure, ToolOutput
 
+MOST_ATTACHED_CHARACTERS = 20_000_000
+"""Of base64, for all attachments of a call: they are in the log, and in every later request to the model."""
 _PARSE_ERROR = "__toolParseError"
+
+
+def bounded(output: ToolOutput, most_characters: int) -> tuple[str, tuple[Attachment, ...]]:
+    """What the model and the log get of an output: its text, and the attachments that are not text themselves.
+
+    A text file is told with the text, as every model gets it in the end: so it is shortened, and masked. What is
+    not what it says it is would be refused by every model API, and the whole conversation with it, for ever.
+    """
+    if not output.attachments:
+        return shortened(output.text, most_characters), ()
+    texts, kept, left = [output.text], [], MOST_ATTACHED_CHARACTERS
+    for attachment in output.attachments:
+        text, media_type = text_of(attachment), true_media_type(attachment)
+        name = attachment.name or attachment.media_type
+        if text is not None:
+            texts.append(titled_text(attachment, text))
+        elif not media_type:
+            texts.append(f"[{name}: what is in it is not {attachment.media_type}]")
+        elif len(attachment.data) > left:
+            texts.append(f"[{name}: {len(attachment.data) * 3 / 4e6:.1f} MB, too large to be shown]")
+        else:
+            left -= len(attachment.data)
+            kept.append(replace(attachment, media_type=media_type))
+    return shortened("\n".join(filter(None, texts)), most_characters), tuple(kept)
 
 
 def shortened(text: str, most_characters: int) -> str:

@@ -17,12 +17,12 @@ from typing import Any
 
 from harness.events import Operation, Relay, RelayReply, ToolEnd, ToolProgress, ToolStart
 from harness.sources.function_tool import output_of
-from harness.sources.loops.call_words import failure_words, problem_of, shortened
+from harness.sources.loops.call_words import bounded, failure_words, problem_of
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.outbox import Channel
 from harness.sources.loops.pending import PendingRun, Resumption
-from harness.sources.loops.spoken import tool_turn
+from harness.sources.loops.spoken import file_parts, tool_turn
 from harness.sources.loops.stopping import settled
 from harness.sources.model import Call, ToolTurn
 from harness.sources.tool import (
@@ -196,8 +196,7 @@ class ToolCalls:
             self._channel.put(RelayReply(id=call_id, approved=False, by="policy", reason=verdict.reason))
             return verdict.reason
         relay = Relay(id=self._host.new_id(), call_id=call_id, tool_name=call.name, input=call.input)
-        self._channel.put(relay)
-        return self._heard(call, tool, await self._answer(relay))
+        return self._heard(call, tool, await self._ask(relay))
 
     def _heard(self, call: Call, tool: Tool, reply: RelayReply) -> str | None:
         if not reply.approved:
@@ -232,15 +231,19 @@ class ToolCalls:
             async with self._asking:  # one question at a time
                 admitted.question = question
                 relay = self._question(admitted)
-                self._channel.put(relay)
-                reply = await self._answer(relay)
+                reply = await self._ask(relay)
         if reply.answer is None and not reply.approved:
             raise ToolFailure(reply.reason or "the user did not answer")
         return reply.answer
 
-    async def _answer(self, relay: Relay) -> RelayReply:
+    async def _ask(self, relay: Relay) -> RelayReply:
+        expected = self._host.relays.expect(relay.id)  # who sees the question may answer it at once
+        self._channel.put(relay)
+        return await self._answer(relay, expected)
+
+    async def _answer(self, relay: Relay, expected: asyncio.Future[RelayReply] | None = None) -> RelayReply:
         try:
-            reply = await self._host.relays.answer(relay.id, self._options.relay_deadline_s)
+            reply = await self._host.relays.answer(relay.id, self._options.relay_deadline_s, expected)
         except asyncio.CancelledError:
             reason = "the run was stopped"
             self._channel.put(RelayReply(id=relay.id, approved=False, by="policy", reason=reason))
@@ -298,7 +301,9 @@ class ToolCalls:
         except Suspension as suspension:
             admitted.question = suspension.question
             return admitted
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise  # of somebody at the keyboard
+        except BaseException as error:
             output = ToolOutput(text=failure_words(error), success=False)
         duration_ms = self._host.hub.clock() - started_ms
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
@@ -310,7 +315,7 @@ class ToolCalls:
         return self._options.permissions.denial(admitted.call.name, arguments, operations, admitted.call.id)
 
     def _end(self, call: Call, call_id: str, output: ToolOutput, duration_ms: int | None = None) -> ToolTurn:
-        text = shortened(output.text, self._options.most_output_characters)
+        text, attachments = bounded(output, self._options.most_output_characters)
         self._put_end(
             ToolEnd(
                 call_id=call_id,
@@ -320,11 +325,12 @@ class ToolCalls:
                 exit_code=output.exit_code,
                 duration_ms=duration_ms,
                 operations=output.operations,
+                parts=file_parts(attachments),
             )
         )
         if self._options.on_output is not None:
             self._options.on_output(call_id, output)
-        turn = ToolTurn(call.id, text, is_error=not output.success, attachments=output.attachments)
+        turn = ToolTurn(call.id, text, is_error=not output.success, attachments=attachments)
         self.ended[call_id] = turn
         return turn
 

@@ -13,6 +13,7 @@ from harness.sources.loops.entries import StepContext
 from harness.sources.loops.permissions import Permissions
 from harness.sources.loops.policy import PermissionPolicy
 from harness.sources.model import Model, Turn
+from harness.sources.request import OWN_AGENT
 from harness.sources.tool import Tool, ToolOutput
 
 
@@ -42,7 +43,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Passed on to the tools, as `ToolContext.request`."""
     refusal: Callable[[str], ToolOutput] = denied
     """What a call gives that was not allowed, and why."""
-    agent: str = "native"
+    agent: str = OWN_AGENT
     """The name that the log gives it."""
     version: str = ""
     on_output: Callable[[str, ToolOutput], None] | None = None

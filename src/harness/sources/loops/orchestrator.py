@@ -1,11 +1,13 @@
 """Many agents at once in one log: their events come in one stream, live, and one that waits holds up nobody.
 
-async with Orchestrator(AgentOptions(model=model, tools=(search,))) as agents:
-agents.spawn("look into this")
-agents.spawn("look into that")
-async for event in agents.events():  # event.run_id tells whose it is
-if isinstance(event, Relay):
-agents.resolve(event.id, approved=True, always=True)
+    async with Orchestrator(AgentOptions(model=model, tools=(search,))) as agents:
+        agents.spawn("look into this")
+        agents.spawn("look into that")
+        async for event in agents.events():
+            if isinstance(event, Relay):
+                agents.resolve(event.id, approved=True, always=True)
+
+`run_id` of an event tells whose it is.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.steering import Inbox
 from harness.sources.model import Turn
+from harness.sources.request import OWN_AGENT
 
 
 class Orchestrator:
@@ -49,7 +52,7 @@ class Orchestrator:
         self._store = store or MemoryStore()
         clock = new_clock()
         log_id = new_run_id(clock())
-        metadata = Metadata(session_id=log_id, agent_name="native", cwd=cwd, start_time=str(clock() // 1000))
+        metadata = Metadata(session_id=log_id, agent_name=OWN_AGENT, cwd=cwd, start_time=str(clock() // 1000))
         self.hub = Hub(self._store, log_id, self._store.create(metadata), clock)
         self._host = Host(
             self.hub,

@@ -14,10 +14,16 @@ class Relays:
         self._lock = threading.Lock()
         self._pending: dict[str, asyncio.Future[RelayReply]] = {}
 
-    async def answer(self, relay_id: str, deadline_s: float | None) -> RelayReply:
+    def expect(self, relay_id: str) -> asyncio.Future[RelayReply]:
+        """From now on it can be answered."""
+        future = self._pending[relay_id] = self._loop.create_future()
+        return future
+
+    async def answer(
+        self, relay_id: str, deadline_s: float | None, expected: asyncio.Future[RelayReply] | None = None
+    ) -> RelayReply:
         """Wait for the reply; who does not answer in time has said no."""
-        future: asyncio.Future[RelayReply] = self._loop.create_future()
-        self._pending[relay_id] = future
+        future = expected or self.expect(relay_id)
         try:
             await asyncio.wait((future,), timeout=deadline_s)
         finally:

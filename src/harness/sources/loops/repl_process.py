@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import io
 import json
 import linecache
 import os
@@ -113,6 +114,7 @@ class Interpreter:
         self._names.update(self._functions)
 
     def serve(self) -> NoReturn:
+        sys.stdin = io.StringIO()  # nobody types here, and the frames are not for the code
         sys.stdout = Printer(self._output, "stdout")
         sys.stderr = Printer(self._output, "stderr")
         signal.signal(signal.SIGINT, self._on_interrupt)

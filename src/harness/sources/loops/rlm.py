@@ -102,6 +102,7 @@ class RlmRun:
                 cwd=self.host.cwd,
                 version=self.options.agent.version,
                 parent_id=self._parent_id,
+                max_turns=self.options.agent.max_iterations,
             )
         )
         outcome: Outcome = "failed"

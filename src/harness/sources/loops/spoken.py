@@ -44,17 +44,22 @@ def turn_of(event: Message | Signal) -> Turn:
 
 def user_message(turn: UserTurn, id: str = "") -> Message:
     """The event of what a person said."""
+    return Message(role="user", text=turn.text, id=id, parts=file_parts(turn.attachments))
+
+
+def file_parts(attachments: Sequence[Attachment]) -> list[Any] | None:
+    """Attachments as a log has them; None when there are none."""
     parts = [
         {"type": "file", "media_type": one.media_type, "data": one.data, "name": one.name}
-        for one in turn.attachments
+        for one in attachments
     ]
-    return Message(role="user", text=turn.text, id=id, parts=parts or None)
+    return parts or None
 
 
 def tool_turn(call_id: str, end: ToolEnd) -> ToolTurn:
     """What the model is told of a call that has ended; `call_id` is its own name of it."""
     text = CUT_OFF if end.output is None and end.success is None else end.output or ""
-    return ToolTurn(call_id, text, is_error=not end.success)
+    return ToolTurn(call_id, text, is_error=not end.success, attachments=_files(end.parts))
 
 
 def is_call(part: Any) -> bool:

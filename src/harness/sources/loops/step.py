@@ -20,12 +20,18 @@ from harness.events import (
     ToolInputDelta,
     Usage,
     UsageDelta,
+    Warning,
 )
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import calls_of, is_call
 from harness.sources.loops.transcript import Place, Transcript
 from harness.sources.model import Ask, Call, ToolSpec, Turn
+
+_CUT_SHORT = {
+    "length": "the answer was cut off: it reached the greatest length that the model may write",
+    "refusal": "the answer was held back by the provider's content filter",
+}
 
 
 class Step:
@@ -60,6 +66,8 @@ class Steps:
         self.used = Usage()
         self.text = ""
         """What was said last."""
+        self.stop_reason = ""
+        """Of the last call, in the words of `StepEnd`."""
         self.failure = ""
         """The last error of the model."""
         self.current: Step | None = None
@@ -113,7 +121,10 @@ class Steps:
         self._transcript.is_in_step = False
         self.text = step.text or self.text
         end = step.end or StepEnd(id=step.id)
-        self._put(replace(end, id=step.id, stop_reason=end.stop_reason or stop_reason))
+        self.stop_reason = end.stop_reason or stop_reason
+        if self.stop_reason in _CUT_SHORT:
+            self._put(Warning(message=_CUT_SHORT[self.stop_reason], code=self.stop_reason))
+        self._put(replace(end, id=step.id, stop_reason=self.stop_reason))
 
     async def _listen(self, stream: AsyncIterator[Event], step: Step) -> None:
         put, takers, pieces, host = self._put, self._takers, step.pieces, self._host

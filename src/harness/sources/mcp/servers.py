@@ -2,8 +2,8 @@
 
     async with connected(servers, …) as tools: ...
 
-Each server belongs to one task, which opens and closes its connection: the client insists on that. Calls
-come from wherever the loop makes them.
+Each connection belongs to one task, which opens and closes it: the client insists on that. Calls come from
+wherever the loop makes them. A call that loses its connection has failed; the next one makes a new connection.
 """
 
 from __future__ import annotations
@@ -98,37 +98,61 @@ class _Connection:
         self._cwd = cwd
         self._env = env
         self._process: ServerProcess | None = None
+        self._refusal = ""
+        """What the server last answered instead of an answer."""
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
-        self._listed: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        self._is_over = asyncio.Event()
+        self._listed: asyncio.Future[list[Any]]
+        self._is_over: asyncio.Event
+        self._opening = asyncio.Lock()
 
     def open(self) -> None:
+        self._refusal = ""
+        self._listed, self._is_over = asyncio.get_running_loop().create_future(), asyncio.Event()
         self._task = asyncio.create_task(self._own(), name=f"mcp-{self.name}")
 
     async def tools(self, on_warning: Callable[[str], object]) -> list[Any]:
         try:
+            return await self._answered()
+        except ToolFailure as failure:
+            on_warning(f"MCP server {self.name} is left out: {failure}")
+            return []
+
+    async def _answered(self) -> list[Any]:
+        """Its tools. Raises ToolFailure: why there is no connection."""
+        try:
             async with asyncio.timeout(START_PATIENCE_S):
                 return await asyncio.shield(self._listed)
         except TimeoutError:
-            on_warning(f"MCP server {self.name} is left out: no answer within {START_PATIENCE_S:g} s")
+            raise ToolFailure(f"no answer within {START_PATIENCE_S:g} s") from None
         except Exception as error:
-            on_warning(f"MCP server {self.name} is left out: {self._told(error)}")
-        return []
+            raise ToolFailure(self._told(error)) from None
+
+    async def _connected(self) -> Any:
+        async with self._opening:
+            if self._client is None:
+                await self.close()
+                self.open()
+                try:
+                    await self._answered()
+                except ToolFailure as failure:
+                    raise ToolFailure(f"MCP server {self.name} has ended: {failure}") from None
+        return self._client
 
     async def call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
-        if self._client is None:
-            raise ToolFailure(f"MCP server {self.name} has ended{self._last_words()}")
+        client = self._client or await self._connected()
 
         async def heard(progress: float, total: float | None, message: str | None) -> None:
             amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
             context.progress(f"{message or ''} {amount}\n".lstrip())
 
         try:
-            return await self._client.call_tool(
+            return await client.call_tool(
                 name, arguments, read_timeout_seconds=CALL_PATIENCE_S, progress_callback=heard
             )
         except Exception as error:
+            if self._client is client and _is_lost(error):
+                self._client = None
             raise ToolFailure(f"MCP server {self.name}: {self._told(error)}") from None
 
     async def close(self) -> None:
@@ -144,20 +168,22 @@ class _Connection:
             self._listed.exception()  # somebody has looked at it
 
     async def _own(self) -> None:
+        listed, is_over, client = self._listed, self._is_over, None
         try:
             async with AsyncExitStack() as stack:
                 client = await stack.enter_async_context(import_module("mcp").Client(self._transport(stack)))
-                listed = await _all_tools(client)
+                tools = await _all_tools(client)
                 self._client = client
-                self._listed.set_result(listed)
-                await self._is_over.wait()
+                listed.set_result(tools)
+                await is_over.wait()
         except BaseException as error:
-            if not self._listed.done():
-                self._listed.set_exception(error if isinstance(error, Exception) else ToolFailure("stopped"))
+            if not listed.done():
+                listed.set_exception(error if isinstance(error, Exception) else ToolFailure("stopped"))
             if not isinstance(error, Exception):
                 raise
         finally:
-            self._client = None
+            if self._client is client:
+                self._client = None
 
     def _transport(self, stack: AsyncExitStack) -> Any:
         server = self._server
@@ -172,22 +198,42 @@ class _Connection:
             )
             return transport(self._process)
         if server.type == "sse":
-            return import_module("mcp.client.sse").sse_client(server.url, headers=server.headers)
-        http = import_module("httpx2").AsyncClient(headers=server.headers, timeout=CALL_PATIENCE_S)
+            return import_module("mcp.client.sse").sse_client(
+                server.url, headers=server.headers, httpx_client_factory=self._http
+            )
+        http = self._http(server.headers, CALL_PATIENCE_S)
         stack.push_async_callback(http.aclose)
         return import_module("mcp.client.streamable_http").streamable_http_client(
             server.url, http_client=http
+        )
+
+    def _http(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+        async def heard(response: Any) -> None:
+            # Many servers refuse what is no message, the stream that they need not have: that says nothing.
+            if response.request.method == "POST" or self._server.type == "sse":
+                is_refused = response.status_code >= 400
+                self._refusal = f"HTTP {response.status_code} {response.reason_phrase}" if is_refused else ""
+
+        hooks = {"response": [heard]}
+        return import_module("httpx2").AsyncClient(
+            headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
         )
 
     def _told(self, error: BaseException) -> str:
         while isinstance(error, BaseExceptionGroup) and error.exceptions:
             error = error.exceptions[0]
         text = error.message if isinstance(error, HarnessError) else str(error)
-        return (text or type(error).__name__) + self._last_words()
+        told = (text or type(error).__name__).partition("\n")[0]
+        return (f"{self._refusal}: {told}" if self._refusal else told) + self._last_words()
 
     def _last_words(self) -> str:
         words = self._process.last_words() if self._process is not None else ""
         return f" (it said: {words[-500:]})" if words else ""
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the client says, in its own words, that it will hear no more: the server is gone, or is a new one."""
+    return getattr(error, "message", "") in ("Connection closed", "Session terminated")
 
 
 async def _all_tools(client: Any) -> list[Any]:

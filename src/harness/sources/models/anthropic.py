@@ -2,16 +2,18 @@
 
 The surprising things: tool results are a user's message, and those of one answer must be one message;
 thinking blocks must come back unchanged and in their place; a conversation that tells of tool calls must
-define tools, even where none may be called; a prompt is cached only up to where one says so.
+define tools, even where none may be called; a prompt is cached only up to where one says so; one image that
+is too large, now or long ago, is the end of the conversation.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.sources.model import (
     Ask,
@@ -25,12 +27,16 @@ from harness.sources.model import (
 )
 from harness.sources.model_answer import Answer, MadeCall, SaidText, in_order
 from harness.sources.model_http import Endpoint, Prepared
+from harness.sources.model_images import longest_side
 from harness.sources.model_streams.anthropic import AnthropicReader
 from harness.sources.model_turns import (
     EncodedOnce,
+    arguments_of,
     cannot_show,
     closed,
     encode,
+    fitting_id,
+    fitting_name,
     ids_in,
     later_instruction,
     split_system,
@@ -39,8 +45,14 @@ from harness.sources.model_turns import (
 
 VERSION = "2023-06-01"
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_MOST_IMAGE_CHARACTERS = 5 * 1024 * 1024
+"""Of base64; some who offer this API take twice as much, none takes less."""
+_LONGEST_SIDE = 8_000
+_MANY_IMAGES = 20
+_LONGEST_SIDE_OF_MANY = 2_000
+"""In pixels, of every image in a request with more images than that."""
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
-_FOREIGN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_CALL_ID = r"[a-zA-Z0-9_-]{1,64}"
 _OUTPUT_LIMITS = ((re.compile(r"claude-3-5|claude-3-7"), 8_192), (re.compile(r"claude-(3|2|instant)"), 4_096))
 _USUAL_OUTPUT_LIMIT = 32_000
 """The API wants a limit; every model since Claude 4 allows this one."""
@@ -49,10 +61,16 @@ _BUDGETED = re.compile(r"claude-(3-7|opus-4(-[015])?(-20\d{6})?$|sonnet-4(-[05])
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_000}
 
 
+_Seen = TypeVar("_Seen", UserTurn, ToolTurn)
+
+
 class _Encoded(msgspec.Struct, frozen=True, gc=False):
     role: bytes
     blocks: bytes
     tool_names: tuple[str, ...] = ()
+    images: int = 0
+    blocks_among_many: bytes = b""
+    """Where there are images: the same for a request with many."""
 
 
 class Anthropic:
@@ -74,6 +92,11 @@ class Anthropic:
     def prepare(self, ask: Ask) -> Prepared:
         system, turns = split_system(ask.turns)
         encoded = self._turns.all(turns)
+        if sum(one.images for one in encoded) > _MANY_IMAGES:
+            encoded = [
+                replace(one, blocks=one.blocks_among_many) if one.blocks_among_many else one
+                for one in encoded
+            ]
         fields = _options(ask, self._endpoint.model, turns)
         body = [encode(fields)[:-1]]
         body += [b',"messages":[', *_messages(encoded), b"]"]
@@ -102,14 +125,12 @@ class Anthropic:
             case SystemTurn():
                 return _Encoded(b"user", _text(later_instruction(turn)))
             case UserTurn():
-                said = [_text(turn.text)] if turn.text.strip() else []
-                blocks = [*map(_attachment, turn.attachments), *said]
-                return _Encoded(b"user", b",".join(blocks) or _text("(no text)"))
+                return _with_images(turn, _said)
             case ToolTurn():
-                return _Encoded(b"user", _result(turn))
+                return _with_images(turn, _result)
             case AssistantTurn():
                 blocks = [_answered(part) for part in in_order(turn, self._endpoint.name)]
-                names = tuple(call.name for call in turn.calls)
+                names = tuple(map(fitting_name, turn.calls))
                 return _Encoded(b"assistant", b",".join(filter(None, blocks)), names)
 
 
@@ -189,34 +210,49 @@ def _answered(part: Any) -> bytes:
         case SaidText():
             return _text(part.text) if part.text.strip() else b""
         case MadeCall(call=call):
-            use = {"type": "tool_use", "id": _own_id(call.id), "name": call.name, "input": call.input}
-            return encode(use)
+            use = {"type": "tool_use", "id": fitting_id(call.id, _CALL_ID), "name": fitting_name(call)}
+            return encode({**use, "input": arguments_of(call)})
         case _:
             return encode(part.value)
 
 
-def _result(turn: ToolTurn) -> bytes:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _own_id(turn.call_id)}
-    if turn.is_error:
+def _with_images(turn: _Seen, encoded: Callable[[_Seen, int], bytes]) -> _Encoded:
+    blocks = encoded(turn, _LONGEST_SIDE)
+    images = sum(one.media_type in _IMAGES for one in turn.attachments)
+    return _Encoded(
+        b"user",
+        blocks,
+        images=images,
+        blocks_among_many=encoded(turn, _LONGEST_SIDE_OF_MANY) if images else b"",
+    )
+
+
+def _said(turn: UserTurn, most_pixels: int) -> bytes:
+    blocks = [_attachment(one, most_pixels) for one in turn.attachments]
+    if turn.text.strip():
+        blocks.append(_text(turn.text))
+    return b",".join(blocks) or _text("(no text)")
+
+
+def _result(turn: ToolTurn, most_pixels: int) -> bytes:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": fitting_id(turn.call_id, _CALL_ID)}
+    if turn.is_error and not turn.attachments:  # what is called an error may only be text
         block["is_error"] = True
     if turn.attachments:
         parts = [_text(turn.text)] if turn.text.strip() else []
-        parts += map(_attachment, turn.attachments)
+        parts += [_attachment(one, most_pixels) for one in turn.attachments]
         block["content"] = list(map(msgspec.Raw, parts))
     elif turn.text:
         block["content"] = turn.text
     return encode(block)
 
 
-def _own_id(id: str) -> str:
-    """The id of a call that another provider's model made may have letters that are not allowed here."""
-    return _FOREIGN_ID.sub("_", id)
-
-
-def _attachment(attachment: Attachment) -> bytes:
+def _attachment(attachment: Attachment, most_pixels: int) -> bytes:
     kind = attachment.media_type
     source = {"type": "base64", "media_type": kind, "data": attachment.data}
     if kind in _IMAGES:
+        if (too_large := _too_large(attachment, most_pixels)) is not None:
+            return _text(f"[{attachment.name or 'an image'} cannot be shown: {too_large}]")
         return encode({"type": "image", "source": source})
     title = {"title": attachment.name} if attachment.name else {}
     if kind == "application/pdf":
@@ -226,3 +262,14 @@ def _attachment(attachment: Attachment) -> bytes:
         source = {"type": "text", "media_type": "text/plain", "data": text}
         return encode({"type": "document", "source": source, **title})
     return _text(cannot_show(attachment))
+
+
+def _too_large(image: Attachment, most_pixels: int) -> str | None:
+    if len(image.data) > _MOST_IMAGE_CHARACTERS:
+        most_mb, size_mb = _MOST_IMAGE_CHARACTERS * 3 / 4e6, len(image.data) * 3 / 4e6
+        return f"it has {size_mb:.1f} MB, and may have {most_mb:.1f}"
+    side = longest_side(image.media_type, image.data)
+    if side <= most_pixels:
+        return None
+    among = f" in a conversation with more than {_MANY_IMAGES} images" if most_pixels < _LONGEST_SIDE else ""
+    return f"its longer side has {side} pixels, and may have {most_pixels}{among}"

@@ -27,10 +27,13 @@ from harness.sources.model_http import Endpoint, Prepared
 from harness.sources.model_streams.chat import ChatReader
 from harness.sources.model_turns import (
     EncodedOnce,
+    arguments_of,
     cannot_show,
     closed,
     data_url,
     encode,
+    fitting_id,
+    fitting_name,
     ids_in,
     is_strict,
     later_instruction,
@@ -54,6 +57,9 @@ class Habits(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an answer can be held to a schema, or only to JSON."""
     wants_reasoning: bool = False
     """Whether it wants its `reasoning_content` back."""
+    call_id: str = r"[!-~]{1,40}"
+    """Which ids of calls it takes; others are made anew, with so many characters."""
+    call_id_length: int = 32
 
 
 class _Encoded(msgspec.Struct, frozen=True, gc=False):
@@ -123,11 +129,14 @@ class Chat:
                 return _Encoded(encode({"role": "user", "content": parts}))
             case ToolTurn():
                 text = turn.text or ("(see the next message)" if turn.attachments else "")
-                message = {"role": "tool", "tool_call_id": turn.call_id, "content": text}
+                message = {"role": "tool", "tool_call_id": self._id(turn.call_id), "content": text}
                 aside = tuple(encode(_attachment(one)) for one in turn.attachments)
                 return _Encoded(encode(message), aside, is_result=True)
             case AssistantTurn():
                 return self._answered(turn)
+
+    def _id(self, call_id: str) -> str:
+        return fitting_id(call_id, self._habits.call_id, self._habits.call_id_length)
 
     def _answered(self, turn: AssistantTurn) -> _Encoded:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
@@ -135,8 +144,10 @@ class Chat:
         for part in in_order(turn, self._endpoint.name):
             match part:
                 case MadeCall(call=call, extras=extras):
-                    function = {"name": call.name, "arguments": encode(call.input).decode()}
-                    calls.append({"id": call.id, "type": "function", "function": function, **extras})
+                    function = {"name": fitting_name(call), "arguments": encode(arguments_of(call)).decode()}
+                    calls.append(
+                        {"id": self._id(call.id), "type": "function", "function": function, **extras}
+                    )
                 case SaidText():
                     continue
                 case _:
@@ -144,6 +155,8 @@ class Chat:
         if calls:
             message["tool_calls"] = calls
         elif not turn.text:
+            if len(message) == 2:
+                return _Encoded(b"")  # nothing at all was said, and some servers refuse to hear it
             message["content"] = ""
         return _Encoded(encode(message))
 
@@ -153,6 +166,8 @@ def _messages(encoded: Sequence[_Encoded]) -> list[bytes]:
     messages: list[bytes] = []
     aside: list[bytes] = []
     for one in encoded:
+        if not one.message:
+            continue
         if aside and not one.is_result:
             messages.append(_said_aside(aside))
             aside.clear()

@@ -27,7 +27,18 @@ from harness.sources.model import (
 from harness.sources.model_answer import Answer, MadeCall, SaidText, in_order
 from harness.sources.model_http import Endpoint, Prepared
 from harness.sources.model_streams.gemini import GeminiReader
-from harness.sources.model_turns import EncodedOnce, encode, ids_in, later_instruction, split_system
+from harness.sources.model_turns import (
+    EncodedOnce,
+    arguments_of,
+    cannot_show,
+    encode,
+    fitting_name,
+    ids_in,
+    later_instruction,
+    split_system,
+    text_of,
+    titled_text,
+)
 
 VERSION = "v1beta"
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
@@ -35,6 +46,8 @@ _HAS_BUDGET = re.compile(r"gemini-2\.5")
 _CHECKS_SIGNATURES = re.compile(r"gemini-[3-9]")
 _NO_SIGNATURE = "skip_thought_signature_validator"
 """The API's own word for a call that one of its models did not make."""
+_SHOWN = re.compile(r"image/(png|jpe?g|webp|heic|heif)\b|application/pdf\b|audio/|video/")
+"""Of which kinds a file may be; the rest is refused, and the whole conversation with it."""
 _BUDGETS = {"low": 1_024, "medium": 8_192, "high": 24_576}
 
 
@@ -99,7 +112,8 @@ class Gemini:
             case SystemTurn():
                 return _Encoded(b"user", _text(later_instruction(turn)))
             case UserTurn():
-                return _Encoded(b"user", b",".join((*map(_attachment, turn.attachments), _text(turn.text))))
+                said = [_text(turn.text)] if turn.text or not turn.attachments else []
+                return _Encoded(b"user", b",".join([*map(_attachment, turn.attachments), *said]))
             case ToolTurn():
                 outcome = b'"response":%b}}' % encode({"error" if turn.is_error else "output": turn.text})
                 parts = b",".join((outcome, *map(_attachment, turn.attachments)))
@@ -116,13 +130,14 @@ class Gemini:
                     parts.append(encode({"text": text, **extras}))
                 case MadeCall(call=call, extras=extras):
                     own_id = {"id": call.id} if extras.get("has_id") else {}
-                    made: dict[str, Any] = {"functionCall": {"name": call.name, "args": call.input, **own_id}}
+                    name, arguments = fitting_name(call), arguments_of(call)
+                    made: dict[str, Any] = {"functionCall": {"name": name, "args": arguments, **own_id}}
                     if "thoughtSignature" in extras:
                         made["thoughtSignature"] = extras["thoughtSignature"]
                     elif not calls and _CHECKS_SIGNATURES.search(self._endpoint.model):
                         made["thoughtSignature"] = _NO_SIGNATURE
                     parts.append(encode(made))
-                    calls[call.id] = b'{"functionResponse":%b,' % encode({"name": call.name, **own_id})[:-1]
+                    calls[call.id] = b'{"functionResponse":%b,' % encode({"name": name, **own_id})[:-1]
                 case _:
                     parts.append(encode(part.value))
         return _Encoded(b"model", b",".join(parts), calls or None)
@@ -166,4 +181,8 @@ def _text(text: str) -> bytes:
 
 
 def _attachment(attachment: Attachment) -> bytes:
+    if (text := text_of(attachment)) is not None:
+        return _text(titled_text(attachment, text))
+    if not _SHOWN.match(attachment.media_type):
+        return _text(cannot_show(attachment))
     return encode({"inlineData": {"mimeType": attachment.media_type, "data": attachment.data}})

@@ -25,10 +25,13 @@ from harness.sources.model_http import Endpoint, Prepared
 from harness.sources.model_streams.responses import ResponsesReader
 from harness.sources.model_turns import (
     EncodedOnce,
+    arguments_of,
     cannot_show,
     closed,
     data_url,
     encode,
+    fitting_id,
+    fitting_name,
     ids_in,
     is_strict,
     split_system,
@@ -38,6 +41,8 @@ from harness.sources.model_turns import (
 
 _REASONS = re.compile(r"(o\d|gpt-[5-9]|gpt-\d\d|codex)")
 """Models that reason, by the beginning of their names."""
+
+_CALL_ID = r"[!-~]{1,64}"
 
 
 class Responses:
@@ -112,8 +117,9 @@ def _answered(part: Any) -> Any:
             content = [{"type": "output_text", "text": text, "annotations": []}]
             return {"type": "message", "role": "assistant", "content": content, **extras}
         case MadeCall(call=call, extras=extras):
-            arguments = encode(call.input).decode()
-            item = {"type": "function_call", "call_id": call.id, "name": call.name}
+            arguments = encode(arguments_of(call)).decode()
+            item = {"type": "function_call", "call_id": fitting_id(call.id, _CALL_ID)}
+            item["name"] = fitting_name(call)
             return {**item, "arguments": arguments, **extras}
         case _:
             return part.value
@@ -123,7 +129,8 @@ def _result(turn: ToolTurn) -> dict[str, Any]:
     output: Any = turn.text
     if turn.attachments:
         output = [*([_text(turn.text)] if turn.text else []), *map(_attachment, turn.attachments)]
-    return {"type": "function_call_output", "call_id": turn.call_id, "output": output}
+    call_id = fitting_id(turn.call_id, _CALL_ID)
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
 def _tool(tool: ToolSpec) -> bytes:

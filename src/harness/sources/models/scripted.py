@@ -59,6 +59,8 @@ class ToolCall(_Said, frozen=True, kw_only=True, tag="tool_call"):
 
 
 class Used(_Said, frozen=True, kw_only=True, tag="usage", rename="camel"):
+    """As the format `events` tells it: the whole prompt, cached or not, and all that came back."""
+
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -68,12 +70,16 @@ class Used(_Said, frozen=True, kw_only=True, tag="usage", rename="camel"):
     @property
     def usage(self) -> Usage:
         return Usage(
-            input=self.input_tokens,
-            output=self.output_tokens,
+            input=_besides(self.input_tokens, self.cache_read_tokens, self.cache_creation_tokens),
+            output=_besides(self.output_tokens, self.reasoning_tokens),
             cache_read=self.cache_read_tokens,
             cache_write=self.cache_creation_tokens,
             reasoning=self.reasoning_tokens,
         )
+
+
+def _besides(total: int | None, *parts: int | None) -> int | None:
+    return None if total is None else max(0, total - sum(part or 0 for part in parts))
 
 
 class Failed(_Said, frozen=True, kw_only=True, tag="error"):

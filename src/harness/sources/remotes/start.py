@@ -9,6 +9,7 @@ from harness.log.hub import Hub
 from harness.sources.launch import Launch
 from harness.sources.remotes.runner_client import RunnerClient
 from harness.sources.remotes.sandbox import RemoteRun
+from harness.sources.request import OWN_AGENT
 from harness.sources.worker import OnEnd
 
 _WORDS = ("--runner", "--agent", "--cwd", "--token-file")
@@ -22,7 +23,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
     if not url:
         raise UsageError("no runner was named", hint="give -- --runner URL, or set HARNESS_RUNNER")
     client = RunnerClient(url, _token(words, environ))
-    agent = words.get("--agent") or environ.get("HARNESS_RUNNER_AGENT", "") or "native"
+    agent = words.get("--agent") or environ.get("HARNESS_RUNNER_AGENT", "") or OWN_AGENT
     return RemoteRun(launch, hub, on_end, client, agent, words.get("--cwd", ""))
 
 
