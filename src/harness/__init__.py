@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from harness.sources.function_tool import tool
     from harness.sources.request import Limits, Request
     from harness.sources.run import Run, run, start
+    from harness.sources.tool import ToolContext, ToolOutput
 
 __all__ = [
     "BackingAgent",
@@ -53,6 +54,8 @@ __all__ = [
     "Run",
     "Session",
     "Subagent",
+    "ToolContext",
+    "ToolOutput",
     "WorkspaceConfig",
     "__version__",
     "open_store",
@@ -78,6 +81,8 @@ _HOMES = {
     "Run": "harness.sources.run",
     "Session": "harness.session.session",
     "Subagent": "harness.session.config",
+    "ToolContext": "harness.sources.tool",
+    "ToolOutput": "harness.sources.tool",
     "WorkspaceConfig": "harness.session.workspaces",
     "open_store": "harness.log.open_store",
     "run": "harness.sources.run",

@@ -116,6 +116,8 @@ def test_a_run_that_has_only_begun_is_pending() -> None:
         ([start(), text("t1", "a")], "streaming"),
         ([start(), text("t1", "a"), end()], "complete"),
         ([start(), text("t1", "a"), told("error", message="boom"), end()], "error"),
+        ([start(), told("error", message="no code"), text("t1", "a"), end(reason="final")], "complete"),
+        ([start(), told("error", message="no code"), end(reason="max_iterations")], "error"),
         ([text("t1", "a")], "complete"),
         ([], "complete"),
     ],
@@ -334,4 +336,13 @@ def test_the_model_reads_what_is_meant_for_it_also_that_it_was_refused() -> None
     assert messages(*STEPS)[2:4] == [
         {"role": "tool", "tool_call_id": "tc-2", "content": '{"status":"denied","reason":"no"}'},
         {"role": "tool", "tool_call_id": "r1/tc-1", "content": "a.py"},
+    ]
+
+
+def test_what_a_model_says_after_its_program_has_run_is_another_turn() -> None:
+    ran = [told("repl_input", id="p1", code="1"), told("repl_output", id="p1", stdout="1", done=True)]
+
+    assert messages(start(), text("t1", "Let me see."), *ran, text("t2", "It is 1."), end()) == [
+        {"role": "assistant", "content": "Let me see."},
+        {"role": "assistant", "content": "It is 1."},
     ]

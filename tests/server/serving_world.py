@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,15 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from harness import config
+from harness.events import Message, SessionStart, TextDelta
 from harness.interfaces.server.app import Plan, Server, open_access
 from harness.interfaces.server.conversations import Conversations
 from harness.interfaces.server.desk import Desk, Setup
 from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.serving import Serving, bind
-from harness.log.store import Store
+from harness.log.hub import Hub
+from harness.log.ids import new_run_id
+from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.rendering.object_stream import apply
 
@@ -156,3 +160,28 @@ def run(work: Awaitable[None]) -> None:
         await asyncio.wait_for(work, 50)
 
     asyncio.run(limited())
+
+
+def recorded(world: ServingWorld, count: int = 3) -> tuple[Hub, str]:
+    """A log that is being written, as `harness run` would in another process."""
+    log_id = new_run_id(time.time_ns() // 1_000_000)
+    metadata = Metadata(
+        session_id=log_id, agent="Claude Code", agent_name="claude", prompt="needle in the hay"
+    )
+    hub = Hub(world.store, log_id, world.store.create(metadata))
+    source = hub.source(log_id)
+    source.append([SessionStart(agent="claude"), Message(role="user", text="needle in the hay")])
+    source.append([TextDelta(text=f"word{number} ") for number in range(count)])
+    return hub, log_id
+
+
+def events_of(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    event: dict[str, Any] = {"data": []}
+    for line in lines:
+        if not line:
+            if event["data"]:
+                yield {**event, "data": "\n".join(event["data"])}
+            event = {"data": []}
+        elif not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            event[name] = [*event["data"], value] if name == "data" else value

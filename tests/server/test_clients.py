@@ -54,6 +54,27 @@ def test_what_is_asked_while_the_server_is_away_is_asked_when_it_is_back(tmp_pat
     run(work())
 
 
+def test_a_client_without_a_session_comes_back_to_the_one_that_it_began(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+
+    async def work() -> None:
+        with world.serving_now():
+            client = HarnessClient(world.url, token=world.access.token)
+            await client.open()
+            await client.send({"type": "configure", "config": {"model": world.script("Begun.")}})
+            await client.send(Submit(prompt="begin"))
+            begun = await client.until(is_done)
+            assert client.connections == 1
+        await client.until(lambda _state: not client.is_connected)
+        with world.serving_now():
+            state = await client.until(lambda _state: client.is_connected)
+            assert (state["sessionId"], state["messages"]) == (begun["sessionId"], begun["messages"])
+            assert client.connections == 2
+            await client.close()
+
+    run(work())
+
+
 def test_what_will_never_work_is_said_at_once(world: ServingWorld) -> None:
     async def work() -> None:
         with pytest.raises(UsageError, match="401"):
@@ -166,6 +187,28 @@ def test_a_transcript_tells_everything_once() -> None:
     assert transcript.news(state(text="Hello")) == "lo"
     assert transcript.news(state(text="Hello", status="error", exitCode=2)) == "\n  ✗ bash (exit code 2)\n"
     assert transcript.news(state(text="Hello", status="error", exitCode=2)) == ""
+
+
+def test_a_transcript_shows_the_end_of_what_a_command_wrote_and_why_a_call_failed() -> None:
+    def shown(**call: Any) -> str:
+        told = {
+            "id": "c",
+            "name": "t",
+            "input": {},
+            "status": "complete",
+            "exitCode": 0,
+            "operations": [],
+            **call,
+        }
+        message = {"role": "assistant", "parts": [{"type": "tool", "callId": "c"}], "toolCalls": [told]}
+        return Transcript().news({"status": "idle", "messages": [message]})
+
+    command = [{"kind": "command", "command": "seq 9"}]
+    output = "".join(f"{number}\x1b\n" for number in range(9))
+    lines = "".join(f"    {number}␛\n" for number in range(3, 9))
+    assert shown(operations=command, output=output) == f"· t\n  ✓ t\n    … 3 more lines before\n{lines}"
+    assert shown(operations=[{"kind": "read", "path": "a"}], output="all of it") == "· t\n  ✓ t\n"
+    assert shown(status="error", exitCode=None, output="no such file") == "· t\n  ✗ t\n    no such file\n"
 
 
 def test_a_session_can_be_followed_and_answered_from_a_terminal(world: ServingWorld) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
 from serving_world import ServingWorld, Watcher, is_done, run, waits
 
 from harness.events import Message, Result, SessionStart, Signal
+from harness.interfaces.server.conversations import Conversations
+from harness.interfaces.server.desk import Setup
 from harness.log.hub import Hub
-from harness.log.store import Metadata, read_all
+from harness.log.store import Metadata, Store, read_all
 
 BASH = {"type": "tool_call", "name": "bash", "input": {"command": "echo from below"}}
 
@@ -92,6 +95,28 @@ def test_a_socket_without_a_session_may_begin_with_another_ones_history(world: S
             assert said(await client.until(two_runs))[-2:] == ["what was it?", "42."]
 
     run(work())
+
+
+def test_a_model_is_only_ever_that_of_the_same_agent(world: ServingWorld) -> None:
+    def speaking(store: Store, default: Setup) -> Conversations:
+        return Conversations(store, replace(default, model=world.script("Mine.")))
+
+    session = finished(world)
+    metadata = world.store.metadata(session)
+    metadata.model = "opus"
+    world.store.save_metadata(metadata)
+    other = ServingWorld(world.folder, world.store)
+    with other.serving_now(speaking):
+        assert other.create(agent="claude")["model"] == ""
+        assert other.create(continues=session)["model"] == "opus"
+        assert other.create(continues=session, agent="native")["model"].startswith("scripted/")
+        mine = other.create()
+        command = {"type": "configure", "config": {"agent": "claude"}}
+        with other.http() as http:
+            place = f"/api/sessions/{mine['id']}"
+            assert http.post(f"{place}/commands", json={"commands": [command]}).status_code == 202
+            now = http.get(place).json()
+        assert (mine["model"].startswith("scripted/"), now["agentName"], now["model"]) == (True, "claude", "")
 
 
 def test_what_still_goes_on_cannot_be_resumed_and_nothing_is_lost(world: ServingWorld) -> None:

@@ -41,7 +41,8 @@ def test_a_socket_without_a_session_begins_one_with_its_first_prompt(world: Serv
         async with world.connect() as socket:
             client = Watcher(socket)
             assert (await client.receive())["state"]["sessionId"] == ""
-            await client.command("cancel", id="mine")
+            await client.command("cancel")
+            await client.command("steer", message="to whom?", id="mine")
             assert (await client.until_error())["commandId"] == "mine"
             await client.command("configure", config={"model": world.script("Yes.")})
             await client.command("submit", prompt="hi")
@@ -292,6 +293,8 @@ def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path) -> None:
             state = await client.until(waits)
             assert (state["runs"][0]["status"], state["isLive"]) == ("suspended", False)
             assert state["capabilities"]["answer"] is True
+            with world.http() as http:
+                assert http.get(f"/api/sessions/{session}").json()["waits"] is True
             await client.command("submit", prompt="next")
             await client.command("approve", relayId=state["relays"][0]["id"])
             state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))

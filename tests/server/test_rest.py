@@ -1,27 +1,20 @@
-"""Requests besides the socket: sessions, moments, views as server-sent events, chat, the machine."""
+"""Requests besides the socket: sessions, moments, the machine."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, is_done, waits
+from serving_world import PATIENCE_S, ServingWorld, is_done, recorded, waits
 
 from harness.commands import Approve, Submit
-from harness.events import Message, Result, SessionStart, TextDelta, ToolEnd, ToolStart
+from harness.events import Result, ToolEnd, ToolStart
 from harness.interfaces.client import PlainClient
-from harness.log.hub import Hub
-from harness.log.ids import new_run_id
-from harness.log.store import Metadata
-from harness.rendering.object_stream import apply
+from harness.rendering.state.shapes import CAPABILITIES
 from harness.stage import ViewOptions
 from harness.views import state as state_view
 
@@ -34,19 +27,6 @@ def finished(world: ServingWorld, *said: Any, **wanted: Any) -> str:
         client.until(is_done, PATIENCE_S)
     identity: str = session["id"]
     return identity
-
-
-def recorded(world: ServingWorld, count: int = 3) -> tuple[Hub, str]:
-    """A log that is being written, as `harness run` would in another process."""
-    log_id = new_run_id(time.time_ns() // 1_000_000)
-    metadata = Metadata(
-        session_id=log_id, agent="Claude Code", agent_name="claude", prompt="needle in the hay"
-    )
-    hub = Hub(world.store, log_id, world.store.create(metadata))
-    source = hub.source(log_id)
-    source.append([SessionStart(agent="claude"), Message(role="user", text="needle in the hay")])
-    source.append([TextDelta(text=f"word{number} ") for number in range(count)])
-    return hub, log_id
 
 
 def test_sessions_are_listed_found_renamed_and_deleted(world: ServingWorld) -> None:
@@ -165,7 +145,7 @@ sys.stdin.readline()
         with PlainClient(world.url, token=world.access.token, session="elsewhere") as client:
             state = client.until(lambda state: state["isLive"], PATIENCE_S)
             assert state["messages"][-1]["content"] == "first"
-            assert state["capabilities"] == dict.fromkeys(("submit", "steer", "answer", "cancel"), False)
+            assert state["capabilities"] == dict.fromkeys(CAPABILITIES, False)
             client.send(Submit(prompt="may I?"))
             writer.stdin.write("\n")
             writer.stdin.flush()
@@ -195,60 +175,6 @@ def test_a_finished_run_can_be_continued_in_a_conversation_that_begins_with_it(w
     ]
     assert state["sessionId"] == session["id"]
     assert world.store.metadata(log_id).kind == "run"
-
-
-def events_of(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    event: dict[str, Any] = {"data": []}
-    for line in lines:
-        if not line:
-            if event["data"]:
-                yield {**event, "data": "\n".join(event["data"])}
-            event = {"data": []}
-        elif not line.startswith(":"):
-            name, _, value = line.partition(": ")
-            event[name] = [*event["data"], value] if name == "data" else value
-
-
-def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(world: ServingWorld) -> None:
-    hub, log_id = recorded(world, 20)
-    hub.source(log_id).append(
-        [
-            ToolStart(call_id="c", tool_name="Bash", input={"command": "ls"}),
-            ToolEnd(call_id="c", tool_name="Bash", success=True, output="a\nb"),
-        ]
-    )
-    hub.source(log_id).append([Result(success=True)])
-    hub.close()
-    with world.http() as http:
-        for view in ("stream", "ndjson", "delta", "markdown", "log", "text", "events"):
-            path = f"/api/sessions/{log_id}/events?follow=false&view={view}"
-            whole = list(events_of(http.get(path).text.split("\n").__iter__()))
-            assert whole, view
-            numbered = [(one.get("id"), one["data"]) for one in whole]
-            for cut in (0, 1, len(numbered) // 2, len(numbered) - 1):
-                last = numbered[cut][0]
-                rest = http.get(path, headers={"Last-Event-ID": last}).text
-                again = [(one.get("id"), one["data"]) for one in events_of(iter(rest.split("\n")))]
-                assert numbered[cut + 1 :] == again or view in ("text", "markdown")
-        assert http.get(f"/api/sessions/{log_id}/events?view=nothing").status_code == 400
-
-
-def test_deltas_by_server_sent_events_give_the_state(world: ServingWorld) -> None:
-    hub, log_id = recorded(world, 5)
-    state: dict[str, Any] = {}
-    with world.http() as http, http.stream("GET", f"/api/sessions/{log_id}/events?view=delta") as answer:
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        threading.Timer(0.2, lambda: hub.source(log_id).append([Result(success=True)])).start()
-        for event in events_of(answer.iter_lines()):
-            for line in event["data"].split("\n"):
-                message = json.loads(line)
-                state = (
-                    message["state"] if message["type"] == "state" else apply(state, message["operations"])
-                )
-            if state["status"] == "idle" and state["runs"]:
-                break
-    assert state["messages"][-1]["content"] == "word0 word1 word2 word3 word4 "
-    hub.close()
 
 
 def test_a_call_is_given_in_full(world: ServingWorld) -> None:
@@ -303,69 +229,6 @@ def test_the_openapi_document_names_every_route(world: ServingWorld) -> None:
     assert {*routes(world)} - named == {("GET", "/x"), ("GET", "/openapi.json")}
 
 
-def chat(world: ServingWorld, http: httpx.Client, **wanted: Any) -> Any:
-    return http.stream("POST", "/chat", json={"messages": [{"role": "user", "content": "go"}], **wanted})
-
-
-def test_a_chat_streams_its_events_and_asks_for_leave(world: ServingWorld) -> None:
-    model = world.script([CALL], "Done.")
-    with world.http() as http, world.http() as other, chat(world, http, model=model) as answer:
-        seen = []
-        session = ""
-        for event in events_of(answer.iter_lines()):
-            data = json.loads(event["data"])
-            seen.append(event["event"])
-            assert data["type"] == event["event"]
-            if event["event"] == "connected":
-                session = data["sessionId"]
-            if event["event"] == "relay":
-                path = f"/chat/relay/{data['id']}"
-                assert (
-                    other.post(path, json={"sessionId": "x", "response": {"approved": True}}).status_code
-                    == 404
-                )
-                body = {"sessionId": session, "response": {"approved": True}}
-                assert other.post(path, json=body).json() == {"success": True}
-                assert other.post(path, json=body).status_code == 404
-        assert seen[0] == "connected"
-        assert seen[-1] == "harness_end"
-        assert {"relay", "tool_call", "tool_result", "text"} <= {*seen}
-        assert other.get("/api/sessions").json()["total"] == 0
-
-
-def test_a_chat_takes_permissions_history_and_closes_with_its_stream(world: ServingWorld) -> None:
-    model = world.script([CALL], "Done.")
-    allowed = {"allowlist": [{"tool": "bash", "params": {"command": "echo *"}}]}
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "one"},
-        {
-            "role": "assistant",
-            "content": "two",
-            "tool_calls": [{"id": "t", "name": "list", "arguments": "{}"}],
-        },
-        {"role": "tool", "tool_call_id": "t", "content": "a"},
-        {"role": "user", "content": [{"type": "text", "text": "three"}]},
-    ]
-    with world.http() as http:
-        with chat(world, http, model=model, permissions=allowed, messages=messages) as answer:
-            kinds = [event["event"] for event in events_of(answer.iter_lines())]
-        assert "relay" not in kinds
-        assert "tool_result" in kinds
-        with chat(world, http, model=world.script([CALL], "x", name="other.json")) as answer:
-            for event in events_of(answer.iter_lines()):
-                if event["event"] == "connected":
-                    session = json.loads(event["data"])["sessionId"]
-                if event["event"] == "relay":
-                    relay = json.loads(event["data"])["id"]
-                    break
-        body = {"sessionId": session, "response": {"approved": True}}
-        deadline = time.monotonic() + PATIENCE_S
-        while http.post(f"/chat/relay/{relay}", json=body).status_code != 404:
-            assert time.monotonic() < deadline
-        assert set(http.get("/models").json()) <= {"models", "defaultModel"}
-
-
 def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) -> None:
     import asyncio
 
@@ -385,3 +248,25 @@ def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) 
             state = client.until(waits, PATIENCE_S)
             client.send(Approve(relay_id=state["relays"][-1]["id"]))
             assert client.until(lambda s: len(s["runs"]) == 2 and is_done(s), PATIENCE_S)["status"] == "idle"
+
+
+def test_a_conversation_that_was_put_away_still_says_that_it_waits(tmp_path: Path) -> None:
+    import asyncio
+
+    from harness.interfaces.server.conversations import Conversations
+
+    question = {"type": "tool_call", "name": "ask_user", "input": {"question": "Which?"}}
+    world = ServingWorld(tmp_path)
+    with world.serving_now(lambda store, default: Conversations(store, default, idle_s=0.0)):
+        session = world.create(model=world.script([question], "Thanks."), prompt="ask me")["id"]
+        with PlainClient(world.url, token=world.access.token, session=session) as client:
+            client.until(lambda state: waits(state) and not state["isLive"], PATIENCE_S)
+        assert world.server is not None
+        rooms = world.server.rooms
+        assert rooms is not None
+        asyncio.run_coroutine_threadsafe(rooms.sweep(), rooms.loop).result(PATIENCE_S)
+        assert not world.store.is_live(session)
+        with world.http() as http:
+            assert http.get(f"/api/sessions/{session}").json()["waits"] is True
+    with world.serving_now(), world.http() as http:
+        assert http.get("/api/sessions").json()["sessions"][0]["waits"] is True

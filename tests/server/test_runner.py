@@ -13,8 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, is_done
-from test_rest import events_of
+from serving_world import PATIENCE_S, ServingWorld, events_of, is_done
 
 from harness.events import Relay, Result, SessionStart, TextDelta, ToolEnd
 from harness.interfaces.client import PlainClient

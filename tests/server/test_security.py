@@ -196,10 +196,22 @@ def test_a_link_works_once_and_gives_a_strict_cookie(world: ServingWorld) -> Non
         assert "SameSite=Strict" in told
         assert world.access.token not in told
         assert client.get("/api/sessions").status_code == 200
+        again = client.get("/login", params={"token": code})
+        assert (again.status_code, again.headers.get("set-cookie")) == (200, None)
     with httpx.Client(base_url=world.url) as client:
         assert client.get("/login", params={"token": code}).status_code == 401
     assert not any(code in line or world.access.token in line for line in world.reports)
     assert any(line.startswith("GET '/login' 200") for line in world.reports)
+
+
+def test_a_person_who_is_not_let_in_reads_why_and_a_program_gets_json(world: ServingWorld) -> None:
+    with httpx.Client(base_url=world.url) as client:
+        for path in ("/", "/login?token=used"):
+            page = client.get(path, headers={"Accept": "text/html,*/*"})
+            assert (page.status_code, page.headers["content-type"]) == (401, "text/html; charset=utf-8")
+            assert "<code>harness serve</code> printed" in page.text
+            assert "error" in client.get(path).json()
+        assert "error" in client.get("/api/sessions", headers={"Host": "evil.example"}).json()
 
 
 def test_the_token_is_in_a_file_of_ones_own_and_a_file_of_everybody_is_not_trusted(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from harness.interfaces.server.conversations import Conversations
 from harness.interfaces.server.desk import Desk, Setup
 from harness.log.store import Store
 from harness.log.stores.postgres import PostgresStore
+from harness.rendering.state.shapes import CAPABILITIES
 
 pytest.importorskip("psycopg", reason="no PostgreSQL: psycopg is not installed")
 
@@ -51,7 +52,7 @@ def test_what_one_server_runs_is_watched_on_another_which_takes_over_when_it_die
                 texts = [one for one in client.messages if "word" in str(one)]
                 assert len(texts) > 5  # piece by piece, not at the end
                 assert state["isLive"] is True
-                assert state["capabilities"] == dict.fromkeys(("submit", "steer", "answer", "cancel"), False)
+                assert state["capabilities"] == dict.fromkeys(CAPABILITIES, False)
                 for command in ({"type": "submit", "prompt": "me too"}, {"type": "cancel"}):
                     await client.command(**command)
                     error = await client.until_error()

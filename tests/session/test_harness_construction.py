@@ -135,9 +135,9 @@ def test_a_mode_of_its_own_agent_uses_that_one_and_not_the_shared() -> None:
         own = BackingAgent(name="own", instructions="I am my own.")
         modes = [Mode(id="a"), Mode(id="b", agent=own)]
         async with opened(model, modes=modes, agent=BackingAgent(instructions="Shared.")) as (harness, _):
-            assert harness.get_current_agent() == BackingAgent(instructions="Shared.")
+            assert harness.session.agent == BackingAgent(instructions="Shared.")
             await harness.session.mode.switch(mode_id="b")
-            assert harness.get_current_agent() is own
+            assert harness.session.agent is own
             await harness.send_message(content="hi")
             assert model.system() == "I am my own."
 
@@ -165,8 +165,42 @@ def test_without_an_agent_one_is_made_from_the_mode_and_needs_a_model() -> None:
     run(work)
 
 
+def test_the_current_agent_has_everything_that_it_works_by() -> None:
+    def own() -> str:
+        """Of the agent."""
+        return "own"
+
+    def shared() -> str:
+        """Of the harness."""
+        return "shared"
+
+    async def work() -> None:
+        model = Model()
+        given = BackingAgent(name="coder", instructions="Agent.", tools=[own], max_steps=7)
+        modes = [Mode(id="plan", instructions="Mode."), Mode(id="build", tools=[])]
+        rules = {"permissionRules": {"tools": {"submit_plan": "deny"}}}
+        async with opened(
+            model, modes=modes, agent=given, instructions="Harness.", tools=[shared], initial_state=rules
+        ) as (harness, _):
+            agent = harness.get_current_agent()
+            assert isinstance(agent, BackingAgent)
+            assert (agent.name, agent.max_steps) == ("coder", 7)
+            assert agent.instructions == "Agent.\nHarness.\nMode."
+            await harness.send_message(content="hi")
+            assert [one.spec.name for one in agent.tools] == model.tool_names()
+            assert {"own", "shared", "ask_user"} < set(model.tool_names())
+            assert "submit_plan" not in model.tool_names()
+            await harness.session.mode.switch(mode_id="build")
+            agent = harness.get_current_agent()
+            assert isinstance(agent, BackingAgent)
+            assert "own" not in [one.spec.name for one in agent.tools]
+            assert given == BackingAgent(name="coder", instructions="Agent.", tools=[own], max_steps=7)
+
+    run(work)
+
+
 def test_an_agent_may_be_named() -> None:
-    assert build(Mode(id="a", agent="native")).get_current_agent() == BackingAgent()
+    assert build(Mode(id="a", agent="native")).session.agent == BackingAgent()
     assert build(Mode(id="a", agent="claude")).get_current_agent() == CommandAgent(name="claude")
     assert build(Mode(id="a"), agent="codex").get_current_agent() == CommandAgent(name="codex")
 
@@ -204,19 +238,19 @@ def test_the_tools_of_a_mode_stand_in_place_of_the_agents_or_beside_them() -> No
         modes = [
             Mode(id="plain"),
             Mode(id="replaced", tools=[other]),
-            Mode(id="added", additional_tools={"x": other}),
+            Mode(id="added", additional_tools={"named": other}),
             Mode(id="few", additional_tools=[other], available_tools=("other",)),
         ]
         async with opened(model, modes=modes, agent=BackingAgent(tools=[own])) as (harness, _):
             for mode, expected in (
                 ("plain", {"own"}),
                 ("replaced", {"other"}),
-                ("added", {"own", "other"}),
+                ("added", {"own", "named"}),
                 ("few", {"other"}),
             ):
                 await harness.session.mode.switch(mode_id=mode)
                 await harness.send_message(content="hi")
-                assert set(model.tool_names()) & {"own", "other"} == expected
+                assert set(model.tool_names()) & {"own", "other", "named"} == expected
             assert model.tool_names() == ["other"]
 
     run(work)

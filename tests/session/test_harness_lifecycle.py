@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from harness_kit import Model, Record, make, opened, run
 
+from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import HeartbeatHandler, RequestContext
 from harness.session.workspaces import WorkspaceConfig
@@ -99,6 +100,11 @@ def test_a_given_workspace_is_made_ready_and_let_go_and_both_are_told(tmp_path: 
         assert not harness.is_workspace_ready()
 
     run(work)
+
+
+def test_what_is_no_workspace_is_refused_before_anything_begins() -> None:
+    with pytest.raises(UsageError, match="a dict is no workspace"):
+        make(workspace={"cwd": "."})
 
 
 def test_a_workspace_that_fails_is_dropped_and_init_goes_on(tmp_path: Path) -> None:
@@ -300,3 +306,13 @@ def test_what_cannot_be_closed_does_not_keep_the_rest_from_being_closed(
         assert "stuck" in caplog.text
 
     run(work)
+
+
+def test_a_harness_in_another_event_loop_says_so_and_can_still_be_put_away() -> None:
+    harness = make(Model(), storage=MemoryStore())
+    asyncio.run(harness.init())
+    asyncio.run(harness.send_message(content="one"))
+    with pytest.raises(UsageError, match="lives in another event loop"):
+        asyncio.run(harness.send_message(content="two"))
+    assert [message.text for message in harness.session.thread.list_active_messages()] == ["one", "Yes."]
+    asyncio.run(harness.destroy())

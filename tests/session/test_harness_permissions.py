@@ -75,6 +75,7 @@ def test_a_call_waits_for_leave_and_runs_when_it_has_it() -> None:
             await asyncio.sleep(0)
             assert marks.left == []
             assert session.respond_to_tool_approval(decision="approve")
+            assert not session.approval.is_armed()
             await going_on
             assert marks.left == ["deploy"]
             assert session.display_state.get().pending_approval is None

@@ -43,12 +43,15 @@ def test_a_factory_of_tools_is_asked_with_the_context_of_each_message() -> None:
 def test_a_tool_sees_who_asked_and_what_it_works_for() -> None:
     async def work() -> None:
         found: list[ToolContext] = []
+        signals: list[bool] = []
 
         async def look(context: ToolContext) -> str:
             """Look around."""
             found.append(context)
             harness = context.request["harness"]
             assert isinstance(harness, HarnessRequest)
+            assert harness.abort_signal is not None
+            signals.append(harness.abort_signal.is_set())
             await harness.set_state({"seen": True})
             harness.emit_event(Info(message="I have looked"))
             added = await harness.update_state(
@@ -65,13 +68,15 @@ def test_a_tool_sees_who_asked_and_what_it_works_for() -> None:
             told = found[0].request["harness"]
             assert (told.harness_id, told.resource_id) == ("h", "r")
             assert told.thread_id == harness.session.thread.get_id()
-            assert (told.mode_id, told.model_id) == ("build", "test/model")
+            assert (told.session.mode_id, told.session.model_id) == ("build", "test/model")
             assert "seen" not in told.state
             assert told.get_state()["count"] == 1
-            assert told.session_state is harness.session.state
+            assert told.session.state is harness.session.state
             assert told.get_subagent_model_id("explore") == "s/x"
             assert told.workspace is None
             assert not told.is_aborted
+            assert signals == [False]
+            assert told.abort_signal is None
             assert model.results()[0].startswith("ann ")
             assert record.named("info") == [{"type": "info", "message": "I have looked"}]
             assert "ann" not in str(model.asked[0])
@@ -95,6 +100,26 @@ def test_a_context_is_that_of_one_message_alone() -> None:
             await harness.send_message(content="two")
             assert users == ["ann", None]
             assert given == {"user": "ann"}
+
+    run(work)
+
+
+def test_what_is_queued_keeps_its_own_context_and_inherits_none() -> None:
+    async def work() -> None:
+        users: list[Any] = []
+
+        async def look(context: ToolContext) -> str:
+            """Look."""
+            users.append(context.request.get("user"))
+            if len(users) == 1:
+                await harness.follow_up(content="two", request_context=RequestContext(user="bob"))
+                await harness.follow_up(content="three")
+            return "x"
+
+        steps = [step for number in range(3) for step in (call("look", id=f"c{number}"), "done")]
+        async with opened(Model(*steps), tools=[look], initial_state={"yolo": True}) as (harness, _):
+            await harness.send_message(content="one", request_context=RequestContext(user="ann"))
+            assert users == ["ann", "bob", None]
 
     run(work)
 

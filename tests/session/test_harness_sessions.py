@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from harness_kit import Model, Record, StoreMaker, opened, run, storage
+from harness_kit import Model, Record, StoreMaker, later, opened, run, storage
 
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
+from harness.session.remembering import Memory
 
 __all__ = ["storage"]
 
@@ -73,13 +74,13 @@ def test_a_session_that_is_closed_lets_its_thread_go() -> None:
         store = MemoryStore()
         async with opened(storage=store) as (harness, _):
             ann = harness.create_session(resource_id="ann")
-            thread = await ann.binding.create()
+            thread = await ann.thread.create()
             assert store.is_live(thread.id)
             await harness.close_session(ann)
             assert not store.is_live(thread.id)
             again = harness.create_session(resource_id="ann")
             assert again is not ann
-            assert (await again.binding.select_or_create()).id == thread.id
+            assert (await again.thread.select_or_create()).id == thread.id
         assert not store.is_live(thread.id)
 
     run(work)
@@ -93,8 +94,53 @@ def test_the_same_thread_goes_from_one_session_to_another() -> None:
             await harness.send_message(content="from the first")
             await harness.session.binding.let_go()
             other = harness.create_session(scope="other")
-            await other.binding.switch(thread_id=thread.id)
+            await other.thread.switch(thread_id=thread.id)
             await other.send_message(content="from the second")
             assert model.heard() == ["from the first", "from the second"]
+
+    run(work)
+
+
+def test_every_session_has_the_work_on_its_threads_and_signals_of_its_own() -> None:
+    async def work() -> None:
+        model = Model()
+        async with opened(model, storage=MemoryStore(), memory=Memory()) as (harness, record):
+            ann = harness.create_session(resource_id="ann")
+            told = Record(ann)
+            first = await ann.thread.create(title="first", id="t-1")
+            assert (first.id, first.resource_id, first.title) == ("t-1", "ann", "first")
+            await ann.send_message(content="hello")
+            await later()
+            clone = await ann.thread.clone(title="another way")
+            await ann.thread.rename(title="a better way")
+            assert [thread.title for thread in ann.thread.list()] == ["a better way", "first"]
+            await ann.thread.switch(thread_id=first.id)
+            await ann.thread.delete(thread_id=clone.id)
+            names = ("thread_created", "thread_changed", "thread_deleted")
+            assert [name for name in told.types if name in names] == [names[0], *names]
+
+            sent = await ann.send_signal("and this", if_idle={"behavior": "persist"})
+            assert (sent.type, sent.accepted.action) == ("user", "persist")
+            kept = await ann.save_system_reminder_message(message="be brief", reminder_type="style")
+            assert kept is not None
+            await ann.send_notification_signal({"source": "ci", "kind": "build", "summary": "it is green"})
+            await ann.wait_until_idle()
+            assert any("it is green" in text for text in model.heard())
+            assert ann.goals.get() is None
+            assert record.types == []
+
+    run(work)
+
+
+def test_the_time_of_a_thread_is_the_same_wherever_it_is_read(storage: StoreMaker) -> None:
+    async def work() -> None:
+        async with opened(storage=storage.open()) as (harness, _):
+            thread = await harness.create_thread()
+            await later()
+            await harness.rename_thread(title="renamed")
+            read = harness.session.thread.get_by_id(thread_id=thread.id)
+            assert read is not None
+            assert read.updated_at > thread.updated_at
+            assert abs(harness.session.thread.list()[0].updated_at - read.updated_at) < 1000
 
     run(work)

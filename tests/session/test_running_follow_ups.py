@@ -184,3 +184,29 @@ async def test_an_application_may_look_after_the_queue_itself() -> None:
         assert queue.dequeue() is None
         assert counts(record) == [1, 2, 1, 2, 0]
         assert sum(isinstance(event, FollowUpsChanged) for event in log_of(harness)) == 5
+
+
+@in_loop
+async def test_what_a_stopped_process_left_can_be_sent_without_saying_anything_else(tmp_path: Path) -> None:
+    gate = Gate()
+    harness = make(Live(halting(gate)), storage=FileStore(str(tmp_path)))
+    await harness.init()
+    first = started(harness.send_message(content="one"))
+    await gate.come()
+    await harness.follow_up(content="two")
+    await harness.follow_up(content="three")
+    await harness.session.follow_ups.send()  # they wait for the run that goes on
+    assert harness.session.follow_ups.count() == 2
+    await harness.destroy()
+    await first
+
+    model = Model("Two.", "Three.")
+    async with opened(model, storage=FileStore(str(tmp_path))) as (harness, record):
+        await harness.session.follow_ups.send()
+        await harness.select_or_create_thread()
+        await harness.session.follow_ups.send()
+        assert model.heard() == ["one", "two", "three"]
+        assert (counts(record), ends(record)) == ([1, 0], ["complete", "complete"])
+        await harness.session.follow_ups.send()
+        assert len(ends(record)) == 2
+        check(harness, log_of(harness))

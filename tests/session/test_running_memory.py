@@ -92,6 +92,10 @@ async def test_messages_that_outgrow_the_threshold_in_a_run_become_notes() -> No
         record_ = await harness.get_observational_memory_record()
         assert "It holds words." in record_.active_observations
         assert record_.thread_id == harness.session.thread.get_id()
+        marks = [
+            part for part in record.named("message_end")[-1]["message"]["content"] if "om_" in part["type"]
+        ]
+        assert [part["type"] for part in marks] == om(record)
         check(harness, log_of(harness))
 
 
@@ -166,6 +170,18 @@ async def test_a_failed_observation_stops_the_run_with_its_exact_words_and_nothi
         assert record.named("om_observation_failed")[0]["error"] == "bad key"
         check(harness, log_of(harness))
         assert isinstance(log_of(harness)[-1], Result)
+
+
+@in_loop
+async def test_a_run_that_is_stopped_while_it_is_noted_down_has_no_error() -> None:
+    model, gate = Model(call("read"), call("read", id="c2"), "Never."), Gate()
+    async with opened(**setting(model, Live(halting(gate)))) as (harness, record):
+        going = started(harness.send_message(content="read it"))
+        await gate.come()
+        harness.abort()
+        await going
+        assert om(record) == ["om_observation_start", "om_observation_failed"]
+        assert (errors(record), ends(record)) == ([], ["aborted"])
 
 
 @in_loop

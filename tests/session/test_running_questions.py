@@ -178,6 +178,7 @@ async def test_two_that_wait_are_told_apart_by_their_ids() -> None:
         assert not await harness.respond_to_tool_suspension(resume_data="whose?")
         assert set(harness.session.display_state.get().pending_suspensions) == {one, two}
         assert await harness.respond_to_tool_suspension(tool_call_id=two, resume_data="2")
+        assert harness.session.suspensions.resolve_tool_call_id() == one  # at once: that answer counts
         await record.until(lambda: len(record.named("subagent_end")) == 1)
         assert set(harness.session.display_state.get().pending_suspensions) == {one}
         assert harness.session.suspensions.resolve_tool_call_id() == one

@@ -25,6 +25,7 @@ from running_kit import (
 from harness.errors import UsageError
 from harness.events import SessionStart, Signal
 from harness.log.stores.files import FileStore
+from harness.rendering.session.encoding import to_wire
 
 REMINDER = {"type": "reactive", "contents": "Save your work.", "attributes": {"type": "save"}}
 
@@ -135,6 +136,15 @@ async def test_a_reminder_may_be_kept_with_the_thread(tmp_path: Path) -> None:
         saved = await harness.save_system_reminder_message(message="Be brief.", reminder_type="style")
         assert saved is not None
         assert saved.role == "user"
+        noted = await harness.save_system_reminder_message(
+            message="Noted.", reminder_type="note", role="system", metadata={"path": "a.py"}
+        )
+        assert noted is not None
+        assert noted.role == "system"
+        assert [to_wire(part) for part in noted.content] == [
+            {"type": "system_reminder", "message": "Noted.", "reminderType": "note", "path": "a.py"}
+        ]
+        assert harness.session.thread.list_active_messages() == [saved, noted]
         assert starts(record) == 0
         await harness.send_message(content="hi")
         assert model.heard()[0] == '<system-reminder type="style">Be brief.</system-reminder>'

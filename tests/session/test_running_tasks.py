@@ -30,6 +30,8 @@ async def test_a_list_is_told_to_listeners_and_to_the_model_with_its_next_step()
         await harness.send_message(content="make a list")
         [updated] = record.named("task_updated")
         assert [task["id"] for task in updated["tasks"]] == ["task_build", "task_ship"]
+        [ended] = record.named("tool_end")
+        assert (ended["result"]["tasks"], ended["result"]["isError"]) == (updated["tasks"], False)
         assert told(model, 0) == []
         [snapshot] = told(model, 1)
         assert snapshot.startswith('<current-task-list count="2">')

@@ -72,6 +72,8 @@ def test_rules_are_kept_in_the_state_and_merged() -> None:
         assert kept.get_rules() == {"categories": {"edit": "allow"}, "tools": {"bash": "deny", "grep": "ask"}}
         with pytest.raises(UsageError, match="unknown permission policy"):
             await kept.set_for_tool(tool_name="x", policy="perhaps")  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="unknown tool category: 'exec'"):
+            await kept.set_for_category(category="exec", policy="deny")  # type: ignore[arg-type]
 
     asyncio.run(run())
 

@@ -140,3 +140,16 @@ def test_a_transaction_without_updates_tells_nothing() -> None:
 def test_what_is_no_schema_is_refused_with_what_to_give() -> None:
     with pytest.raises(UsageError, match="cannot be a int"):
         state(3)
+
+
+def test_a_transaction_may_answer_with_a_mapping() -> None:
+    async def run() -> None:
+        kept, told = state(None, {"n": 1})
+        assert await kept.update(lambda now: {"updates": {"n": now["n"] + 1}, "result": "two"}) == "two"
+        assert kept.get() == {"n": 2}
+        assert [type(event) for event in told] == [StateChanged]
+        with pytest.raises(UsageError, match="Invalid state update"):
+            await kept.update(lambda _now: {"changes": {"n": 3}})
+        assert kept.get() == {"n": 2}
+
+    asyncio.run(run())

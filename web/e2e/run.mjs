@@ -51,8 +51,9 @@ test("a newcomer runs an agent, allows a change and a command, and reads what ca
   await begin(page, paced("RETRIES: make the HTTP client back off between retries"));
   await page.waitForSelector(".dock .diff");
   await shot(page, "approval-of-a-change");
-  await page.getByRole("button", { name: "Allow once" }).click();
+  await page.getByRole("button", { name: "Allow once" }).press("Enter");
   await page.waitForSelector(".dock .command");
+  assert.ok(await page.evaluate(() => document.activeElement.matches(".composer-input")), "the focus is lost");
   assert.equal(await mark(page), "waiting");
   await shot(page, "approval");
   await page.getByRole("button", { name: "Allow once" }).click();
@@ -125,7 +126,7 @@ test("a plan is read and approved", async () => {
   await shot(page, "plan");
   await page.getByRole("button", { name: "Approve the plan" }).click();
   await page.waitForSelector(".tool[data-status=complete]");
-  await page.getByRole("button", { name: "Stop" }).click().catch(() => undefined);
+  await page.getByRole("button", { name: "Stop" }).click({ timeout: 1_000 }).catch(() => undefined);
   await untilMark(page, "idle");
   await context.close();
 });
@@ -164,10 +165,11 @@ test("a follow-up waits in the queue, can be taken back, and runs when its turn 
   await page.goto(origin.origin);
   await begin(page, paced("LONG first"));
   const composer = page.locator(".composer-input");
-  await composer.fill("take this back");
+  await composer.fill(`take this back ${"and more ".repeat(60)}`);
   await composer.press("Enter");
   await page.waitForSelector(".follow-ups li");
-  await page.getByLabel("Take back: take this back").click();
+  assert.ok((await page.locator(".follow-ups li button").boundingBox()).x < (await page.locator(".composer").boundingBox()).width + 320, "the button is out of reach");
+  await page.getByLabel(/Take back: take this back/).click();
   await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
   await composer.fill("second prompt");
   await composer.press("Enter");
@@ -193,6 +195,80 @@ test("what is said to steer reaches the run that goes on", async () => {
   await page.waitForFunction(() => [...document.querySelectorAll(".message.user")].some((one) => one.innerText.includes("mind the tests")));
   await page.getByRole("button", { name: "Stop" }).click();
   await untilMark(page, "idle");
+  await context.close();
+});
+
+const PICTURE = { name: "dot.png", mimeType: "image/png", buffer: Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64") };
+const SOURCE = { name: "main.rs", mimeType: "", buffer: Buffer.from("fn main() {}\n") };
+
+test("files go with a message, are shown with it, and what is no use to a model is refused", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(origin.origin);
+  await page.setInputFiles(".new input[type=file]", [PICTURE, { name: "program", mimeType: "", buffer: Buffer.from([0, 159, 1]) }]);
+  await page.waitForSelector(".chosen .problem");
+  assert.deepEqual(await page.locator(".chosen li .clipped").allInnerTexts(), ["dot.png"]);
+  await page.locator(".chosen").scrollIntoViewIfNeeded();
+  await page.getByRole("combobox", { name: "Model", exact: true }).fill(place.paced);
+  await page.fill(".new textarea", "what is it?");
+  await page.locator(".new textarea").press("Enter");
+  await page.waitForSelector(".bubble canvas.picture[width='1']");
+  await untilMark(page, "idle");
+  await page.setInputFiles(".composer input[type=file]", [SOURCE, PICTURE]);
+  await page.getByLabel("Remove dot.png").click();
+  await page.locator(".composer-input").fill("and this?");
+  await page.locator(".composer-input").press("Enter");
+  await page.locator(".bubble .file", { hasText: "main.rs" }).waitFor();
+  assert.equal(await page.locator(".chosen").count(), 0);
+  await untilMark(page, "idle");
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("a message is said otherwise in a conversation of its own", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("first thing"));
+  await untilMark(page, "idle");
+  await page.locator(".composer-input").fill("second thing");
+  await page.locator(".composer-input").press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
+  await page.locator(".message.user").nth(1).hover();
+  await page.getByLabel("Say it otherwise").nth(1).click();
+  await page.waitForFunction(() => document.querySelector(".new textarea")?.value === "second thing");
+  await shot(page, "otherwise");
+  await page.fill(".new textarea", "another thing");
+  await page.locator(".new textarea").press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
+  assert.deepEqual(await page.locator(".bubble").allInnerTexts(), ["first thing", "another thing"]);
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("the record of a run is continued in a conversation", async (t) => {
+  if (!server.record) return t.skip("the server's home is not ours");
+  await server.record("ended long ago");
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await page.locator("a[data-session]", { hasText: "ended long ago" }).click();
+  await page.getByRole("link", { name: "Continue it" }).click();
+  await page.getByLabel("Prompt").fill("go on");
+  await page.getByLabel("Prompt").press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
+  assert.deepEqual(await page.locator(".bubble").allInnerTexts(), ["ended long ago", "go on"]);
+  await context.close();
+});
+
+test("what may be done without asking is changed for the runs that come", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("hello"));
+  await untilMark(page, "idle");
+  await page.getByRole("combobox", { name: "Permissions" }).selectOption("fullAuto");
+  await page.locator(".composer-input").fill("RETRIES now");
+  await page.locator(".composer-input").press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector(".settings [aria-label=Permissions]")?.value === "fullAuto");
   await context.close();
 });
 

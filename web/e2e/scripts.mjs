@@ -7,7 +7,7 @@ import { HOSTILE_TEXTS } from "./hostile_texts.mjs";
 const text = (content, pieces = 1) => ({ type: "text", content, pieces });
 const reasoning = (content, pieces = 1) => ({ type: "reasoning", content, pieces });
 const call = (name, input) => ({ type: "tool_call", name, input });
-const usage = { type: "usage", inputTokens: 4210, outputTokens: 912, cacheReadTokens: 38122 };
+const usage = { type: "usage", inputTokens: 42_332, outputTokens: 912, cacheReadTokens: 38122 };
 const lane = (marker, ...responses) => ({ marker, responses: responses.map((events) => ({ events })) });
 
 const BEFORE = "def send(request):\n    for attempt in range(3):\n        response = transport.send(request)\n        if response.ok:\n            return response\n    raise Failed(response)\n";

@@ -35,7 +35,7 @@ function environment(home) {
 }
 
 async function launch(program, home, folder, model, port) {
-  const child = spawn(program, ["serve", "--port", String(port), "-a", "native", "-m", model, "-C", folder], { env: environment(home) });
+  const child = spawn(program, ["serve", "--port", String(port), "-a", "native", "-m", model, "--cwd", folder], { env: environment(home) });
   const ended = new Promise((resolve) => child.once("exit", resolve));
   let said = "";
   child.stderr.on("data", (data) => (said += data));

@@ -1,6 +1,6 @@
 /** The server's REST side, as `docs/protocol.md` describes it. */
 
-import type { HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
+import type { Attachment, HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
 
 export interface Session {
   readonly id: string;
@@ -10,6 +10,8 @@ export interface Session {
   readonly agent: string;
   readonly agentName: string;
   readonly model: string;
+  readonly mode: string;
+  readonly permissionMode: string;
   readonly cwd: string;
   readonly startedMs: number;
   readonly updatedMs: number;
@@ -61,6 +63,9 @@ export interface NewSession {
   readonly prompt?: string;
   readonly title?: string;
   readonly permissionMode?: PermissionMode;
+  readonly continues?: string;
+  readonly before?: string;
+  readonly attachments?: readonly Attachment[];
 }
 
 export interface Timeline {
@@ -109,9 +114,11 @@ export const api = {
   server: (signal?: AbortSignal) => request<ServerFacts>("GET", "api/server", undefined, signal),
   sessions: (query: string, limit: number, signal?: AbortSignal) =>
     request<SessionPage>("GET", `api/sessions?${new URLSearchParams({ query, limit: String(limit) })}`, undefined, signal),
+  session: (id: string, signal?: AbortSignal) => request<Session>("GET", at(id), undefined, signal),
   createSession: (options: NewSession) => request<Session>("POST", "api/sessions", options),
   renameSession: (id: string, title: string) => request<Session>("PATCH", at(id), { title }),
   deleteSession: (id: string) => request<void>("DELETE", at(id)),
+  state: (id: string, signal?: AbortSignal) => request<{ state: HarnessState; seq: number }>("GET", `${at(id)}/state`, undefined, signal),
   stateAt: (id: string, seq: number, signal?: AbortSignal) =>
     request<{ state: HarnessState; seq: number }>("GET", `${at(id)}/state?at=${seq}`, undefined, signal),
   timeline: (id: string, signal?: AbortSignal) => request<Timeline>("GET", `${at(id)}/timeline`, undefined, signal),

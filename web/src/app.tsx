@@ -34,7 +34,13 @@ export function App() {
           <Conversation key={route.id} sessionId={route.id} onMenu={showDrawer} onNews={list.refresh} />
         </main>
       ) : (
-        <NewConversation onMenu={showDrawer} onStarted={list.refresh} />
+        <NewConversation
+          key={`${route.continues} ${route.before}`}
+          continues={route.continues}
+          before={route.before}
+          onMenu={showDrawer}
+          onStarted={list.refresh}
+        />
       )}
       <KeysDialog isOpen={areKeysShown} onClose={() => setKeysShown(false)} />
     </div>

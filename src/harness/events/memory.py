@@ -55,6 +55,8 @@ class ObservationFailed(Steering, frozen=True, kw_only=True):
     cycle_id: str
     error: str
     duration_ms: int = 0
+    stopped: bool = False
+    """Because somebody stopped the run, or let the thread go: nothing is wrong with the memory."""
 
 
 class ReflectionStart(Steering, frozen=True, kw_only=True):
@@ -76,6 +78,7 @@ class ReflectionFailed(Steering, frozen=True, kw_only=True):
     duration_ms: int = 0
     will_retry: bool = False
     """It was not short enough, and is tried again under another cycle id: nothing is lost yet."""
+    stopped: bool = False
 
 
 class BufferingStart(Steering, frozen=True, kw_only=True):
@@ -114,6 +117,7 @@ class BufferingFailed(Steering, frozen=True, kw_only=True):
     error: str
     operation_type: Noting = "observation"
     will_retry: bool = False
+    stopped: bool = False
 
 
 class MemoryActivated(Steering, frozen=True, kw_only=True):

@@ -47,4 +47,6 @@ class ToolEnd(Event, frozen=True, kw_only=True):
     """When present, replaces those of `ToolStart`: some things are known only at the end."""
     parts: list[Any] | None = None
     """Images and files that came besides the text, as a message has them."""
+    result: Any = None
+    """The same as data, where the tool gives that besides its text."""
     raw: Any = None

@@ -31,7 +31,7 @@ class Approvals:
 
     def pending(self, tool_call_id: str = "") -> Relay | None:
         """The call of that id, or the first one that waits."""
-        for relay in self._session.bus.fold.facts.relays.values():
+        for relay in self._session.runs.relays:
             if relay.kind == "permission" and _is_about(relay, tool_call_id):
                 return relay
         return None
@@ -50,7 +50,7 @@ class Approvals:
             id=relay.id, approved=is_approved, reason=reason if is_approved else reason or NOT_APPROVED
         )
         check_event(reply, "Invalid reason")
-        if session.runs.is_running and not session.backing.reply(reply):
+        if session.runs.is_running and not session.runs.reply(reply):
             return False
         category = session.permissions.category(relay.tool_name)
         if decision == "always_allow_category" and category is not None:
@@ -69,8 +69,7 @@ class Suspensions:
         self._session = session
 
     def all(self) -> list[Relay]:
-        relays = self._session.bus.fold.facts.relays.values()
-        return [relay for relay in relays if relay.kind != "permission"]
+        return [relay for relay in self._session.runs.relays if relay.kind != "permission"]
 
     def has_pending(self) -> bool:
         return bool(self.all())
@@ -96,7 +95,7 @@ class Suspensions:
         reply = RelayReply(id=relay.id, approved=_action(resume_data) != "rejected", answer=resume_data)
         check_event(reply, "Invalid answer")
         if session.runs.is_running:
-            if session.backing.reply(reply):
+            if session.runs.reply(reply):
                 return True  # it waits inside of a sub-agent, which goes on at once
             await session.runs.wait_until_idle()
             if relay.id not in session.bus.fold.facts.relays:
@@ -124,8 +123,8 @@ class FollowUps:
     def is_empty(self) -> bool:
         return not self._session.runs.queued
 
-    def enqueue(self, *, content: str) -> None:
-        self._session.runs.queue(Said(text=content))
+    def enqueue(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        self._session.runs.queue(Said(text=content), request_context)
 
     def dequeue(self) -> Said | Signal | None:
         """Take the first one out, to send it oneself."""
@@ -138,6 +137,12 @@ class FollowUps:
     def clear(self) -> None:
         if self._session.runs.queued:
             self._session.runs.clear_queue()
+
+    async def send(self) -> None:
+        """Send what waits, one run after the other, and wait for the end: what a process left that was stopped.
+        While a run goes on, or waits for an answer, nothing happens: its end is what they wait for.
+        """
+        await self._session.runs.drain()
 
 
 class RunState:

@@ -57,6 +57,10 @@ class Backing(Protocol):
         """A run because of a signal."""
         ...
 
+    def configured(self) -> BackingAgent | CommandAgent:
+        """The agent with everything that it works by in the current mode."""
+        ...
+
     def join(self, said: Said) -> bool:
         """Give it to the run that goes on; False when that cannot hear."""
         ...
@@ -130,21 +134,28 @@ class NativeBacking:
     def reply(self, reply: RelayReply) -> bool:
         return self._loaded is not None and self._loaded[1].reply(reply)
 
-    async def options(self) -> AgentOptions:
-        """What the next run works by: the mode, the model and the tools of this moment."""
+    def configured(self) -> BackingAgent:
         session = self._session
         mode, agent = session.mode.resolve(), session.agent
         assert isinstance(agent, BackingAgent)
-        self.agent_name = agent.name
+        return replace(
+            agent, instructions=session.harness.instructions_for(agent, mode), tools=self._tools(mode, agent)
+        )
+
+    async def options(self) -> AgentOptions:
+        """What the next run works by: the mode, the model and the tools of this moment."""
+        session = self._session
         context = session.runs.context
         await session.extras.prepare()
-        workspace = await session.resolve_workspace(context)
-        model = agent.model or session.harness.catalogue.resolve(_model_id(session, mode))
+        await session.resolve_workspace(context)
+        agent = self.configured()
+        self.agent_name = agent.name
+        model = agent.model or session.harness.catalogue.resolve(_model_id(session, session.mode.resolve()))
         options = session.extras.options = AgentOptions(
             model=model,
-            tools=self._tools(mode, agent, workspace.tools() if workspace is not None else ()),
+            tools=tools_of(agent.tools, context),
             permissions=session.permissions,
-            system_prompt=session.harness.instructions_for(agent, mode),
+            system_prompt=agent.instructions,
             max_iterations=agent.max_steps,
             relay_deadline_s=None,
             request=context,
@@ -155,14 +166,14 @@ class NativeBacking:
         )
         return options
 
-    def _tools(self, mode: Mode, agent: BackingAgent, of_workspace: Sequence[Tool]) -> tuple[Tool, ...]:
+    def _tools(self, mode: Mode, agent: BackingAgent) -> tuple[Tool, ...]:
         """Each name once; what is said later counts. A denied tool is not shown at all."""
         session, context = self._session, self._session.runs.context
         own = tools_of(mode.tools, context) if mode.tools is not None else tools_of(agent.tools, context)
-        browser = session.harness.browser
+        browser, workspace = session.harness.browser, session.workspace
         sets = (
             own,
-            of_workspace,
+            workspace.tools() if workspace is not None else (),
             browser.tools() if browser is not None else (),
             session.extras.builtin_tools(),
             tools_of(session.harness.tools, context),
@@ -192,6 +203,9 @@ class CommandBacking:
             known = load(agent.name)
             self.agent_name = known.name
             self.capabilities = known.supports.intersection(_FROM_PROGRAMS)
+
+    def configured(self) -> CommandAgent:
+        return self._agent
 
     async def send(self, said: Said, run_id: str) -> Ended:
         session = self._session

@@ -115,6 +115,7 @@ class Binding:
         if bound.metadata.name == title:
             return
         old_title, bound.metadata.name = bound.metadata.name, title
+        bound.metadata.updated_ms = bound.hub.clock()
         bound.save()
         self._session.append(ThreadRenamed(title=title, old_title=old_title, cycle_id=cycle_id))
 

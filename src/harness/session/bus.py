@@ -40,6 +40,8 @@ class Bus:
         self._forks: dict[str, tuple[Follower, Callable[[], None]]] = {}
         """By call: the logs of forked sub-agents, and how to be woken by them no more."""
         self._stop_waking: list[Callable[[], None]] = []
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """In which the log is followed; None while nobody but the session itself writes one."""
         self._is_delivering = False
         self._is_scheduled = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -175,6 +177,7 @@ class Bus:
     def _waker(self) -> Callable[[], None]:
         """What a hub calls after each change, from whatever thread writes."""
         loop, home = asyncio.get_running_loop(), threading.get_ident()
+        self.loop = loop
 
         def wake() -> None:
             if self._is_scheduled:

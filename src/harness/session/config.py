@@ -16,7 +16,8 @@ ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
 PermissionPolicy: TypeAlias = Literal["allow", "ask", "deny"]
 
 ToolList: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""Tools, or typed functions that become some; a mapping's keys are for its reader alone."""
+"""Tools, or typed functions that become some. In a mapping the keys are the names of the functions; a tool has
+one already."""
 ToolsInput: TypeAlias = ToolList | Callable[["RequestContext"], ToolList]
 
 BUILTIN_TOOLS = (
@@ -153,5 +154,7 @@ def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, .
 
     if callable(given) and not isinstance(given, Sequence | Mapping):
         given = given(context)
-    found: Iterable[Any] = given.values() if isinstance(given, Mapping) else given or ()
-    return tuple(one if hasattr(one, "spec") else tool(one) for one in found)
+    named: Iterable[tuple[str, Any]] = (
+        given.items() if isinstance(given, Mapping) else (("", one) for one in given or ())
+    )
+    return tuple(one if hasattr(one, "spec") else tool(name=name)(one) for name, one in named)

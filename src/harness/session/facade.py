@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness.events import Signal
 from harness.rendering.session.events import HarnessMessage, HarnessThread
+from harness.rendering.session.messages import Role
 from harness.session.attachments import File
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, RequestContext
+from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.request import request_context as context_of
 from harness.session.services import AvailableModel, ModelAuthStatus, Workspace
+from harness.session.signalling import SentSignal
+from harness.session.signals import Branch
 
 if TYPE_CHECKING:
     from harness.session.catalogue import ModelCatalogue
@@ -23,26 +27,26 @@ class ThreadMemory:
     """`harness.memory`: the work on threads under one name."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._threads = session.thread
 
     async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
-        return await self._session.binding.create(title=title, thread_id=id)
+        return await self._threads.create(title=title, id=id)
 
     async def switch_thread(self, *, thread_id: str) -> None:
-        await self._session.binding.switch(thread_id=thread_id)
+        await self._threads.switch(thread_id=thread_id)
 
     def list_threads(
         self, *, all_resources: bool = False, include_forked_subagents: bool = False
     ) -> list[HarnessThread]:
-        return self._session.thread.list(
+        return self._threads.list(
             all_resources=all_resources, include_forked_subagents=include_forked_subagents
         )
 
     async def rename_thread(self, *, title: str) -> None:
-        await self._session.binding.rename(title=title)
+        await self._threads.rename(title=title)
 
     async def delete_thread(self, *, thread_id: str) -> None:
-        await self._session.binding.delete(thread_id=thread_id)
+        await self._threads.delete(thread_id=thread_id)
 
 
 class Facade:
@@ -58,23 +62,23 @@ class Facade:
     # Threads
 
     async def select_or_create_thread(self) -> HarnessThread:
-        return await self.session.binding.select_or_create()
+        return await self.session.thread.select_or_create()
 
     async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
-        return await self.session.binding.create(title=title, thread_id=id)
+        return await self.session.thread.create(title=title, id=id)
 
     async def switch_thread(self, *, thread_id: str) -> None:
-        await self.session.binding.switch(thread_id=thread_id)
+        await self.session.thread.switch(thread_id=thread_id)
 
     async def clone_thread(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
     ) -> HarnessThread:
-        return await self.session.binding.clone(
+        return await self.session.thread.clone(
             source_thread_id=source_thread_id, title=title, resource_id=resource_id
         )
 
     async def rename_thread(self, *, title: str) -> None:
-        await self.session.binding.rename(title=title)
+        await self.session.thread.rename(title=title)
 
     async def detach_from_current_thread(self) -> None:
         """Stop what goes on in it; it stays in hand until another one is."""
@@ -119,26 +123,40 @@ class Facade:
             resume_data=resume_data, tool_call_id=tool_call_id, request_context=request_context
         )
 
-    async def send_signal(self, signal: str | Mapping[str, Any] | Signal, **options: Any) -> Any:
-        return await self.session.extras.signalling.send(signal, **options)
+    async def send_signal(
+        self,
+        signal: str | Mapping[str, Any] | Signal,
+        *,
+        if_active: Branch | Mapping[str, Any] | None = None,
+        if_idle: Branch | Mapping[str, Any] | None = None,
+        request_context: RequestContext | None = None,
+    ) -> SentSignal:
+        return await self.session.send_signal(
+            signal, if_active=if_active, if_idle=if_idle, request_context=request_context
+        )
 
-    async def send_notification_signal(self, notification: Mapping[str, Any], **options: Any) -> Any:
-        return await self.session.extras.signalling.notify(notification, **options)
+    async def send_notification_signal(
+        self, notification: NotificationInput | Mapping[str, Any], *, policy: Policy | None = None
+    ) -> Notification:
+        return await self.session.send_notification_signal(notification, policy=policy)
 
     async def save_system_reminder_message(
         self,
         *,
         message: str,
         reminder_type: str,
-        role: str = "user",
+        role: Role = "user",
         metadata: Mapping[str, Any] | None = None,
     ) -> HarnessMessage | None:
-        return await self.session.extras.signalling.save_reminder(message, reminder_type, role, metadata)
+        return await self.session.save_system_reminder_message(
+            message=message, reminder_type=reminder_type, role=role, metadata=metadata
+        )
 
     # Agents, models, workspace, memory
 
     def get_current_agent(self) -> BackingAgent | CommandAgent:
-        return self.session.agent
+        """That of the current mode with everything that it works by: the instructions and tools of all."""
+        return self.session.backing.configured()
 
     def get_current_run_id(self) -> str | None:
         return self.session.run.get_run_id()

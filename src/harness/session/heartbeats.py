@@ -36,8 +36,9 @@ class Heartbeats:
         if beating is None:
             return
         handler, task = beating
-        task.cancel()
-        await asyncio.wait((task,))
+        if not task.done():  # else the event loop it ran in may be gone
+            task.cancel()
+            await asyncio.wait((task,))
         if handler.shutdown is not None:
             await _quietly(handler.shutdown, f"the shutdown of heartbeat {handler.id}")
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from harness.errors import UsageError
 from harness.events import Operation
@@ -58,6 +58,9 @@ class SessionPermissions:
         return {"categories": dict(rules.get("categories", {})), "tools": dict(rules.get("tools", {}))}
 
     async def set_for_category(self, *, category: ToolCategory, policy: PermissionPolicy) -> None:
+        if category not in get_args(ToolCategory):  # else a slip of the pen would protect nothing
+            known = ", ".join(get_args(ToolCategory))
+            raise UsageError(f"unknown tool category: {category!r}", hint=f"one of {known}")
         await self._set("categories", category, policy)
 
     async def set_for_tool(self, *, tool_name: str, policy: PermissionPolicy) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.events import Event
 from harness.session.config import RequestContext
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from harness.session.session import Session
 
 KEY = "harness"
+
+
+class AskingSession(NamedTuple):
+    """What is known of the session, at the moment when it is asked for."""
+
+    mode_id: str
+    model_id: str
+    state: SessionState
 
 
 class HarnessRequest:
@@ -41,20 +49,18 @@ class HarnessRequest:
         return self._session.identity.get_resource_id()
 
     @property
-    def mode_id(self) -> str:
-        return self._session.mode.get()
-
-    @property
-    def model_id(self) -> str:
-        return self._session.model.get()
-
-    @property
-    def session_state(self) -> SessionState:
-        return self._session.state
+    def session(self) -> AskingSession:
+        session = self._session
+        return AskingSession(session.mode.get(), session.model.get(), session.state)
 
     @property
     def workspace(self) -> Workspace | None:
         return self._session.workspace
+
+    @property
+    def abort_signal(self) -> asyncio.Event | None:
+        """Of the run that goes on: set when it is to stop."""
+        return self._session.runs.abort_signal
 
     @property
     def is_aborted(self) -> bool:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.events import (
     Error,
     Event,
     FollowUpsChanged,
+    Relay,
     RelayReply,
     Result,
     SessionStart,
@@ -60,6 +61,8 @@ class Beginning(NamedTuple):
     """Empty for a run that has begun already."""
     opening: Said | Signal | None = None
     """What it answers."""
+    context: RequestContext | None = None
+    """What came along with it, when it was queued."""
 
 
 class Runs:
@@ -71,6 +74,10 @@ class Runs:
         """Done when everything that belongs to the current run is."""
         self._opening = asyncio.Lock()
         self._context = RequestContext()
+        self._queued_contexts: dict[str, RequestContext] = {}
+        """By the id of what waits: what came along with it. It is anybody's objects, and is in no log."""
+        self._answered: set[str] = set()
+        """Relays whose answer the run that goes on has taken, though the log may not have it yet."""
         self._holds_queue = False
         self.is_abort_requested = False
         self.abort_signal: asyncio.Event | None = None
@@ -86,6 +93,19 @@ class Runs:
         """Of the run that goes on, or went on last."""
         return self._context
 
+    @property
+    def relays(self) -> list[Relay]:
+        """What waits for an answer."""
+        waiting = self._session.bus.fold.facts.relays.values()
+        return [relay for relay in waiting if relay.id not in self._answered]
+
+    def reply(self, reply: RelayReply) -> bool:
+        """Answer the run that goes on; False when it does not wait for this."""
+        is_taken = self._session.backing.reply(reply)
+        if is_taken:
+            self._answered.add(reply.id)
+        return is_taken
+
     def next_operation(self) -> int:
         self._operation += 1
         return self._operation
@@ -99,7 +119,7 @@ class Runs:
                 await session.ensure_thread()
             if self.is_running:
                 if not session.backing.join(said):
-                    self.queue(said)
+                    self.queue(said, context)
                 return
             self.begin(self._to_send(said), context)
         await self.wait_until_idle()
@@ -111,12 +131,20 @@ class Runs:
     def begin(
         self, beginning: Beginning, context: RequestContext | None = None, *, holds_queue: bool = False
     ) -> None:
-        """Start a run in the background. `holds_queue`: what is queued stays there until `drain`."""
+        """Start a run in the background. `holds_queue`: what is queued stays there until `drain`.
+
+        Raises UsageError in another event loop than that in which the thread was taken in hand.
+        """
+        loop = asyncio.get_running_loop()
+        if self._session.bus.loop not in (None, loop):
+            raise UsageError(
+                "this session lives in another event loop", hint="use a harness within one asyncio.run()"
+            )
         self._context = request_context(self._session, context)
         self.is_abort_requested = False
         self._holds_queue = holds_queue
         self.abort_signal = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._drive(beginning))
+        self._task = loop.create_task(self._drive(beginning))
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
         """Go on with the run that waits for these answers."""
@@ -134,11 +162,15 @@ class Runs:
         """Send what is queued, when nothing goes on."""
         if self.is_running or not self.queued or self._session.bus.fold.facts.is_suspended:
             return
-        self.begin(self._take_first(), self._context)
+        beginning = self._take_first()
+        self.begin(beginning, beginning.context)
         await self.wait_until_idle()
 
-    def queue(self, said: Said) -> None:
+    def queue(self, said: Said, context: RequestContext | None = None) -> None:
         """For after the run that goes on."""
+        said = self._named(said)
+        if context is not None:
+            self._queued_contexts[said.id] = context
         self._set_queue([*self.queued, msgspec.to_builtins(said)])
 
     def queue_signal(self, signal: Signal) -> None:
@@ -162,6 +194,7 @@ class Runs:
         return first
 
     def clear_queue(self) -> None:
+        self._queued_contexts.clear()
         self._set_queue([])
 
     def abort(self) -> None:
@@ -206,13 +239,17 @@ class Runs:
                 self.is_abort_requested = False  # before it is told: who hears of it may stop it
                 self.abort_signal = asyncio.Event()
                 beginning = self._take_first()
+                self._context = request_context(self._session, beginning.context)
                 ended = await self._once(beginning, is_queued=True)
                 if not self._has_begun(beginning):
+                    if beginning.context is not None and beginning.opening is not None:
+                        self._queued_contexts[beginning.opening.id] = beginning.context
                     self._set_queue([queued, *self.queued])
                     return
         finally:
             self._task = self._current = self.abort_signal = None
             self.is_abort_requested = False
+            self._answered.clear()
 
     async def _once(self, beginning: Beginning, *, is_queued: bool = False) -> Ended:
         loop = asyncio.get_running_loop()
@@ -248,8 +285,11 @@ class Runs:
     def _to_send(self, said: Said) -> Beginning:
         session = self._session
         run_id, backing = session.harness.new_run_id(), session.backing
-        said = said if said.id else msgspec.structs.replace(said, id=session.harness.new_id())
+        said = self._named(said)
         return Beginning(lambda: backing.send(said, run_id), run_id, said)
+
+    def _named(self, said: Said) -> Said:
+        return said if said.id else msgspec.structs.replace(said, id=self._session.harness.new_id())
 
     def _to_wake(self, signal: Signal) -> Beginning:
         run_id, backing = self._session.harness.new_run_id(), self._session.backing
@@ -260,7 +300,7 @@ class Runs:
         first = _read(self.queued[0])
         beginning = self._to_wake(first) if isinstance(first, Signal) else self._to_send(first)
         self._set_queue(self.queued[1:], taken_by=beginning.run_id)
-        return beginning
+        return beginning._replace(context=self._queued_contexts.pop(first.id, None))
 
     def _has_begun(self, beginning: Beginning) -> bool:
         self._session.bus.deliver()

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from harness.events import Event, FollowUpsChanged, ThreadRenamed, UsageDelta
+from harness.events import Event, FollowUpsChanged, Signal, ThreadRenamed, UsageDelta
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.events import TokenUsage
+from harness.rendering.session.events import HarnessMessage, TokenUsage
+from harness.rendering.session.messages import Role
 from harness.rendering.session.usage import NOTHING_USED, usage_of
 from harness.session.answers import Approvals, Display, FollowUps, RunState, StreamState, Suspensions
 from harness.session.attachments import File, contents
@@ -23,14 +24,17 @@ from harness.session.bound import BoundThread
 from harness.session.bus import Bus, Listener
 from harness.session.config import BackingAgent, CommandAgent, RequestContext
 from harness.session.extras import QUIET, Extras
+from harness.session.goals import Goals
+from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.permissions import SessionPermissions
 from harness.session.runs import Runs, Said
 from harness.session.selection import MemoryRoles, ModelSelection, ModeSelection, Subagents
 from harness.session.services import Workspace
-from harness.session.signals import split
+from harness.session.signalling import SentSignal
+from harness.session.signals import Branch, split
 from harness.session.state import SessionState
 from harness.session.thread_fold import ThreadFold, rest
-from harness.session.threads import ThreadReads
+from harness.session.threads import Threads
 from harness.sources.loops.conversation import Conversation
 from harness.sources.loops.veil import Veil
 from harness.sources.request import OWN_AGENT
@@ -69,7 +73,7 @@ class Session:
         self._backings: list[tuple[BackingAgent | CommandAgent, Backing]] = []
         self._workspace: Workspace | None = None
         """What a factory made for this session."""
-        self.thread = ThreadReads(self)
+        self.thread = Threads(self)
         self._loose = self._new_loose()
         self.use_no_thread()
         self.state = SessionState(harness.state_schema, harness.initial_state, self.append)
@@ -141,7 +145,7 @@ class Session:
         """Say something when the run that goes on has ended; at once when there is none."""
         said = self._said(content)
         if self.runs.is_running:
-            self.runs.queue(said)
+            self.runs.queue(said, request_context)
         else:
             await self.runs.send(said, request_context)
 
@@ -170,6 +174,43 @@ class Session:
     ) -> bool:
         """Answer a tool that waits, and wait for what comes of it; False when none of that id waits."""
         return await self.suspensions.respond(resume_data, tool_call_id, request_context)
+
+    # Telling the agent what nobody typed
+
+    async def send_signal(
+        self,
+        signal: str | Mapping[str, Any] | Signal,
+        *,
+        if_active: Branch | Mapping[str, Any] | None = None,
+        if_idle: Branch | Mapping[str, Any] | None = None,
+        request_context: RequestContext | None = None,
+    ) -> SentSignal:
+        """Into the run that goes on, or by a new one, unless the branches say otherwise. Raises UsageError."""
+        return await self.extras.signalling.send(
+            signal, if_active=if_active, if_idle=if_idle, request_context=request_context
+        )
+
+    async def send_notification_signal(
+        self, notification: NotificationInput | Mapping[str, Any], *, policy: Policy | None = None
+    ) -> Notification:
+        """Into the inbox of the thread; the policy says when the model is told."""
+        return await self.extras.signalling.notify(notification, policy=policy)
+
+    async def save_system_reminder_message(
+        self,
+        *,
+        message: str,
+        reminder_type: str,
+        role: Role = "user",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> HarnessMessage | None:
+        """Keep a reminder in the thread, for the next time; None without a thread, or a store."""
+        return await self.extras.signalling.save_reminder(message, reminder_type, role, metadata)
+
+    @property
+    def goals(self) -> Goals:
+        """The objective of the thread, which a judge holds the agent to."""
+        return self.extras.goals
 
     # Tokens
 

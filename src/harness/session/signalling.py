@@ -10,6 +10,7 @@ import msgspec
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Signal
 from harness.rendering.session.events import HarnessMessage
+from harness.rendering.session.messages import Role
 from harness.rendering.session.translation import history_messages
 from harness.session.around import AroundInbox
 from harness.session.config import RequestContext
@@ -84,9 +85,9 @@ class Signalling:
         return await notify(self.post, value, policy or self.policy)
 
     async def save_reminder(
-        self, message: str, reminder_type: str, role: str, metadata: Mapping[str, Any] | None
+        self, message: str, reminder_type: str, role: Role, metadata: Mapping[str, Any] | None
     ) -> HarnessMessage | None:
-        """Keep a reminder in the thread, for the model to see when it is next asked."""
+        """Keep a reminder in the thread, for the model to see when it is next asked; the message as it is kept."""
         session = self._session
         if not session.thread.is_set() or not session.harness.has_storage:
             return None
@@ -97,9 +98,13 @@ class Signalling:
             attributes={"type": reminder_type},
             metadata={"role": role, **(metadata or {})},
         )
-        self.add(signal)
-        found = history_messages([signal])
-        return found[-1] if found else None
+        follower = session.hub.follower(session.hub.next_seq)
+        try:
+            self.add(signal)
+            kept = [event for event in follower.poll() if isinstance(event, Signal) and event.id == signal.id]
+        finally:
+            follower.close()
+        return history_messages(kept)[-1]
 
     # Door
 

@@ -40,7 +40,9 @@ class Restored(NamedTuple):
 _YOLO = "yolo"
 _RULES = "permissionRules"
 
-Transaction: TypeAlias = Callable[[dict[str, Any]], StateUpdate | Awaitable[StateUpdate]]
+Update: TypeAlias = StateUpdate | Mapping[str, Any]
+"""A mapping has the same keys."""
+Transaction: TypeAlias = Callable[[dict[str, Any]], Update | Awaitable[Update]]
 
 
 class SessionState:
@@ -74,9 +76,8 @@ class SessionState:
     async def update(self, transaction: Transaction) -> Any:
         """Read, decide and write as one step; nobody else's write comes in between."""
         async with self._turn:
-            update = transaction(self.get())
-            if inspect.isawaitable(update):
-                update = await update
+            made = transaction(self.get())
+            update = _update(await made if inspect.isawaitable(made) else made)
             for event in update.events:
                 check_event(event, "Invalid event of a state update")
             if update.updates:
@@ -127,6 +128,17 @@ class SessionState:
             return self._check(value)
         except ValueError as error:
             raise UsageError(f"Invalid state update: {error}", hint="nothing was changed") from error
+
+
+def _update(given: Update) -> StateUpdate:
+    if isinstance(given, StateUpdate):
+        return given
+    try:
+        return StateUpdate(**given)
+    except TypeError as error:
+        raise UsageError(
+            f"Invalid state update: {error}", hint="return a mapping with updates, events and result"
+        ) from error
 
 
 def _reader_of(schema: Any) -> tuple[Check, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The threads of a session: what can be read of them, and which one is in hand."""
+"""The threads of a session: which one is in hand, how that is changed, and what can be read of all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST_EVENTS = 64
 _SAID = (TextPart, ImagePart, FilePart)
 
 
-class ThreadReads:
+class Threads:
     """`session.thread`. Without storage there is nothing to be read, and nothing is kept."""
 
     def __init__(self, session: Session) -> None:
@@ -39,6 +39,34 @@ class ThreadReads:
         if self.bound is None:
             raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
         return self.bound.id
+
+    async def select_or_create(self) -> HarnessThread:
+        """Take the one that was last changed in hand, or a new one. Nobody is told of a selection."""
+        return await self._session.binding.select_or_create()
+
+    async def create(self, *, title: str = "", id: str = "") -> HarnessThread:
+        """Raises UsageError for an id that cannot be one, and StoreError."""
+        return await self._session.binding.create(title=title, thread_id=id)
+
+    async def switch(self, *, thread_id: str) -> None:
+        """Raises UnknownSession, and LogLocked when somebody else has it."""
+        await self._session.binding.switch(thread_id=thread_id)
+
+    async def clone(
+        self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
+    ) -> HarnessThread:
+        """Begin a thread with everything that another one, or the one in hand, has said so far."""
+        return await self._session.binding.clone(
+            source_thread_id=source_thread_id, title=title, resource_id=resource_id
+        )
+
+    async def rename(self, *, title: str) -> None:
+        """The one in hand; without one nothing happens."""
+        await self._session.binding.rename(title=title)
+
+    async def delete(self, *, thread_id: str) -> None:
+        """Raises UnknownSession, and LogLocked when somebody else has it."""
+        await self._session.binding.delete(thread_id=thread_id)
 
     def list(
         self, *, all_resources: bool = False, include_forked_subagents: bool = False

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from harness.errors import InvalidDirectory
+from harness.errors import InvalidDirectory, UsageError
 from harness.events import Event, WorkspaceChanged
 from harness.session.config import RequestContext
 from harness.session.services import Workspace
@@ -75,8 +75,13 @@ class Workspaces:
             self._static = DirectoryWorkspace(given)
         elif isinstance(given, Workspace):
             self._static = given
-        elif given is not None:
+        elif callable(given):
             self._factory = given
+        elif given is not None:
+            raise UsageError(
+                f"a {type(given).__name__} is no workspace",
+                hint="give a Workspace, a WorkspaceConfig, or a function of the request context",
+            )
         self._append = append
         self._resolved: Workspace | None = None
         self.is_configured = given is not None

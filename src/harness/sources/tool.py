@@ -85,7 +85,7 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """What the model reads."""
     result: Any = None
-    """The same as data, for the program around the loop (`on_output`); it is not kept in the log."""
+    """The same as data, for whoever shows or evaluates it; in the log if it is JSON and not too large."""
     success: bool = True
     exit_code: int | None = None
     operations: list[Operation] | None = None

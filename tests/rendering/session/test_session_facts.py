@@ -17,7 +17,10 @@ from harness.events import (
     Message,
     ModeChanged,
     ModelChanged,
+    ObservationEnd,
     ObservationFailed,
+    ObservationStart,
+    ReflectionFailed,
     Result,
     Signal,
     StateChanged,
@@ -29,7 +32,7 @@ from harness.events import (
     WorkspaceChanged,
 )
 from harness.rendering.session.encoding import to_wire
-from harness.rendering.session.translation import history_messages
+from harness.rendering.session.translation import SessionTranslation, history_messages
 
 
 def signal(category: Any, tag: str, contents: Any = "words", **fields: Any) -> Signal:
@@ -238,3 +241,87 @@ def test_a_failure_of_memory_is_an_error_that_is_told_once() -> None:
     assert wired(events[-1])["reason"] == "aborted"
     buffering = told(BufferingFailed(cycle_id="c", error="x", operation_type="reflection"))
     assert wired(buffering[1])["error"]["message"] == "Observational memory reflection buffering failed: x"
+
+
+def test_a_try_of_memory_that_is_made_again_or_was_stopped_is_no_error() -> None:
+    events = told(
+        START,
+        ObservationFailed(cycle_id="a", error="stopped", stopped=True),
+        ReflectionFailed(cycle_id="b", error="stopped", stopped=True),
+        ReflectionFailed(cycle_id="c", error="too long", will_retry=True),
+        BufferingFailed(cycle_id="d", error="too long", operation_type="reflection", will_retry=True),
+    )
+
+    assert types(events) == [
+        "agent_start",
+        *("om_observation_failed", "om_reflection_failed", "om_reflection_failed", "om_buffering_failed"),
+    ]
+
+
+def test_a_message_has_a_mark_where_its_conversation_was_noted_down() -> None:
+    log = logged(
+        START,
+        TextDelta(id="a", text="Let me see."),
+        ObservationStart(cycle_id="c", tokens_to_observe=700),
+        ObservationEnd(
+            cycle_id="c",
+            duration_ms=5,
+            tokens_observed=700,
+            observation_tokens=20,
+            observations="* noted",
+            current_task="Do it",
+        ),
+        ThreadRenamed(title="New", old_title="Old", cycle_id="c"),
+        TextDelta(id="b", text="Done."),
+        DONE,
+    )
+    translation = SessionTranslation()
+    events = [one for event in log for one in translation.feed(event)]
+
+    assert types(events) == [
+        "agent_start",
+        *("message_start", "message_update"),
+        *("om_observation_start", "message_update"),
+        *("om_observation_end", "message_update"),
+        *("om_thread_title_updated", "message_update"),
+        *("message_update", "message_end", "agent_end"),
+    ]
+    parts = [
+        {"type": "text", "text": "Let me see."},
+        {"type": "om_observation_start", "tokensToObserve": 700, "operationType": "observation"},
+        {
+            "type": "om_observation_end",
+            "tokensObserved": 700,
+            "observationTokens": 20,
+            "durationMs": 5,
+            "operationType": "observation",
+            "observations": "* noted",
+            "currentTask": "Do it",
+        },
+        {"type": "om_thread_title_updated", "threadId": "", "oldTitle": "Old", "newTitle": "New"},
+        {"type": "text", "text": "Done."},
+    ]
+    assert wired(events[-2])["message"]["content"] == parts
+    [message] = history_messages(log)
+    assert to_wire(message)["content"] == parts
+
+
+def test_a_run_that_has_said_nothing_yet_begins_its_message_with_the_mark() -> None:
+    failed = ObservationFailed(cycle_id="c", error="no model")
+    events = told(START, ObservationStart(cycle_id="c", tokens_to_observe=700), failed)
+
+    assert types(events) == [
+        "agent_start",
+        *("om_observation_start", "message_start", "message_update"),
+        *("message_update", "om_observation_failed", "error"),
+    ]
+    assert wired(events[4])["message"]["content"] == [
+        {"type": "om_observation_start", "tokensToObserve": 700, "operationType": "observation"},
+        {"type": "om_observation_failed", "error": "no model", "operationType": "observation"},
+    ]
+
+
+def test_what_was_noted_of_another_thread_or_between_runs_marks_no_message() -> None:
+    other = ObservationEnd(cycle_id="c", observations="* x", thread_id="another")
+    assert types(told(START, TextDelta(text="Hi."), other))[-1] == "om_observation_end"
+    assert types(told(ObservationStart(cycle_id="c"))) == ["om_observation_start"]

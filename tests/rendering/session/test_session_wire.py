@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -31,6 +32,15 @@ tool_suspension_cancelled command_exit
 
 def test_there_is_an_event_of_every_name() -> None:
     assert set(EVENTS) == set(NAMES.split())
+
+
+def test_every_event_is_documented_with_its_fields() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "harness.md").read_text(encoding="utf-8")
+    for name, kind in EVENTS.items():
+        fields = [
+            f"`{field.encode_name}{'' if field.required else '?'}`" for field in msgspec.structs.fields(kind)
+        ]
+        assert f"| `{name}` | {', '.join(fields)} |" in page, name
 
 
 def test_what_is_optional_is_absent_and_what_may_be_null_is_null() -> None:

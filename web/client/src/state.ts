@@ -148,6 +148,8 @@ export interface HarnessCapabilities {
   readonly steer: boolean;
   readonly answer: boolean;
   readonly cancel: boolean;
+  /** Another conversation can begin with what was said before one of its messages. */
+  readonly branch: boolean;
 }
 
 const NO_USAGE: HarnessUsage = {
@@ -175,7 +177,7 @@ export const EMPTY_STATE: HarnessState = {
   relays: [],
   usage: NO_USAGE,
   runs: [],
-  capabilities: { submit: false, steer: false, answer: false, cancel: false },
+  capabilities: { submit: false, steer: false, answer: false, cancel: false, branch: false },
   isLive: false,
 };
 

@@ -74,9 +74,11 @@ export class HarnessWebsocketTransport implements HarnessTransport {
   #unschedule: (() => void) | null = null;
   #failures = 0;
   #retry: ReturnType<typeof setTimeout> | undefined;
+  #url: string;
 
   constructor(options: TransportOptions) {
     this.#options = options;
+    this.#url = options.url;
     this.#connect();
   }
 
@@ -151,7 +153,7 @@ export class HarnessWebsocketTransport implements HarnessTransport {
   #connect(): void {
     this.#status = "connecting";
     const make = this.#options.connect ?? ((url: string) => new WebSocket(url) as unknown as Socket);
-    const socket = make(this.#options.url);
+    const socket = make(this.#url);
     this.#socket = socket;
     socket.onmessage = ({ data }) => this.#receive(socket, data);
     socket.onclose = ({ code, reason }) => this.#lost(socket, code, reason);
@@ -207,9 +209,19 @@ export class HarnessWebsocketTransport implements HarnessTransport {
     this.#loaded = true;
     this.#status = "open";
     this.#failures = 0;
+    this.#noteSession();
     const waiting = this.#waiting;
     this.#waiting = [];
     if (waiting.length) this.#transmit(waiting);
+  }
+
+  /** A conversation that began here is found again under its own id. */
+  #noteSession(): void {
+    const { sessionId } = this.#state;
+    if (!sessionId) return;
+    const url = new URL(this.#url);
+    url.searchParams.set("session", sessionId);
+    this.#url = url.href;
   }
 
   #transmit(commands: readonly HarnessCommand[]): void {

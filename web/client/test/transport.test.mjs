@@ -56,6 +56,18 @@ test("the snapshot replaces everything and deltas go on from it", () => {
   assert.equal(transport.state.title, "anew");
 });
 
+test("a conversation that began here is connected to again under its own id", () => {
+  const urls = [];
+  const sockets = [];
+  const connect = (url) => (urls.push(url), sockets[sockets.push(new ScriptedSocket()) - 1]);
+  new HarnessWebsocketTransport({ url: "ws://example.invalid/ws", connect });
+  sockets[0].says(snapshot({}));
+  sockets[0].says(snapshot({ sessionId: "s 1" }));
+  sockets[0].breaks();
+  mock.timers.tick(10_000);
+  assert.deepEqual(urls, ["ws://example.invalid/ws", "ws://example.invalid/ws?session=s+1"]);
+});
+
 test("what comes between two frames is applied at once in the next one", () => {
   const frames = [];
   const { transport, sockets } = connected({ schedule: (apply) => (frames.push(apply), () => frames.pop()) });

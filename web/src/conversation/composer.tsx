@@ -1,20 +1,31 @@
 import { ComposerPrimitive, useAui, useAuiState } from "@assistant-ui/react";
 import type { KeyboardEvent } from "react";
 import type { ConnectionStatus, HarnessState } from "../../client/src/index.js";
+import type { ChosenFiles } from "../files/chosen_files.js";
+import { AttachButton, ChosenList } from "../files/chosen_list.js";
+import { continuingAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { useConversation } from "./context.js";
 
-export function Composer({ state, connection }: { state: HarnessState; connection: ConnectionStatus }) {
+interface ComposerProps {
+  readonly state: HarnessState;
+  readonly connection: ConnectionStatus;
+  readonly chosen: ChosenFiles;
+}
+
+export function Composer(props: ComposerProps) {
+  const { state } = props;
   if (!state.capabilities.submit && !state.capabilities.steer) return <ReadOnly state={state} />;
   return (
-    <div className="composer-area">
+    <div className="composer-area" {...props.chosen.target}>
       <FollowUps state={state} />
-      <Writing state={state} connection={connection} />
+      <ChosenList chosen={props.chosen} />
+      <Writing {...props} />
     </div>
   );
 }
 
-function Writing({ state, connection }: { state: HarnessState; connection: ConnectionStatus }) {
+function Writing({ state, connection, chosen }: ComposerProps) {
   const aui = useAui();
   const isEmpty = useAuiState((store) => store.composer.isEmpty);
   const isRunning = state.status === "running";
@@ -36,6 +47,7 @@ function Writing({ state, connection }: { state: HarnessState; connection: Conne
         onKeyDown={onKeyDown}
       />
       <div className="composer-buttons">
+        {state.capabilities.submit && <AttachButton chosen={chosen} />}
         {isRunning && state.capabilities.cancel && (
           <ComposerPrimitive.Cancel className="button stop" title="Stop (Escape)">
             <Icon name="stop" /> Stop
@@ -82,13 +94,19 @@ function FollowUps({ state }: { state: HarnessState }) {
 }
 
 function ReadOnly({ state }: { state: HarnessState }) {
+  const { sessionId } = useConversation();
   return (
     <div className="read-only faint">
       <span>
         {state.isLive
           ? "Somebody else runs this conversation; here it can be watched."
-          : "A record of the past: this conversation cannot be continued here."}
+          : "The record of a run that has ended."}
       </span>
+      {!state.isLive && (
+        <a className="button" href={continuingAddress(sessionId)}>
+          <Icon name="steer" /> Continue it
+        </a>
+      )}
       {state.isLive && state.capabilities.cancel && <StopButton />}
     </div>
   );

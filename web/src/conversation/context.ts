@@ -12,6 +12,8 @@ export interface ConversationFacts {
   readonly lastMessages: ReadonlyMap<string, string>;
   /** It is shown as it was once: nothing can be asked of it. */
   readonly isReplay: boolean;
+  /** A message can be said otherwise, in a conversation of its own. */
+  readonly canGoBack: boolean;
 }
 
 export const ConversationContext = createContext<ConversationFacts | null>(null);

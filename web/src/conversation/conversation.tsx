@@ -3,6 +3,7 @@
 import { AssistantRuntimeProvider } from "@assistant-ui/react";
 import { useEffect, useMemo, useState } from "react";
 import type { HarnessRelay, HarnessState } from "../../client/src/index.js";
+import { useChosenFiles } from "../files/chosen_files.js";
 import { RelayDock } from "../relays/relay_dock.js";
 import { ReplayBar } from "../replay/replay_bar.js";
 import { useReplay } from "../replay/replay.js";
@@ -10,7 +11,7 @@ import { ConnectionBanner } from "../shell/connection_banner.js";
 import { Placeholder } from "../shell/placeholder.js";
 import { Composer } from "./composer.js";
 import { ConversationContext, type ConversationFacts } from "./context.js";
-import { ConversationHeader } from "./header.js";
+import { ConversationHeader, firstPrompt } from "./header.js";
 import { useLiveConversation, type LiveConversation } from "./live_state.js";
 import { SidePanel } from "./side_panel.js";
 import { Thread } from "./thread.js";
@@ -29,11 +30,12 @@ export function Conversation({ sessionId, onMenu, onNews }: ConversationProps) {
   const [isPanelOpen, setPanelOpen] = useState(false);
   const state = replay.state ?? live.state;
   const facts = useFacts(sessionId, live, state, replay.isOn);
-  const { runtime, thread } = useThreadRuntime(state, live, replay.isOn);
+  const chosen = useChosenFiles();
+  const { runtime, thread } = useThreadRuntime(state, live, replay.isOn, chosen);
   const refusal = useRefusal(live);
-  useTitle(state.title);
   const { status, title, relays } = live.state;
   const waits = relays.some((relay) => relay.status === "pending");
+  useTitle(state.title || firstPrompt(state), waits && live.state.capabilities.answer);
   useEffect(() => (live.isLoaded ? onNews() : undefined), [live.isLoaded, status, title, waits, onNews]);
   return (
     <ConversationContext value={facts}>
@@ -48,7 +50,7 @@ export function Conversation({ sessionId, onMenu, onNews }: ConversationProps) {
           />
           <ConnectionBanner live={live} />
           {live.isLoaded ? <Thread state={state} thread={thread} /> : <Waiting live={live} />}
-          {live.isLoaded && <SidePanel state={state} onClose={() => setPanelOpen(false)} />}
+          {live.isLoaded && <SidePanel state={state} isReplay={replay.isOn} onClose={() => setPanelOpen(false)} />}
           <div className="foot">
             {refusal.message && (
               <p className="refusal" role="alert">
@@ -67,7 +69,7 @@ export function Conversation({ sessionId, onMenu, onNews }: ConversationProps) {
                   canAnswer={state.capabilities.answer && live.connection !== "closed"}
                   isLive={state.isLive}
                 />
-                {live.isLoaded && <Composer state={state} connection={live.connection} />}
+                {live.isLoaded && <Composer state={state} connection={live.connection} chosen={chosen} />}
               </>
             )}
           </div>
@@ -95,9 +97,10 @@ function useFacts(sessionId: string, live: LiveConversation, state: HarnessState
     // Only a new message can be a run's last one: that a text grew does not matter here.
     [shape, state.runs],
   );
+  const canGoBack = !isReplay && state.capabilities.branch;
   return useMemo(
-    () => ({ sessionId, client, relays, runs, lastMessages, isReplay }),
-    [sessionId, client, relays, runs, lastMessages, isReplay],
+    () => ({ sessionId, client, relays, runs, lastMessages, isReplay, canGoBack }),
+    [sessionId, client, relays, runs, lastMessages, isReplay, canGoBack],
   );
 }
 
@@ -116,11 +119,12 @@ function useRefusal(live: LiveConversation): { readonly message: string; readonl
   return { message, dismiss: () => setMessage("") };
 }
 
-function useTitle(title: string): void {
+/** A page behind others says with its title that somebody is wanted there. */
+function useTitle(title: string, waits: boolean): void {
   useEffect(() => {
-    document.title = title ? `${title} · Harness` : "Harness";
+    document.title = [waits ? "Waits for you" : "", title, "Harness"].filter(Boolean).join(" · ");
     return () => {
       document.title = "Harness";
     };
-  }, [title]);
+  }, [title, waits]);
 }

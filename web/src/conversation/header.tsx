@@ -22,9 +22,9 @@ export function ConversationHeader({ state, isLoaded, replay, onMenu, onPanel }:
         <Icon name="menu" />
       </button>
       <div className="header-text">
-        <Title title={state.title || firstPrompt(state)} canRename={isLoaded && state.capabilities.submit && !replay.isOn} />
+        <Title title={isLoaded ? state.title || firstPrompt(state) || "Untitled" : ""} canRename={isLoaded && state.capabilities.submit && !replay.isOn} />
         <p className="header-facts faint">
-          <span className="mark" data-mark={mark} role="img" aria-label={MARKS[mark]} />
+          {isLoaded && <span className="mark" data-mark={mark} role="img" aria-label={MARKS[mark]} />}
           {[state.agent, state.model, state.mode, shortened(state.cwd)].filter(Boolean).map((fact) => (
             <span key={fact} className="clipped" title={fact}>
               {fact}
@@ -41,7 +41,7 @@ export function ConversationHeader({ state, isLoaded, replay, onMenu, onPanel }:
             <Icon name="clock" />
           </button>
         )}
-        <button type="button" className="quiet round panel-button" onClick={onPanel} aria-label="Tasks and runs" title="Tasks and runs">
+        <button type="button" className="quiet round panel-button" onClick={onPanel} aria-label="Details" title="Tasks, settings and runs">
           <Icon name="panel" />
         </button>
       </div>
@@ -59,10 +59,10 @@ function Title({ title, canRename }: { title: string; canRename: boolean }) {
       <h1 className="title clipped">
         {canRename ? (
           <button type="button" className="plain clipped" onClick={() => setDraft(title)} title="Rename">
-            {title || "Untitled"}
+            {title}
           </button>
         ) : (
-          title || "Untitled"
+          title || "Harness"
         )}
       </h1>
     );
@@ -86,7 +86,7 @@ function Title({ title, canRename }: { title: string; canRename: boolean }) {
 
 const PROMPT_SHOWN_MAX = 120;
 
-function firstPrompt(state: HarnessState): string {
+export function firstPrompt(state: HarnessState): string {
   return (state.messages.find((message) => message.role === "user")?.content ?? "").trim().slice(0, PROMPT_SHOWN_MAX);
 }
 

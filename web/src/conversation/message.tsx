@@ -5,6 +5,8 @@ import { partsOf, type HarnessMessage, type HarnessPart, type HarnessToolCall } 
 import { Icon } from "../shell/icon.js";
 import { Markdown } from "../text/markdown.js";
 import { ToolCard } from "../tools/tool_card.js";
+import { continuingAddress, go } from "../route.js";
+import { useConversation } from "./context.js";
 import { FilePart } from "./file_part.js";
 import { Folded } from "./folded.js";
 import { RunFacts } from "./run_facts.js";
@@ -80,8 +82,20 @@ function Notice({ notice }: { notice: Extract<HarnessPart, { type: "notice" }> }
 }
 
 export const UserMessage = memo(function UserMessage({ message }: { message: HarnessMessage }) {
+  const { sessionId, canGoBack } = useConversation();
   return (
     <article className="message user" data-status={message.status} aria-label="You">
+      {canGoBack && (
+        <button
+          type="button"
+          className="quiet round go-back"
+          onClick={() => go(continuingAddress(sessionId, message.id))}
+          aria-label="Say it otherwise"
+          title="Say it otherwise, in a new conversation"
+        >
+          <Icon name="write" />
+        </button>
+      )}
       <div className="bubble">
         {partsOf(message).map((part, index) =>
           part.type === "text" ? (

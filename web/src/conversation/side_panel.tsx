@@ -1,16 +1,18 @@
 import type { HarnessRun, HarnessState, HarnessTask } from "../../client/src/index.js";
 import { count, duration, money } from "../amounts.js";
 import { Icon } from "../shell/icon.js";
+import { Settings } from "./settings.js";
 
 /** Beside the conversation: what the agent has to do, and what each run used. */
-export function SidePanel({ state, onClose }: { state: HarnessState; onClose: () => void }) {
+export function SidePanel({ state, isReplay, onClose }: { state: HarnessState; isReplay: boolean; onClose: () => void }) {
   return (
-    <aside className="panel" aria-label="Tasks and runs">
+    <aside className="panel" aria-label="Details">
       <button type="button" className="quiet round panel-close" onClick={onClose} aria-label="Close">
         <Icon name="close" />
       </button>
       {state.tasks.length > 0 && <Tasks tasks={state.tasks} />}
       <Usage state={state} />
+      {!isReplay && state.capabilities.submit && <Settings state={state} />}
       {state.runs.length > 0 && <Runs runs={state.runs} />}
     </aside>
   );

@@ -9,6 +9,7 @@ import {
 } from "@assistant-ui/react";
 import { useCallback, useMemo, useState } from "react";
 import { ThreadMessageConverter, type HarnessClient, type HarnessState } from "../../client/src/index.js";
+import type { ChosenFiles } from "../files/chosen_files.js";
 import type { LiveConversation } from "./live_state.js";
 
 /** Messages mounted at first; a person who wants to read further up asks for them. */
@@ -23,6 +24,7 @@ export function useThreadRuntime(
   state: HarnessState,
   live: LiveConversation,
   isReplay: boolean,
+  chosen: ChosenFiles,
 ): { readonly runtime: AssistantRuntime; readonly thread: ShownThread } {
   const { client } = live;
   const [converter] = useState(() => new ThreadMessageConverter());
@@ -33,14 +35,14 @@ export function useThreadRuntime(
     [converter, state.messages, state.relays, state.error],
   );
   const messages = useMemo(() => all.slice(-shownMax) as unknown as readonly ThreadMessage[], [all, shownMax]);
-  const queue = useQueue(state, client);
+  const queue = useQueue(state, client, chosen.take);
   const runtime = useExternalStoreRuntime<ThreadMessage>({
     messages,
     isRunning: state.status === "running" && !isReplay,
     isDisabled: isReplay || live.connection === "closed",
     isSendDisabled: !state.capabilities.submit,
     queue,
-    onNew: async (message) => client.submit(textOf(message)),
+    onNew: async (message) => client.submit(textOf(message), chosen.take()),
     onCancel: async () => client.cancel(),
     onRespondToToolApproval: ({ approvalId, approved, reason }) =>
       approved === false ? client.deny(approvalId, reason) : client.approve(approvalId),
@@ -56,19 +58,19 @@ function isShown(message: HarnessState["messages"][number]): boolean {
   return !(message.role === "user" && (message.status === "pending" || message.status === "error"));
 }
 
-function useQueue(state: HarnessState, client: HarnessClient): ExternalThreadQueueAdapter {
+function useQueue(state: HarnessState, client: HarnessClient, takeFiles: ChosenFiles["take"]): ExternalThreadQueueAdapter {
   return useMemo(
     () => ({
       items: state.followUps.map(({ id, text }) => ({ id, prompt: text, parts: [{ type: "text" as const, text }] })),
       steerItems: [],
-      enqueue: (message) => client.submit(textOf(message)),
+      enqueue: (message) => client.submit(textOf(message), takeFiles()),
       // The runtime calls this for everything sent during a run: only who asked to steer steers.
-      steer: (message) => (message.steer ? client.steer(textOf(message)) : client.submit(textOf(message))),
+      steer: (message) => (message.steer ? client.steer(textOf(message)) : client.submit(textOf(message), takeFiles())),
       remove: (id) => client.withdraw(id),
       move: () => undefined,
       edit: () => undefined,
     }),
-    [state.followUps, client],
+    [state.followUps, client, takeFiles],
   );
 }
 

@@ -15,6 +15,22 @@ export function payloadText(relay: HarnessRelay, key: string): string {
   return "";
 }
 
+const COMMAND_KEYS = ["command", "cmd", "script"] as const;
+
+/** The command that a tool's arguments are about; empty where they are about something else. */
+export function commandIn(input: JSONValue): string {
+  const found = textIn(input, COMMAND_KEYS);
+  if (found || !isFields(input)) return found;
+  const list = input["command"];
+  return Array.isArray(list) ? list.map(String).join(" ") : "";
+}
+
+export function textIn(input: JSONValue, keys: readonly string[]): string {
+  if (!isFields(input)) return "";
+  const key = keys.find((name) => typeof input[name] === "string");
+  return key ? (input[key] as string) : "";
+}
+
 export function choicesOf(relay: HarnessRelay): readonly Choice[] {
   if (relay.options?.length) return relay.options.map((label) => ({ label, description: "" }));
   const options = isFields(relay.payload) ? relay.payload["options"] : null;

@@ -3,6 +3,7 @@ import type { HarnessRelay, HarnessToolCall, JSONValue } from "../../client/src/
 import { useConversation } from "../conversation/context.js";
 import { DiffView } from "../tools/diff_view.js";
 import { changeOf } from "../tools/change.js";
+import { commandIn, textIn } from "./payload.js";
 import { useSent } from "./use_sent.js";
 
 export function Permission({ relay }: { relay: HarnessRelay }) {
@@ -60,8 +61,6 @@ export function Permission({ relay }: { relay: HarnessRelay }) {
   );
 }
 
-const COMMAND_KEYS = ["command", "cmd", "script"] as const;
-
 /** What it is that would happen: the command, the change, or else the arguments. */
 function Preview({ relay }: { relay: HarnessRelay }) {
   const change = useMemo(() => changeOf(asCall(relay)), [relay]);
@@ -83,18 +82,4 @@ function RawInput({ input }: { input: JSONValue }) {
 
 function asCall(relay: HarnessRelay): HarnessToolCall {
   return { id: relay.callId, name: relay.toolName, status: "running", input: relay.input };
-}
-
-function commandIn(input: JSONValue): string {
-  const found = textIn(input, COMMAND_KEYS);
-  if (found) return found;
-  const list = typeof input === "object" && input !== null && !Array.isArray(input) ? (input as { command?: JSONValue }).command : null;
-  return Array.isArray(list) ? list.map(String).join(" ") : "";
-}
-
-function textIn(input: JSONValue, keys: readonly string[]): string {
-  if (typeof input !== "object" || input === null || Array.isArray(input)) return "";
-  const fields = input as { readonly [key: string]: JSONValue };
-  const key = keys.find((name) => typeof fields[name] === "string");
-  return key ? (fields[key] as string) : "";
 }

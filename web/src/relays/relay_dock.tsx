@@ -38,6 +38,9 @@ export function RelayDock({ relays, canAnswer, isLive }: DockProps) {
           </button>
         </nav>
       )}
+      <p key={`told ${relay.id}`} className="unseen" role="alert">
+        The agent waits for you
+      </p>
       <Ask key={relay.id} relay={relay} canAnswer={canAnswer} />
       {!canAnswer && <p className="faint">It cannot be answered from here.</p>}
     </section>

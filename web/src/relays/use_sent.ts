@@ -7,6 +7,8 @@ export function useSent(): readonly [boolean, (isSent: boolean) => void] {
   const [isSent, setSent] = useState(false);
   useEffect(() => {
     if (!isSent) return undefined;
+    // The button that was pressed is about to go, and the focus with it; on a touch screen that calls no keyboard.
+    if (window.matchMedia("(hover: hover)").matches) document.querySelector<HTMLElement>(".composer-input")?.focus();
     const timer = setTimeout(() => setSent(false), PATIENCE_MS);
     return () => clearTimeout(timer);
   }, [isSent]);

@@ -1,45 +1,61 @@
 import { useEffect, useState, type FormEvent, type KeyboardEvent } from "react";
 import type { PermissionMode } from "../../client/src/index.js";
-import { api, type Agent, type Model, type RequestFailed, type ServerFacts } from "../api.js";
+import { api, type RequestFailed } from "../api.js";
+import { useChosenFiles } from "../files/chosen_files.js";
+import { AttachButton, ChosenList } from "../files/chosen_list.js";
 import { go, sessionAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
+import { useChoices, useModels } from "./choices.js";
+import { AgentField, ModeField, ModelField, PermissionField } from "./fields.js";
+import { attachmentsOf, useOrigin, type Origin } from "./origin.js";
 
-const PERMISSIONS: readonly (readonly [PermissionMode, string])[] = [
-  ["default", "Ask before changing anything"],
-  ["acceptEdits", "Edit files without asking"],
-  ["fullAuto", "Never ask"],
-  ["readOnly", "Only read"],
-];
-
-interface Choices {
-  readonly server: ServerFacts | null;
-  readonly agents: readonly Agent[];
-  readonly problem: RequestFailed | null;
+interface NewConversationProps {
+  /** A session that it goes on with; empty: none. */
+  readonly continues: string;
+  /** A message there: only what was said before it. */
+  readonly before: string;
+  readonly onMenu: () => void;
+  readonly onStarted: () => void;
 }
 
-export function NewConversation({ onMenu, onStarted }: { onMenu: () => void; onStarted: () => void }) {
+/** Its component lives as long as the form is for the same thing. */
+export function NewConversation({ continues, before, onMenu, onStarted }: NewConversationProps) {
   const choices = useChoices();
+  const { origin, problem: originProblem } = useOrigin(continues, before);
   const [agent, setAgent] = useState("");
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
   const [cwd, setCwd] = useState("");
-  const [permissionMode, setPermissionMode] = useState<PermissionMode>("default");
+  const [permissionMode, setPermissionMode] = useState<PermissionMode | "">("");
   const [prompt, setPrompt] = useState("");
   const [isStarting, setStarting] = useState(false);
   const [problem, setProblem] = useState<RequestFailed | null>(null);
-  const chosenAgent = agent || choices.server?.defaultAgent || "";
+  const chosen = useChosenFiles();
+  useEffect(() => {
+    if (!origin?.message) return;
+    setPrompt(origin.message.content);
+    chosen.replace(attachmentsOf(origin.message));
+  }, [origin, chosen.replace]);
+  const known = origin?.session;
+  const chosenAgent = agent || known?.agentName || choices.server?.defaultAgent || "";
   const models = useModels(chosenAgent);
+  const usualModel = (known && chosenAgent === known.agentName && known.model) || models.defaultModel;
+  const chosenPermissions = permissionMode || (known?.permissionMode as PermissionMode | undefined) || "default";
+  const canStart = !!prompt.trim() && !isStarting && (!continues || !!origin);
   const start = (event: FormEvent) => {
     event.preventDefault();
-    if (!prompt.trim() || isStarting) return;
+    if (!canStart) return;
     setStarting(true);
     api
       .createSession({
         ...(chosenAgent && { agent: chosenAgent }),
-        ...(model.trim() && { model: model.trim() }),
+        ...((model.trim() || usualModel) && { model: model.trim() || usualModel }),
         ...(mode && { mode }),
         ...(cwd.trim() && { cwd: cwd.trim() }),
-        permissionMode,
+        ...(continues && { continues }),
+        ...(before && { before }),
+        ...(chosen.files.length && { attachments: chosen.files }),
+        permissionMode: chosenPermissions,
         prompt,
       })
       .then(
@@ -58,52 +74,33 @@ export function NewConversation({ onMenu, onStarted }: { onMenu: () => void; onS
     event.preventDefault();
     event.currentTarget.form?.requestSubmit();
   };
-  const trouble = problem ?? choices.problem;
+  const trouble = problem ?? originProblem ?? choices.problem;
   return (
     <main className="new">
       <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show the conversations">
         <Icon name="menu" />
       </button>
-      <form className="new-form" onSubmit={start} aria-label="New conversation">
-        <h1>What shall be done?</h1>
+      <form className="new-form" onSubmit={start} aria-label="New conversation" {...chosen.target}>
+        <h1>{before ? "Say it otherwise" : continues ? "How shall it go on?" : "What shall be done?"}</h1>
+        {origin && <OriginNote origin={origin} isPartial={!!before} />}
         <textarea
           value={prompt}
           onChange={(event) => setPrompt(event.target.value)}
           onKeyDown={submitOnEnter}
-          placeholder="Describe the task"
+          placeholder={continues ? "Write the next message" : "Describe the task"}
           aria-label="Prompt"
           rows={4}
           autoFocus
         />
+        <ChosenList chosen={chosen} />
         <div className="new-fields">
           <AgentField agents={choices.agents} value={chosenAgent} onChange={(name) => (setAgent(name), setModel(""))} />
-          <ModelField models={models.models} placeholder={models.defaultModel || choices.server?.defaultModel || "the agent’s own"} value={model} onChange={setModel} />
-          {!!choices.server?.modes.length && (
-            <label>
-              <span>Mode</span>
-              <select aria-label="Mode" value={mode} onChange={(event) => setMode(event.target.value)}>
-                <option value="">Default</option>
-                {choices.server.modes.map(({ id, name }) => (
-                  <option key={id} value={id}>
-                    {name || id}
-                  </option>
-                ))}
-              </select>
-            </label>
-          )}
-          <label>
-            <span>Permissions</span>
-            <select aria-label="Permissions" value={permissionMode} onChange={(event) => setPermissionMode(event.target.value as PermissionMode)}>
-              {PERMISSIONS.map(([id, name]) => (
-                <option key={id} value={id}>
-                  {name}
-                </option>
-              ))}
-            </select>
-          </label>
+          <ModelField models={models.models} placeholder={usualModel || "the agent’s own"} value={model} onChange={setModel} />
+          <ModeField modes={choices.server?.modes ?? []} value={mode || known?.mode || ""} onChange={setMode} />
+          <PermissionField value={chosenPermissions} onChange={setPermissionMode} />
           <label className="wide">
             <span>Workspace folder</span>
-            <input aria-label="Workspace folder" value={cwd} onChange={(event) => setCwd(event.target.value)} placeholder={choices.server?.cwd || "where the server runs"} className="fixed" spellCheck={false} />
+            <input aria-label="Workspace folder" value={cwd} onChange={(event) => setCwd(event.target.value)} placeholder={known?.cwd || choices.server?.cwd || "where the server runs"} className="fixed" spellCheck={false} />
           </label>
         </div>
         {trouble && (
@@ -112,8 +109,9 @@ export function NewConversation({ onMenu, onStarted }: { onMenu: () => void; onS
           </p>
         )}
         <div className="new-buttons">
+          <AttachButton chosen={chosen} />
           <span className="faint">{choices.server ? `Harness ${choices.server.version}` : ""}</span>
-          <button type="submit" className="button primary" disabled={!prompt.trim() || isStarting}>
+          <button type="submit" className="button primary" disabled={!canStart}>
             {isStarting ? "Starting…" : "Start"}
           </button>
         </div>
@@ -122,72 +120,11 @@ export function NewConversation({ onMenu, onStarted }: { onMenu: () => void; onS
   );
 }
 
-function AgentField({ agents, value, onChange }: { agents: readonly Agent[]; value: string; onChange: (name: string) => void }) {
-  const usable = agents.filter((agent) => agent.usable);
-  const missing = agents.filter((agent) => !agent.usable);
-  const known = agents.some((agent) => agent.name === value);
+function OriginNote({ origin: { session }, isPartial }: { origin: Origin; isPartial: boolean }) {
   return (
-    <label>
-      <span>Agent</span>
-      <select aria-label="Agent" value={value} onChange={(event) => onChange(event.target.value)}>
-        {!known && <option value={value}>{value || "Default"}</option>}
-        {usable.map(({ name, title, version }) => (
-          <option key={name} value={name}>
-            {title || name} {version}
-          </option>
-        ))}
-        {missing.length > 0 && (
-          <optgroup label="Not installed">
-            {missing.map(({ name, title }) => (
-              <option key={name} value={name} disabled>
-                {title || name}
-              </option>
-            ))}
-          </optgroup>
-        )}
-      </select>
-    </label>
+    <p className="new-origin faint">
+      A new conversation, which begins with {isPartial ? "what was said before this message in" : "all that was said in"}{" "}
+      <a href={sessionAddress(session.id)}>{session.title || "the other one"}</a>. That one stays as it is{isPartial ? ", and so do the files that it changed" : ""}.
+    </p>
   );
-}
-
-function ModelField({ models, placeholder, value, onChange }: { models: readonly Model[]; placeholder: string; value: string; onChange: (model: string) => void }) {
-  return (
-    <label>
-      <span>Model</span>
-      <input aria-label="Model" list="models" value={value} placeholder={placeholder} onChange={(event) => onChange(event.target.value)} spellCheck={false} />
-      <datalist id="models">
-        {models
-          .filter((model) => model.usable)
-          .map(({ id, description }) => (
-            <option key={id} value={id}>
-              {description}
-            </option>
-          ))}
-      </datalist>
-    </label>
-  );
-}
-
-function useChoices(): Choices {
-  const [choices, setChoices] = useState<Choices>({ server: null, agents: [], problem: null });
-  useEffect(() => {
-    const abort = new AbortController();
-    const failed = (problem: RequestFailed) => !abort.signal.aborted && setChoices((before) => ({ ...before, problem }));
-    api.server(abort.signal).then((server) => setChoices((before) => ({ ...before, server })), failed);
-    api.agents(abort.signal).then(({ agents }) => setChoices((before) => ({ ...before, agents })), failed);
-    return () => abort.abort();
-  }, []);
-  return choices;
-}
-
-function useModels(agent: string): { readonly models: readonly Model[]; readonly defaultModel: string } {
-  const [found, setFound] = useState<{ models: readonly Model[]; defaultModel: string }>({ models: [], defaultModel: "" });
-  useEffect(() => {
-    if (!agent) return undefined;
-    const abort = new AbortController();
-    const none = { models: [], defaultModel: "" };
-    api.models(agent, abort.signal).then(setFound, () => !abort.signal.aborted && setFound(none));
-    return () => abort.abort();
-  }, [agent]);
-  return found;
 }

@@ -56,7 +56,7 @@ function Sessions({ list, currentId }: { list: SessionList; currentId: string })
     <>
       {list.problem && <ListProblem problem={list.problem} />}
       {!list.sessions.length && (
-        <p className="list-note faint">{list.query ? `Nothing found for “${list.query}”.` : "No conversations yet. Start one on the right."}</p>
+        <p className="list-note faint">{list.query ? `Nothing found for “${list.query}”.` : "No conversations yet."}</p>
       )}
       <ul className="sessions" aria-label="Conversations" aria-busy={!list.isLoaded}>
         {list.sessions.map((session) => (

@@ -1,7 +1,7 @@
 /** A tool call in one line: a sign, a verb and what it is about, by the operation and not by the tool's name. */
 
 import type { HarnessOperation, HarnessRelay, HarnessToolCall } from "../../client/src/index.js";
-import { payloadText } from "../relays/payload.js";
+import { commandIn, payloadText } from "../relays/payload.js";
 import type { IconName } from "../shell/icon.js";
 
 export interface Summary {
@@ -34,6 +34,8 @@ export function summaryOf(call: HarnessToolCall): Summary {
   const operation = call.operations?.[0];
   const describe = operation && (SUMMARIES[operation.kind] as ((operation: HarnessOperation) => Summary) | undefined);
   if (describe) return describe(operation);
+  const command = commandIn(call.input ?? null); // nobody has said yet what the call means
+  if (command) return SUMMARIES.command({ kind: "command", command });
   return { icon: "tool", verb: call.name || "tool", subject: argumentsInShort(call), isCode: true };
 }
 
@@ -46,7 +48,7 @@ export function askedSummary(relay: HarnessRelay): Summary {
 }
 
 export function kindOf(call: HarnessToolCall): HarnessOperation["kind"] | "other" {
-  return call.operations?.[0]?.kind ?? "other";
+  return call.operations?.[0]?.kind ?? (commandIn(call.input ?? null) ? "command" : "other");
 }
 
 function lines({ start_line: start, end_line: end }: { readonly start_line?: number; readonly end_line?: number }): string {

@@ -11,6 +11,7 @@ import type { DiffLine } from "../text/line_diff.js";
 import { changeOf } from "./change.js";
 import { diffCounts, DiffView } from "./diff_view.js";
 import { Output } from "./output.js";
+import { commandIn } from "../relays/payload.js";
 import { askedSummary, kindOf, summaryOf } from "./summary.js";
 
 const NO_LINES: readonly DiffLine[] = [];
@@ -23,7 +24,7 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
   const [choice, setChoice] = useState<boolean | null>(null);
   const summary = relay && relay.kind !== "permission" ? askedSummary(relay) : summaryOf(call);
   const isEmpty = !hasBody(call, kind, change);
-  const isOpen = !isEmpty && (choice ?? opensByItself(call, kind));
+  const isOpen = !isEmpty && (choice ?? (relay?.status !== "denied" && opensByItself(call, kind)));
   return (
     <section
       className="tool"
@@ -112,7 +113,8 @@ function isToldOtherwise(call: HarnessToolCall, kind: string, change: readonly D
 const COMMAND_IN_HEAD_MAX = 84;
 
 function commandsOf(call: HarnessToolCall): readonly Extract<HarnessOperation, { kind: "command" }>[] {
-  return (call.operations ?? []).flatMap((operation) => (operation.kind === "command" ? [operation] : []));
+  const known = (call.operations ?? []).flatMap((operation) => (operation.kind === "command" ? [operation] : []));
+  return known.length ? known : [{ kind: "command", command: commandIn(call.input ?? null) }];
 }
 
 /** One that can be read in the head of the card, where the screen is wide enough. */

@@ -10,6 +10,7 @@ Rules
 2. A command that is given while there is no connection is sent when there is one again; a command that was being sent
    when the connection broke may or may not have arrived, and is not sent again.
 3. What the server refuses is in `errors`, and told to `on_error`.
+4. Who names no session gets a new one with the first prompt, and comes back to it as to any other.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class HarnessClient:
         session: str = "",
         on_error: Callable[[str], object] | None = None,
     ) -> None:
+        self._server = url
         self._url = _socket_url(url, session)
         self._token = token
         self._on_error = on_error
@@ -160,8 +162,9 @@ class HarnessClient:
         kind = message.get("type")
         if kind == "state":
             self.state, self.seq = message["state"], message.get("seq", 0)
+            self.connections += not self.is_connected
             self.is_connected = True
-            self.connections += 1
+            self._note_session()
         elif kind == "delta":
             self.state, self.seq = apply(self.state, message["operations"]), message.get("seq", 0)
         elif kind == "error":
@@ -169,6 +172,12 @@ class HarnessClient:
             if self._on_error is not None:
                 self._on_error(self.errors[-1])
         self._tell()
+
+    def _note_session(self) -> None:
+        """A conversation that has begun is found again under its own id."""
+        session = self.state.get("sessionId")
+        if session:
+            self._url = _socket_url(self._server, session)
 
 
 def _socket_url(url: str, session: str) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 from harness.rendering.escapes import neutralised, single_line
 
-_LONGEST_ARGUMENTS = 200
+_LONGEST_ARGUMENTS = _LONGEST_LINE = 200
+_MOST_LINES = 6
 _SIGNS = {"complete": "✓", "error": "✗"}
 
 
@@ -61,6 +62,18 @@ class Transcript:
             self._ended.add(call["id"])
             code = "" if call["exitCode"] in (None, 0) else f" (exit code {call['exitCode']})"
             self._line(out, f"  {_SIGNS[call['status']]} {single_line(call['name'])}{code}")
+            if call["status"] == "error" or any(
+                one["kind"] == "command" for one in call.get("operations", ())
+            ):
+                self._last_lines(out, call.get("output", ""))
+
+    def _last_lines(self, out: list[str], output: str) -> None:
+        """What somebody looks for in the output of a command, and why a call failed."""
+        lines = [line for line in output.split("\n") if line.strip()]
+        if len(lines) > _MOST_LINES:
+            lines = [f"… {len(lines) - _MOST_LINES} more lines before", *lines[-_MOST_LINES:]]
+        for line in lines:
+            self._line(out, f"    {single_line(line)[:_LONGEST_LINE]}")
 
     def _line(self, out: list[str], text: str) -> None:
         self._end_line(out)
@@ -76,5 +89,7 @@ def title_of(name: str, arguments: Any) -> str:
     """A call on one line."""
     if isinstance(arguments, dict) and len(arguments) == 1:
         arguments = next(iter(arguments.values()))
+    if not arguments:
+        return single_line(name)
     text = single_line(arguments if isinstance(arguments, str) else repr(arguments))
     return f"{single_line(name)}: {text[:_LONGEST_ARGUMENTS]}"

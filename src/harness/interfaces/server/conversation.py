@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from harness.commands import Answer, Approve, Attached, Configuration, Deny
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, Relay
+from harness.interfaces.server.attached import spoken
 from harness.interfaces.server.desk import Setup, Standing
 from harness.interfaces.server.ways import (
     SUBAGENT,
@@ -25,8 +26,8 @@ from harness.log.store import Store
 from harness.session.harness import Harness
 from harness.session.runs import Said
 from harness.session.workspaces import WorkspaceConfig
-from harness.sources.model import Attachment
 from harness.sources.registry import load
+from harness.sources.request import OWN_AGENT
 
 MOST_QUEUED = 100
 _LEFT_TO_THE_OTHER = "It is answered in the session that this one continues."
@@ -122,14 +123,16 @@ class Conversation:
             can_steer=self.is_running and "steer" in session.capabilities,
             can_answer=is_ours,
             can_cancel=self.is_running or facts.is_suspended,
+            can_branch=not self.is_running and self._setup.agent == OWN_AGENT,
         )
 
     async def submit(self, prompt: str, attachments: tuple[Attached, ...] = ()) -> None:
-        if not prompt.strip():
+        is_ours = load(self._setup.agent).work is not None
+        if not prompt.strip() and not (attachments and is_ours):
             raise UsageError("the prompt is empty")
         session = self._session
-        files = tuple(Attachment(one.media_type, one.data, one.name) for one in attachments)
-        said = Said(text=prompt, attachments=files, id=self._harness.new_id())
+        text, files = spoken(prompt, attachments, takes_files=is_ours)
+        said = Said(text=text, attachments=files, id=self._harness.new_id())
         if not self.is_running and not session.bus.fold.facts.is_suspended:
             bound = session.thread.bound
             if bound is not None and not bound.metadata.prompt:
@@ -183,13 +186,16 @@ class Conversation:
     async def configure(self, config: Configuration) -> None:
         names = (name for name in config.__struct_fields__ if name in self._setup.__struct_fields__)
         changes = {name: value for name in names if (value := getattr(config, name)) is not None}
+        is_another = bool(config.agent) and load(str(config.agent)).name != self._setup.agent
+        if is_another:
+            changes.setdefault("model", "")  # the other one may not even know it
         setup = checked(replace(self._setup, **changes))
         if setup.cwd != self._setup.cwd:
             raise UsageError("a conversation stays where it works", hint="begin another one there")
         session = self._session
         if setup.mode != session.mode.get():
             await session.mode.switch(mode_id=setup.mode)
-        if config.model is not None:
+        if config.model is not None or is_another:
             await session.model.switch(model_id=setup.model)
         if setup.permission_mode != self._setup.permission_mode:
             await session.state.set(permissions_state(setup.permission_mode))

@@ -15,11 +15,13 @@ from harness.events import ThreadCreated
 from harness.interfaces.server.completion import complete
 from harness.interfaces.server.conversation import Conversation, setup_of
 from harness.interfaces.server.desk import Setup, Standing
+from harness.interfaces.server.going_back import place_before
 from harness.interfaces.server.ways import checked
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Fork, Metadata, Store, read_all
+from harness.sources.request import OWN_AGENT
 
 _IDLE_S = 300.0
 _SHARED_IDLE_S = 30.0
@@ -45,12 +47,15 @@ class Conversations:
 
     async def create(self, setup: Setup) -> str:
         before = self._store.metadata(setup.continues) if setup.continues else None
-        fallback = self._default if before is None else setup_of(before)
-        known = {
-            name: getattr(setup, name) or getattr(fallback, name) or getattr(self._default, name)
-            for name in setup.__struct_fields__
-        }
-        setup = checked(replace(setup, **known))
+        fallbacks = [self._default] if before is None else [setup_of(before), self._default]
+        for fallback in fallbacks:
+            setup = _filled(setup, fallback)
+        setup = checked(setup)
+        if setup.before and setup.agent != OWN_AGENT:
+            raise UsageError(
+                f"{setup.agent} remembers by itself what was said: it cannot go back to before a message",
+                hint="continue the whole session, or begin a new one",
+            )
         log_id = new_run_id(self._clock())
         conversation = Conversation(self._store, setup, lambda: self._changed(log_id))
         if before is None:
@@ -73,13 +78,17 @@ class Conversations:
         """A log that begins with all that the other one says. Raises LogLocked while something goes on there."""
         self._check_ended(before.session_id)
         complete(self._store, before.session_id)
-        end = max((event.seq + 1 for event in read_all(self._store, before.session_id)), default=0)
+        events = read_all(self._store, before.session_id)
+        if setup.before:
+            end = place_before(events, setup.before)
+        else:
+            end = max((event.seq + 1 for event in events), default=0)
         metadata = Metadata(
             session_id=log_id,
             kind="thread",
             name=setup.title or before.name,
             cwd=setup.cwd,
-            prompt=before.prompt,
+            prompt="" if setup.before else before.prompt,
             fork=Fork(before.session_id, end),
         )
         hub = Hub(self._store, log_id, self._store.create(metadata), self._clock)
@@ -142,9 +151,15 @@ class Conversations:
         conversation = self._open.get(log_id)
         if conversation is not None:
             return conversation.standing
-        is_thread = self._store.metadata(log_id).kind == "thread"
-        is_free = is_thread and not self._store.is_live(log_id)
-        return Standing(is_ours=is_free, can_submit=is_free, can_answer=is_free)
+        metadata = self._store.metadata(log_id)
+        is_free = metadata.kind == "thread" and not self._store.is_live(log_id)
+        return Standing(
+            is_ours=is_free,
+            is_waiting=is_free and metadata.outcome == "suspended",
+            can_submit=is_free,
+            can_answer=is_free,
+            can_branch=is_free and metadata.agent_name == OWN_AGENT,
+        )
 
     def hub(self, log_id: str) -> Hub | None:
         conversation = self._open.get(log_id)
@@ -195,3 +210,11 @@ class Conversations:
     def _changed(self, log_id: str) -> None:
         for listener in self._listeners:
             listener(log_id)
+
+
+def _filled(setup: Setup, fallback: Setup) -> Setup:
+    """What it does not say, said by the other one. A model is only ever that of the same agent."""
+    names = [name for name in setup.__struct_fields__ if not getattr(setup, name)]
+    if setup.agent and setup.agent != fallback.agent:
+        names = [name for name in names if name != "model"]
+    return replace(setup, **{name: getattr(fallback, name) for name in names})

@@ -25,6 +25,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     continues: str = ""
     """A session whose history is the beginning of this one."""
+    before: str = ""
+    """A person's message there: only what was said before it. Empty: all of it."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +41,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     can_steer: bool = False
     can_answer: bool = False
     can_cancel: bool = False
+    can_branch: bool = False
+    """Whether another conversation can begin with what was said before one of its messages."""
 
     @property
     def capabilities(self) -> dict[str, Any]:
@@ -47,6 +51,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             "steer": self.can_steer,
             "answer": self.can_answer,
             "cancel": self.can_cancel,
+            "branch": self.can_branch,
         }
 
 

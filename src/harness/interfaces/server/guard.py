@@ -22,6 +22,7 @@ from urllib.parse import parse_qs
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.interfaces.server.access import Access
+from harness.interfaces.server.door import DOOR, refusal
 from harness.interfaces.server.failures import Failures
 from harness.rendering.json_text import encode
 
@@ -42,10 +43,6 @@ _HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 _HOW_TO_GET_IN = "open the link that `harness serve` printed, or send the token: Authorization: Bearer …"
-
-_DOOR = b"""<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Harness</title>
-<a href="/">Go on</a>
-"""
 
 Report = Callable[[str], object]
 
@@ -106,10 +103,10 @@ class Guard:
         outgoing = _Outgoing(send, cookie=self._cookie_of_link(scope))
         try:
             self._check(scope)
-        except Refused as refusal:
-            await _refuse(scope, outgoing, refusal)
+        except Refused as refused:
+            await _refuse(scope, outgoing, refused)
         else:
-            if outgoing.cookie:
+            if scope["path"] == "/login" and scope.get("method") in _READING:
                 await _let_in(outgoing)
             else:
                 scope["harness.send"] = send
@@ -144,7 +141,7 @@ class Guard:
         if origin is not None and origin not in self._origins:
             raise Refused(403, "a page of another origin may not ask this")
         if scope["path"] == "/login" and not is_change and not is_socket:
-            return self._check_link(scope)
+            return self._check_link(scope, headers)
         if headers.get("sec-fetch-site", "none") not in _OWN_SITES:
             raise Refused(403, "a page of another site may not ask this")
         self._check_token(headers, needs_origin=is_socket or is_change)
@@ -152,15 +149,19 @@ class Guard:
             self._check_change(scope["method"], headers)
         return None
 
-    def _check_link(self, scope: Scope) -> None:
-        if not scope.get("harness.has_code"):
+    def _check_link(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        """A browser that is let in already may open its link again."""
+        if not scope.get("harness.has_code") and not self._has_cookie(headers):
             raise Refused(401, "this link was used already, or is not one of ours", _HOW_TO_GET_IN)
+
+    def _has_cookie(self, headers: Mapping[str, str]) -> bool:
+        return self._access.is_cookie(_cookie(headers.get("cookie", ""), self._cookie_name))
 
     def _check_token(self, headers: Mapping[str, str], *, needs_origin: bool) -> None:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._access.is_token(token.strip()):
             return
-        if not self._access.is_cookie(_cookie(headers.get("cookie", ""), self._cookie_name)):
+        if not self._has_cookie(headers):
             raise Refused(401, "not without the token", _HOW_TO_GET_IN)
         if needs_origin and "origin" not in headers:
             raise Refused(
@@ -253,19 +254,24 @@ def _limited(receive: Receive) -> Receive:
     return counted
 
 
-async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
-    error: dict[str, Any] = {"message": refusal.message}
-    if refusal.hint:
-        error["hint"] = refusal.hint
-    await _answer(
-        scope, send, refusal.status, [(b"content-type", b"application/json")], encode({"error": error})
-    )
+async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
+    """A person who opens the page reads why; everybody else is a program."""
+    is_read = refused.status == 401 and "text/html" in _headers(scope).get("accept", "")
+    if is_read and scope["type"] == "http":
+        headers = [(b"content-type", b"text/html; charset=utf-8")]
+        return await _answer(scope, send, refused.status, headers, refusal(refused.message))
+    error: dict[str, Any] = {"message": refused.message}
+    if refused.hint:
+        error["hint"] = refused.hint
+    headers = [(b"content-type", b"application/json")]
+    return await _answer(scope, send, refused.status, headers, encode({"error": error}))
 
 
 async def _let_in(send: _Outgoing) -> None:
     """A page that leads on, not a redirection: a browser sends a strict cookie only from our own page."""
-    headers = [(b"content-type", b"text/html; charset=utf-8"), (b"set-cookie", send.cookie.encode())]
-    await _answer({"type": "http"}, send, 200, headers, _DOOR)
+    cookies = [(b"set-cookie", send.cookie.encode())] if send.cookie else []
+    headers = [(b"content-type", b"text/html; charset=utf-8"), *cookies]
+    await _answer({"type": "http"}, send, 200, headers, DOOR)
 
 
 async def _answer(

@@ -97,11 +97,12 @@ class MachineApi:
             }
             for model in model_names.load(self._settings).all
         ]
-        default = self._settings.model_for(spellings) if agent is not None else ""
+        default = self._default.model if agent is None or agent.name == self._default.agent else ""
+        default = default or (self._settings.model_for(spellings) if agent is not None else "")
         if agent is not None and agent.work is not None:
             rows = _provider_models()
             default = default or any_model()
-        return {"models": rows, "defaultModel": default or self._default.model}
+        return {"models": rows, "defaultModel": default}
 
     async def _usage(self, request: Request) -> Response:
         by = request.query_params.get("by", "agent")

@@ -41,6 +41,7 @@ _CALLS: tuple[tuple[str, str, str, Any, Any, tuple[str, ...]], ...] = (
         None,
         ("view", "follow", "from", "usage", "reasoning", "human"),
     ),
+    ("get", "/api/sessions/{id}/object-stream", "State and changes, for assistant-ui", None, None, ()),
     ("get", "/api/agents", "The agents of this machine", None, None, ()),
     ("get", "/api/models", "The models of an agent", None, None, ("agent",)),
     ("get", "/api/usage", "Tokens and cost of all sessions", None, None, ("by", "since")),

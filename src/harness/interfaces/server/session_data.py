@@ -25,6 +25,8 @@ class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     agent: str
     agent_name: str
     model: str
+    mode: str
+    permission_mode: str
     cwd: str
     started_ms: int
     updated_ms: int
@@ -49,6 +51,8 @@ def describe(metadata: Metadata, store: Store, desk: Desk) -> SessionData:
         agent=metadata.agent,
         agent_name=metadata.agent_name,
         model=metadata.model,
+        mode=str(metadata.settings.get("currentModeId") or ""),
+        permission_mode=str(metadata.settings.get("permissionMode") or ""),
         cwd=metadata.cwd,
         started_ms=started_ms,
         updated_ms=metadata.updated_ms or started_ms + (metadata.duration_ms or 0),

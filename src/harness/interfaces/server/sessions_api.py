@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.commands import Command, Rename, Submit
+from harness.commands import Attached, Command, Rename, Submit
 from harness.errors import HarnessError
 from harness.events import ToolEnd, ToolProgress, ToolStart
 from harness.interfaces.server.answers import Conflict, NotFound, error_answer, json_answer, number, read_body
@@ -41,6 +41,8 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     max_turns: int | None = None
     effort: str = ""
     continues: str = ""
+    before: str = ""
+    attachments: tuple[Attached, ...] = ()
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,10 +88,10 @@ class SessionsApi:
 
     async def _create(self, request: Request) -> Response:
         wanted = await read_body(request, NewSession)
-        names = (name for name in wanted.__struct_fields__ if name != "prompt")
+        names = (name for name in Setup.__struct_fields__ if hasattr(wanted, name))
         log_id = await self._desk.create(Setup(**{name: getattr(wanted, name) for name in names}))
-        if wanted.prompt:
-            await self._desk.carry_out(log_id, Submit(prompt=wanted.prompt))
+        if wanted.prompt or wanted.attachments:
+            await self._desk.carry_out(log_id, Submit(prompt=wanted.prompt, attachments=wanted.attachments))
         return json_answer(describe(self._store.metadata(log_id), self._store, self._desk), 201)
 
     async def _get(self, request: Request) -> Response:

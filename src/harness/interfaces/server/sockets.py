@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from harness.commands import BadCommands, Command, Configure, Resume, Submit, read
+from harness.commands import BadCommands, Cancel, Command, Configure, Resume, Submit, read
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.interfaces.server.channel import Channel, Rider
 from harness.interfaces.server.desk import Setup
@@ -141,7 +141,7 @@ class Socket:
             continuing = replace(self._setup, continues=command.session_id)
             await self._watch(await self._rooms.desk.create(continuing))
             return Submit(id=command.id, prompt=command.prompt)
-        else:
+        elif not isinstance(command, Cancel):  # there is nothing to stop, as in any conversation that is idle
             raise UsageError("nothing has begun yet", hint="submit a prompt first")
         return command
 

@@ -15,11 +15,13 @@ from harness.interfaces.cli import formats
 from harness.interfaces.server.answers import number
 from harness.interfaces.server.rooms import Rooms
 from harness.interfaces.server.sessions_api import answering
+from harness.rendering.state.wire import operations_of
 from harness.stage import View, ViewOptions
 
 _HEARTBEAT_S = 15.0
 _TRUE = {"true": True, "1": True, "false": False, "0": False}
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+_OBJECT_STREAM = {**HEADERS, "assistant-stream-format": "object-stream/v0"}
 
 
 def sse(data: bytes, *, event: str = "", id: int | None = None) -> bytes:
@@ -34,7 +36,10 @@ class Streams:
         self._rooms = rooms
 
     def routes(self) -> list[Route]:
-        return [Route("/api/sessions/{id}/events", answering(self._events), methods=["GET"])]
+        return [
+            Route("/api/sessions/{id}/events", answering(self._events), methods=["GET"]),
+            Route("/api/sessions/{id}/object-stream", answering(self._object_stream), methods=["GET"]),
+        ]
 
     async def _events(self, request: Request) -> Response:
         log_id = request.path_params["id"]
@@ -48,6 +53,24 @@ class Streams:
         self._rooms.store.metadata(log_id)  # so that an unknown one is told as such
         stream = self._stream(log_id, formats.open_view(name, options), start, is_followed=is_followed)
         return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+
+    async def _object_stream(self, request: Request) -> Response:
+        """The state and its changes as assistant-ui's object stream, for who speaks that and no WebSocket."""
+        log_id = request.path_params["id"]
+        self._rooms.store.metadata(log_id)
+        stream = self._objects(log_id)
+        return StreamingResponse(stream, media_type="text/event-stream", headers=_OBJECT_STREAM)
+
+    async def _objects(self, log_id: str) -> AsyncIterator[bytes]:
+        position: int | None = None
+        async with self._rooms.watching(log_id) as channel:
+            while True:
+                try:
+                    position, packet = await asyncio.wait_for(channel.next(position), _HEARTBEAT_S)
+                except TimeoutError:
+                    yield b": alive\n\n"
+                else:
+                    yield sse(operations_of(packet.data))
 
     async def _stream(
         self, log_id: str, view: View, start: int, *, is_followed: bool

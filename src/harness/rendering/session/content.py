@@ -1,20 +1,24 @@
-"""What a log says of files, signals and tasks, as parts of messages. Whatever it holds, nothing here fails."""
+"""What a log says of files, signals, tasks and memory, as parts of messages. Whatever it holds, nothing here fails."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from harness.events import Message, Signal, TasksChanged
+from harness.events import Message, ObservationEnd, ObservationFailed, ObservationStart, Signal, TasksChanged
 from harness.rendering.json_text import compact
 from harness.rendering.session.display_state import TaskItem
+from harness.rendering.session.messages import Role
 from harness.rendering.session.parts import (
     FilePart,
     ImagePart,
     NotificationPart,
     NotificationSummaryPart,
+    OmObservationEndPart,
+    OmObservationFailedPart,
+    OmObservationStartPart,
     Part,
     ReactiveSignalPart,
     SignalPart,
@@ -72,6 +76,32 @@ def part_of_signal(signal: Signal) -> SignalPart:
         message=words,
         attributes=signal.attributes,
         metadata=signal.metadata,
+    )
+
+
+def role_of_signal(signal: Signal) -> Role:
+    """Whose message it is, where it stands alone: the user's, unless whoever kept it says otherwise."""
+    said: Any = (signal.metadata or {}).get("role")
+    role: Role = said if said in get_args(Role) else "user"
+    return role
+
+
+def part_of_observation(event: ObservationStart | ObservationEnd | ObservationFailed) -> Part:
+    """The mark in a message where its conversation was noted down."""
+    if isinstance(event, ObservationStart):
+        return OmObservationStartPart(
+            tokens_to_observe=event.tokens_to_observe, operation_type=event.operation_type
+        )
+    if isinstance(event, ObservationFailed):
+        return OmObservationFailedPart(error=event.error, operation_type="observation")
+    return OmObservationEndPart(
+        tokens_observed=event.tokens_observed,
+        observation_tokens=event.observation_tokens,
+        duration_ms=event.duration_ms,
+        operation_type="observation",
+        observations=event.observations or None,
+        current_task=event.current_task or None,
+        suggested_response=event.suggested_response or None,
     )
 
 

@@ -85,12 +85,17 @@ def has_failed(end: ToolEnd) -> bool:
     return end.success is False or (end.success is None and end.output is None)
 
 
+def result_of(end: ToolEnd) -> Any:
+    """As data where the tool gave any, else its text."""
+    return end.output if end.result is None else end.result
+
+
 _HANDLERS: Mapping[type[Event], Callable[[ChildRun, Any], Sequence[HarnessEvent]]] = {
     TextDelta: lambda child, event: child.say(event.id, event.text),
     TextRetracted: _retracted,
     Message: _message,
     ToolStart: lambda child, event: child.start_call(event.call_id, event.tool_name, event.input),
-    ToolEnd: lambda child, event: child.end_call(event.call_id, event.output, is_error=has_failed(event)),
+    ToolEnd: lambda child, event: child.end_call(event.call_id, result_of(event), is_error=has_failed(event)),
     ReplInput: lambda child, event: child.start_call(event.id, REPL_TOOL, {"code": event.code}),
     ReplOutput: lambda child, event: child.end_call(
         event.id, event.error or event.stdout, is_error=bool(event.error)

@@ -19,7 +19,7 @@ from harness.rendering.session import events as wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.parts import ToolCallPart, ToolResultPart
 from harness.rendering.session.runs import OpenCall, TopRun
-from harness.rendering.session.subagents import REPL_TOOL, has_failed
+from harness.rendering.session.subagents import REPL_TOOL, has_failed, result_of
 
 
 def _input(run: TopRun, event: ToolInputDelta) -> Sequence[HarnessEvent]:
@@ -74,12 +74,13 @@ def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
         success = event.success is not False
         exited = wire.CommandExit(tool_call_id=event.call_id, exit_code=event.exit_code, success=success)
         told.append(exited)
-    result = ToolResultPart(id=event.call_id, name=call.name, result=event.output, is_error=has_failed(event))
-    return [*told, *_result(run, event, result, call.written(event))]
+    given, is_error = result_of(event), has_failed(event)
+    result = ToolResultPart(id=event.call_id, name=call.name, result=given, is_error=is_error)
+    return [*told, *_result(run, event, result, len(event.output or ""), call.written(event))]
 
 
 def _result(
-    run: TopRun, event: Event, result: ToolResultPart, paths: Sequence[str] = ()
+    run: TopRun, event: Event, result: ToolResultPart, characters: int, paths: Sequence[str] = ()
 ) -> Sequence[HarnessEvent]:
     end = wire.ToolEnd(
         tool_call_id=result.id,
@@ -91,7 +92,7 @@ def _result(
     if not run.is_running:
         return (end,)
     told = run.begin_message(event)
-    part, *update = run.add([result], len(result.result or ""))
+    part, *update = run.add([result], characters)
     return [*told, part, end, *update]
 
 
@@ -108,7 +109,8 @@ def _given(run: TopRun, event: ReplOutput) -> Sequence[HarnessEvent]:
     if call is None:
         return ()
     output, is_error = event.error or event.stdout, bool(event.error)
-    return _result(run, event, ToolResultPart(id=event.id, name=call.name, result=output, is_error=is_error))
+    result = ToolResultPart(id=event.id, name=call.name, result=output, is_error=is_error)
+    return _result(run, event, result, len(output))
 
 
 def abandoned(run: TopRun) -> list[HarnessEvent]:

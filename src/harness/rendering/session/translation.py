@@ -4,7 +4,8 @@ Rules
 1. A run without a parent is the agent: agent_start, agent_end. All other runs are sub-agents of the call that
    began them. One run speaks at a time: one that begins while another has not ended says that that was cut short.
 2. A run writes one message until somebody else speaks or its goal was judged; then another. A message that
-   was written piece by piece is not told again when it is whole.
+   was written piece by piece is not told again when it is whole. Where the conversation was noted down, the
+   message has a mark.
 3. Ids of messages are those of the log; where it has none they follow from the place in the log, so that they are
    the same wherever one begins to read.
 4. Nothing that has ended is remembered: what is kept does not grow with the thread.
@@ -23,7 +24,9 @@ from harness.events import (
     Forked,
     GoalEvaluated,
     Message,
+    ObservationEnd,
     ObservationFailed,
+    ObservationStart,
     ReflectionFailed,
     Relay,
     RelayReply,
@@ -43,13 +46,20 @@ from harness.events import (
 )
 from harness.rendering.session import events as wire
 from harness.rendering.session import subagents
-from harness.rendering.session.content import part_of_signal, parts_of_contents, parts_of_message, task_items
+from harness.rendering.session.content import (
+    part_of_observation,
+    part_of_signal,
+    parts_of_contents,
+    parts_of_message,
+    role_of_signal,
+    task_items,
+)
 from harness.rendering.session.encoding import read, to_wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.facts import FACTS, memory_failure
 from harness.rendering.session.lifecycle import Lifecycle, State
 from harness.rendering.session.messages import HarnessMessage, Role
-from harness.rendering.session.parts import Part, TextPart
+from harness.rendering.session.parts import OmThreadTitleUpdatedPart, Part, TextPart
 from harness.rendering.session.runs import ChildRun, OpenCall, TopRun
 from harness.rendering.session.speech import SPEECH
 from harness.rendering.session.tool_calls import TOOLS
@@ -83,6 +93,8 @@ class SessionTranslation:
             ThreadCreated: self._on_thread,
             ThreadRenamed: self._on_title,
             StateChanged: self._on_state,
+            ObservationStart: self._on_observation,
+            ObservationEnd: self._on_observation,
             ObservationFailed: self._on_memory_failure,
             ReflectionFailed: self._on_memory_failure,
             BufferingFailed: self._on_memory_failure,
@@ -206,7 +218,7 @@ class SessionTranslation:
         part = part_of_signal(event)
         run = self._runs.active
         if run is None or self._signals_apart:
-            return [part, *self._message(event, "user", event.id, [part])]
+            return [part, *self._message(event, role_of_signal(event), event.id, [part])]
         return [*run.begin_message(event), *run.add([part], len(part.message))]
 
     def _said(
@@ -261,27 +273,47 @@ class SessionTranslation:
     def _on_title(self, event: ThreadRenamed) -> Sequence[HarnessEvent]:
         if not event.cycle_id:
             return ()
+        thread_id, old_title = self._runs.state.thread_id, event.old_title or None
         updated = wire.OmThreadTitleUpdated(
-            cycle_id=event.cycle_id,
-            thread_id=self._runs.state.thread_id,
-            old_title=event.old_title or None,
-            new_title=event.title,
+            cycle_id=event.cycle_id, thread_id=thread_id, old_title=old_title, new_title=event.title
         )
-        return (updated,)
+        part = OmThreadTitleUpdatedPart(thread_id=thread_id, old_title=old_title, new_title=event.title)
+        return [updated, *self._mark(part)]
 
     def _on_state(self, event: StateChanged) -> Sequence[HarnessEvent]:
         state = self._runs.state
         state.values = {**state.values, **event.changes}
         return (wire.StateChanged(state=dict(state.values), changed_keys=list(event.changes)),)
 
+    def _on_observation(self, event: ObservationStart | ObservationEnd) -> Sequence[HarnessEvent]:
+        told = FACTS[type(event)](event)
+        if isinstance(event, ObservationEnd) and event.thread_id:
+            return told  # of another thread: this one says nothing of it
+        began: Sequence[HarnessEvent] = ()
+        if isinstance(event, ObservationStart) and self._runs.active is not None:
+            began = self._runs.active.begin_message(event)
+        return [*told, *began, *self._mark(part_of_observation(event))]
+
+    def _mark(self, part: Part) -> Sequence[HarnessEvent]:
+        """In the message that is being written. It is not told by itself: the event of the same name is."""
+        run = self._runs.active
+        return run.add([part])[1:] if run is not None else ()
+
     def _on_memory_failure(
         self, event: ObservationFailed | ReflectionFailed | BufferingFailed
     ) -> Sequence[HarnessEvent]:
         failed, text = memory_failure(event)
+        told: list[HarnessEvent] = [failed]
+        if isinstance(event, ObservationFailed):
+            told = [*self._mark(part_of_observation(event)), failed]
+        elif event.will_retry:
+            return told
+        if event.stopped:
+            return told
         self._runs.state.told_failure = text
         if self._runs.active is not None:
             self._runs.active.failure = text
-        return (failed, wire.Error(error=wire.Problem(message=text)))
+        return [*told, wire.Error(error=wire.Problem(message=text))]
 
 
 def history_messages(events: Iterable[Event]) -> list[HarnessMessage]:

@@ -107,7 +107,7 @@ class StateFold:
     def _set_up(self, state: dict[str, Any], index: _Index) -> None:
         self._index = index
         self._tree = Tree(state)
-        self._speech = Speech(self._tree, self._new_id)
+        self._speech = Speech(self._tree, self._new_id, index.queued)
         self._calls = Calls(self._tree, self._speech)
         self._relays = Relays(self._tree, self._calls, index.relays, index.open_relays)
         self._conversation = Conversation(self._tree, self._speech, index.queued)

@@ -10,6 +10,10 @@ from harness.events import Relay, SessionStart, Task, Usage
 Data: TypeAlias = dict[str, Any]
 
 
+CAPABILITIES = ("submit", "steer", "answer", "cancel", "branch")
+"""What may be asked of a conversation, if somebody runs it."""
+
+
 def new_state(session_id: str, title: str) -> Data:
     return {
         "status": "idle",
@@ -26,7 +30,7 @@ def new_state(session_id: str, title: str) -> Data:
         "relays": [],
         "usage": usage(Usage()),
         "runs": [],
-        "capabilities": {"submit": False, "steer": False, "answer": False, "cancel": False},
+        "capabilities": dict.fromkeys(CAPABILITIES, False),
         "isLive": False,
     }
 

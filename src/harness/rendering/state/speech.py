@@ -12,12 +12,16 @@ from harness.rendering.state.speaker import Speaker, Stream
 from harness.rendering.state.tree import Tree
 
 _TEXT, _REASONING = "text", "reasoning"
+_CONVERSATION: Path = ("messages",)
 
 
 class Speech:
-    def __init__(self, tree: Tree, new_id: Callable[[], str]) -> None:
+    """`queued`: where the messages stand that wait for their turn. What is said comes before them."""
+
+    def __init__(self, tree: Tree, new_id: Callable[[], str], queued: dict[str, str]) -> None:
         self._tree = tree
         self._new_id = new_id
+        self._queued = queued
 
     def text(self, speaker: Speaker, event: TextDelta) -> None:
         if event.text:
@@ -58,7 +62,7 @@ class Speech:
         said["content"] = text
         said["parts"] = [{"type": "text", "text": text}] if text else []
         said["parts"] += shapes.files_of(parts)
-        place = self._tree.push(speaker.home, said)
+        place = self._add(speaker.home, said)
         if not speaker.is_ended and speaker.position >= 0:
             self.current(speaker, at_ms)
         return place
@@ -71,11 +75,19 @@ class Speech:
                 self._new_id(), "assistant", status=status, created_ms=at_ms, run_id=speaker.run_id
             )
             blank["parts"] = speaker.early_notices
-            speaker.message = self._tree.push(speaker.home, blank)
+            speaker.message = self._add(speaker.home, blank)
             speaker.early_notices = []
         elif begins:
             self._tree.change((*speaker.message, "status"), "streaming")
         return speaker.message
+
+    def _add(self, home: Path, message: dict[str, Any]) -> Path:
+        if not self._queued or home != _CONVERSATION:
+            return self._tree.push(home, message)
+        first = min(int(position) for position in self._queued.values())
+        for key, position in self._queued.items():
+            self._queued[key] = str(int(position) + 1)
+        return self._tree.insert(home, first, message)
 
     def add_part(self, speaker: Speaker, part: dict[str, Any], at_ms: int) -> Path:
         speaker.last_stream = ""

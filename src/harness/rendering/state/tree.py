@@ -96,6 +96,15 @@ class Tree:
         self.set(place, value)
         return place
 
+    def insert(self, path: Path, index: int, value: Any) -> Path:
+        """Put it before what is there: all of that is set anew, one place further on, and must be plain."""
+        moved = self.at(path)[index:]
+        place = (*path, str(index))
+        self.set(place, value)
+        for number, one in enumerate(moved, index + 1):
+            self.set((*path, str(number)), one)
+        return place
+
     def take_operations(self) -> list[Operation]:
         """What was changed since the last time."""
         told, self._told = self._told, []

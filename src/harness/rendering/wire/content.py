@@ -36,6 +36,8 @@ def user_content(message: Message) -> Any:
 def outcome_of(end: ToolEnd) -> dict[str, Any]:
     """What a call came to, as far as the log tells."""
     output = end.output
+    if end.result is not None and end.success is not False:
+        return {"context": output or "", "result": end.result}
     if end.exit_code is not None:  # a program that ran to its end, well or not
         return {"context": output or "", "result": {"exitCode": end.exit_code}}
     if end.success is False:

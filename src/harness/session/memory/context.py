@@ -18,8 +18,6 @@ from harness.session.memory.observations import for_the_model, parts_of, ungroup
 from harness.session.memory.steps import Entry
 from harness.sources.model import SystemTurn, Turn, UserTurn
 
-CONTINUATION_ID = "om-continuation"
-"""The id of the reminder in views that give every message one."""
 CONTINUATION = UserTurn(prompts.CONTINUATION)
 
 

@@ -116,7 +116,7 @@ class Observing:
                 self._model(), entries, self._before(with_chunks=True), is_buffering=True
             )
         except asyncio.CancelledError:
-            notebook.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=STOPPED))
+            notebook.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=STOPPED, stopped=True))
             raise
         except Exception as error:
             notebook.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=str(error)))
@@ -175,6 +175,7 @@ class Observing:
                 cycle_id=cycle_id,
                 error=str(error) if is_failure else STOPPED,
                 duration_ms=max(0, notebook.clock_ms() - started_ms),
+                stopped=not is_failure,
             )
             notebook.end(cycle_id, event)
         return MemoryFailure("observation", "run", str(error)) if is_failure else error

@@ -167,7 +167,11 @@ class Reflecting:
 
     def _buffering_failed(self, cycle_id: str, error: str, *, will_retry: bool = False) -> Event:
         return BufferingFailed(
-            cycle_id=cycle_id, operation_type="reflection", error=error, will_retry=will_retry
+            cycle_id=cycle_id,
+            operation_type="reflection",
+            error=error,
+            will_retry=will_retry,
+            stopped=error == STOPPED,
         )
 
     async def _reflect(self) -> None:
@@ -213,7 +217,11 @@ class Reflecting:
     def _failed(self, cycle_id: str, started_ms: int, error: str, *, will_retry: bool = False) -> Event:
         duration_ms = max(0, self._notebook.clock_ms() - started_ms)
         return ReflectionFailed(
-            cycle_id=cycle_id, error=error, duration_ms=duration_ms, will_retry=will_retry
+            cycle_id=cycle_id,
+            error=error,
+            duration_ms=duration_ms,
+            will_retry=will_retry,
+            stopped=error == STOPPED,
         )
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec.structs import replace
 
@@ -11,6 +13,7 @@ from harness.sources.tool import StaleFile, ToolFailure, ToolOutput
 
 MOST_ATTACHED_CHARACTERS = 20_000_000
 """Of base64, for all attachments of a call: they are in the log, and in every later request to the model."""
+MOST_RESULT_BYTES = 1_000_000
 _PARSE_ERROR = "__toolParseError"
 
 
@@ -36,6 +39,17 @@ def bounded(output: ToolOutput, most_characters: int) -> tuple[str, tuple[Attach
             left -= len(attachment.data)
             kept.append(replace(attachment, media_type=media_type))
     return shortened("\n".join(filter(None, texts)), most_characters), tuple(kept)
+
+
+def data_of(result: Any) -> Any:
+    """A result as the plain data that a log can hold; None for what is none, or too much."""
+    if result is None:
+        return None
+    try:
+        data = msgspec.json.encode(result)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return msgspec.json.decode(data) if len(data) <= MOST_RESULT_BYTES else None
 
 
 def shortened(text: str, most_characters: int) -> str:

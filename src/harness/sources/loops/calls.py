@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.events import Operation, Relay, RelayReply, ToolEnd, ToolProgress, ToolStart
 from harness.sources.function_tool import output_of
-from harness.sources.loops.call_words import bounded, failure_words, problem_of
+from harness.sources.loops.call_words import bounded, data_of, failure_words, problem_of
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.outbox import Channel
@@ -326,6 +326,7 @@ class ToolCalls:
                 duration_ms=duration_ms,
                 operations=output.operations,
                 parts=file_parts(attachments),
+                result=data_of(output.result),
             )
         )
         if self._options.on_output is not None:

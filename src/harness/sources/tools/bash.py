@@ -106,7 +106,6 @@ class BashTool(Tool):
             parts.append(f"[{ending.exit.survivors} processes were still running, and were ended]")
         return ToolOutput(
             text="\n".join(part.removesuffix("\n") for part in [*parts, f"exit code: {exit_code}"]),
-            result={"exitCode": exit_code},
             success=exit_code == 0,
             exit_code=exit_code,
             operations=_meaning(asked.command, self._workspace.root),

@@ -3,8 +3,8 @@
 Nothing is paid for, and nothing of yours is read or written: each scenario has a home and a project that
 are thrown away, and no network but the loopback where the system allows that. A verdict per scenario:
 verified, degraded (something is not visible any more), drift (records or fields that nobody knows),
-broken. Exit codes: 0 all verified, or none installed; 1 degraded or drift; 2 broken, or of those that were
-named none could be run.
+broken, unfinished (--quick has no time left). Exit codes: 0 all verified, or none installed; 1 degraded or
+drift; 2 broken or unfinished, or of those that were named none could be run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 SUMMARY = "find out, offline, whether the agents here still speak as they did"
 
-_MARKS = {"verified": "✓", "degraded": "!", "drift": "~", "broken": "✗", "skipped": "–"}
+_MARKS = {
+    "verified": "✓",
+    "degraded": "!",
+    "drift": "~",
+    "broken": "✗",
+    "unfinished": "…",
+    "skipped": "–",
+}
 _ERASE = "\r\x1b[K"
 
 
@@ -112,7 +119,8 @@ class _Display:
         self._done = 0 if trial is None else self._done + 1
         if patient.note:
             return
-        head = f"{patient.agent} {patient.version} {self._done}/{self._count}"
+        name = f"{patient.agent} {patient.version}".rstrip()
+        head = f"{name} {self._done}/{self._count}"
         text = f"{head} {trial.scenario}: {trial.verdict}" if trial else f"{head} …"
         if self._is_rewritten:
             self._console.put(f"{_ERASE}{text[:78]}")
@@ -145,7 +153,7 @@ def _table(diagnosis: Diagnosis) -> str:
         mark = _MARKS[trial.verdict]
         took = f"{trial.duration_ms / 1000:.1f} s" if trial.duration_ms else ""
         lines.append(
-            f"  {mark} {trial.scenario:<{width}}  {trial.verdict:<9} {trial.reason or took}".rstrip()
+            f"  {mark} {trial.scenario:<{width}}  {trial.verdict:<10} {trial.reason or took}".rstrip()
         )
         lines += [f"      never shown: {gap}" for gap in trial.known_gaps]
         for finding in trial.findings:

@@ -14,6 +14,7 @@ from harness.interfaces.cli.parser import add_actions, completes, port
 
 if TYPE_CHECKING:
     from harness.lab import Entry, Place, Rig, Script, Server
+    from harness.lab.journal import Journal
     from harness.sources.agent import Version
 
 SUMMARY = "a scripted model to run real agents against: serve, check"
@@ -72,14 +73,12 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
     from harness.interfaces.cli.output import write_text
     from harness.lab import Play, Rehearsal, Server
 
-    def tell(entry: Entry) -> None:
-        where = f" ({entry.lane}, turn {entry.turn})" if entry.lane else ""
-        console.say(f"{entry.number} {entry.method} {entry.path}: {entry.outcome}{where}")
-
+    tell = _Teller(console)
     with _Ending() as ending:
         if not arguments.agent:
             play = Play(script)
             with Server(play, port=arguments.port, record_path=arguments.record, on_entry=tell) as server:
+                tell.journal = server.journal
                 write_text(_addresses(server))
                 ending.wait()
             return 0
@@ -96,12 +95,28 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
                 record_path=arguments.record,
                 on_entry=tell,
             ) as rehearsal:
+                tell.journal = rehearsal.server.journal
                 write_text(_addresses(rehearsal.server) + _shell(name, rehearsal.place, rehearsal.rig))
                 ending.wait()
         finally:
             if not arguments.home:
                 shutil.rmtree(home, ignore_errors=True)
     return 0
+
+
+class _Teller:
+    """Says each request as it comes, and once why they are not recorded any more."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.journal: Journal | None = None
+
+    def __call__(self, entry: Entry) -> None:
+        where = f" ({entry.lane}, turn {entry.turn})" if entry.lane else ""
+        self._console.say(f"{entry.number} {entry.method} {entry.path}: {entry.outcome}{where}")
+        if self.journal is not None and self.journal.failure:
+            self._console.say(f"harness: nothing more is recorded: {self.journal.failure}")
+            self.journal = None
 
 
 class _Ending:
