@@ -121,3 +121,16 @@ def test_an_endless_word_is_not_kept_in_memory() -> None:
 )
 def test_a_long_text_is_shown_by_its_beginning(text: str, most: int, expected: list[str]) -> None:
     assert wrapped(text, 9, most=most) == expected
+
+
+def test_an_item_of_a_list_goes_on_below_its_text() -> None:
+    text = "- first item of these\n  10. nested and long\nplain words again"
+
+    assert wrapped(text, 16, most=9) == [
+        "- first item of",
+        "  these",
+        "  10. nested and",
+        "      long",
+        "plain words",
+        "again",
+    ]

@@ -14,6 +14,8 @@ _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _HANGUL_ENDINGS = range(0x1160, 0x1200)
 _TAB = "    "
 _PIECES = re.compile(r"\n|[ \t]+|[^\n \t]+")
+_MARK = re.compile(r"[-*+•]|\d{1,3}[.)]")
+"""Of an item of a list."""
 
 
 def columns(text: str) -> int:
@@ -62,14 +64,19 @@ class Flow:
     """Text that comes in pieces, wrapped between words as it comes.
 
     The last word is held back until it is known to be whole. Blanks at the end of a line are
-    dropped; words wider than a line, and scripts without blanks, are broken between characters.
+    dropped; words wider than a line, and scripts without blanks, are broken between characters. An item of
+    a list goes on below its text, not below its mark.
     """
 
     def __init__(self, width: int) -> None:
         self._width = width
         self._column = 0
+        self._indent = 0
+        """Where the next line of this paragraph begins."""
         self._blanks = ""
         self._held = ""
+        self._is_first = True
+        """Whether the next word is the first of a paragraph."""
 
     @property
     def is_at_line_start(self) -> bool:
@@ -92,11 +99,9 @@ class Flow:
     def end_line(self) -> str:
         """What was held back, and a line end if there is a line to end."""
         rest = self.flush()
-        self._blanks = ""
-        if self._column:
-            self._column = 0
-            rest += "\n"
-        return rest
+        has_text = self._column > 0
+        self._begin_paragraph()
+        return f"{rest}\n" if has_text else rest
 
     def _held_back(self, piece: str) -> tuple[str, str]:
         """The last piece: what may be placed already, and what may still grow."""
@@ -110,18 +115,22 @@ class Flow:
 
     def _place(self, piece: str) -> str:
         if piece == "\n":
-            self._column, self._blanks = 0, ""
+            self._begin_paragraph()
             return piece
         if piece[0] in " \t":
             self._blanks += piece.replace("\t", _TAB)
             return ""
         blanks, self._blanks = self._blanks, ""
         needed = columns(piece)
+        if self._is_first:
+            self._is_first = False
+            hanging = len(blanks) + needed + 1
+            self._indent = hanging if _MARK.fullmatch(piece) and hanging <= self._width // 2 else 0
         is_breakable = needed > len(piece) or needed > self._width
         if self._column + len(blanks) + (1 if is_breakable else needed) <= self._width:
             self._column += len(blanks)
         elif self._column:
-            self._column, blanks = 0, "\n"
+            blanks = self._line_end()
         else:
             blanks = ""
         if is_breakable:
@@ -133,12 +142,18 @@ class Flow:
         out: list[str] = []
         for cluster in clusters(word):
             needed = _cluster_columns(cluster)
-            if self._column and self._column + needed > self._width:
-                out.append("\n")
-                self._column = 0
+            if self._column > self._indent and self._column + needed > self._width:
+                out.append(self._line_end())
             out.append(cluster)
             self._column += needed
         return "".join(out)
+
+    def _line_end(self) -> str:
+        self._column = self._indent
+        return "\n" + " " * self._indent
+
+    def _begin_paragraph(self) -> None:
+        self._column, self._indent, self._blanks, self._is_first = 0, 0, "", True
 
 
 def _belongs(character: str, cluster: str) -> bool:
