@@ -34,6 +34,11 @@ class HarnessError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def words(self) -> str:
+        """Both, on one line."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
 
 class UsageError(HarnessError):
     exit_code = 2

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from chat_chunks import DONE, call, calls_of, chat, chunk
 from model_asking import (
     ANTHROPIC,
     CHAT,
@@ -36,25 +37,6 @@ from harness.events import (
 from harness.sources.model import Ask, UserTurn
 from harness.sources.model_failure import Retries
 from harness.sources.model_http import Patience
-
-DONE = "[DONE]"
-
-
-def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
-
-
-def call(arguments: Any, **more: Any) -> dict[str, Any]:
-    return {"tool_calls": [{"function": {"name": "read", "arguments": arguments}, **more}]}
-
-
-def chat(*events: Any, question: Ask = HELLO) -> list[Event]:
-    with FarSide(stream(*events)) as far_side:
-        return ask(CHAT.open(far_side.url), question)
-
-
-def calls_of(events: list[Event]) -> list[Any]:
-    return only(events, Message).parts or []
 
 
 def test_garbage_is_left_out_and_told() -> None:

@@ -5,30 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from model_asking import CHAT, HELLO, ask, only, text_of
+from chat_chunks import DONE, call, calls_of, chat, chunk
+from model_asking import CHAT, ask, only, text_of
 from model_far_side import FarSide, chunks, data, stream
 
-from harness.events import Event, Message, ReasoningDelta, StepEnd, Usage, UsageDelta
+from harness.events import Message, ReasoningDelta, StepEnd, Usage, UsageDelta
 from harness.sources.model import Ask, AssistantTurn, Call, ToolTurn, UserTurn
-
-DONE = "[DONE]"
-
-
-def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
-
-
-def call(arguments: Any, **more: Any) -> dict[str, Any]:
-    return {"tool_calls": [{"function": {"name": "read", "arguments": arguments}, **more}]}
-
-
-def chat(*events: Any, question: Ask = HELLO) -> list[Event]:
-    with FarSide(stream(*events)) as far_side:
-        return ask(CHAT.open(far_side.url), question)
-
-
-def calls_of(events: list[Event]) -> list[Any]:
-    return only(events, Message).parts or []
 
 
 def test_a_server_that_knows_no_streams_is_understood() -> None:

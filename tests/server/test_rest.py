@@ -270,3 +270,21 @@ def test_a_conversation_that_was_put_away_still_says_that_it_waits(tmp_path: Pat
             assert http.get(f"/api/sessions/{session}").json()["waits"] is True
     with world.serving_now(), world.http() as http:
         assert http.get("/api/sessions").json()["sessions"][0]["waits"] is True
+
+
+def test_a_permission_that_waits_when_the_server_is_stopped_is_given_when_it_is_started_again(
+    tmp_path: Path,
+) -> None:
+    world = ServingWorld(tmp_path)
+    with world.serving_now():
+        session = world.create(model=world.script([CALL], "Never said."), prompt="do it")["id"]
+        with PlainClient(world.url, token=world.access.token, session=session) as client:
+            client.until(waits, PATIENCE_S)
+    with world.serving_now(), world.http() as http:
+        assert http.get(f"/api/sessions/{session}").json()["waits"] is True
+        with PlainClient(world.url, token=world.access.token, session=session) as client:
+            state = client.until(waits, PATIENCE_S)
+            client.send({"type": "configure", "config": {"model": world.script("Done.")}})
+            client.send(Approve(relay_id=state["relays"][-1]["id"]))
+            state = client.until(is_done, PATIENCE_S)
+            assert state["messages"][-1]["content"] == "Done."

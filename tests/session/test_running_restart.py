@@ -1,4 +1,4 @@
-"""A process is killed while somebody is asked: another one lists the question, answers it, and the run goes on."""
+"""A process is killed, or ends, while somebody is asked: another one lists the question, and the run goes on."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Place:
         self.where = str(folder / "data") if kind == "files" else postgres_server.url()
         self.mark = folder / "mark"
 
-    def kill_while(self, what: str) -> None:
-        """A process of its own waits there, and is killed."""
+    def kill_while(self, what: str, by: signal.Signals = signal.SIGKILL) -> None:
+        """A process of its own waits there, and is killed, or told to end."""
         victim = subprocess.Popen(
             [sys.executable, VICTIM, self.kind, self.where, what],
             stdout=subprocess.PIPE,
@@ -42,8 +42,8 @@ class Place:
         )
         assert victim.stdout is not None
         assert victim.stdout.readline() == b"ready\n"
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
+        victim.send_signal(by)
+        assert victim.wait() == (-by if by == signal.SIGKILL else 0)
         victim.stdout.close()
 
     @asynccontextmanager
@@ -128,10 +128,11 @@ async def test_a_plan_is_approved_and_the_mode_changes(place: Place) -> None:
         assert texts(record)[-1] == "I have begun."
 
 
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("decision", ["approve", "decline", "always_allow_category"])
 @in_loop
-async def test_an_approval_is_given_or_refused(place: Place, decision: Any) -> None:
-    place.kill_while("approve")
+async def test_an_approval_is_given_or_refused(place: Place, decision: Any, by: signal.Signals) -> None:
+    place.kill_while("approve", by)
     model = Model("So it is.", "And then that.")
     async with place.opened(model) as (harness, record):
         assert harness.session.approval.is_armed()

@@ -1,4 +1,4 @@
-"""A process that talks in a session until somebody has to answer, and then sits there to be killed.
+"""A process that talks in a session until somebody has to answer, and then sits there to be killed; told to end, it leaves in order.
 
 usage: python waiting_session.py files|postgres WHERE ask|plan|approve|stream
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from typing import Any
 
@@ -78,8 +79,11 @@ async def main(kind: str, where: str, what: str) -> None:
     await waits.wait()
     if what == "approve":
         await harness.follow_up(content="and then?")
+    leaves = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaves.set)
     print("ready", flush=True)
-    await asyncio.Event().wait()
+    await leaves.wait()
+    await harness.destroy()
     await sending
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.events import Event, Result
-from harness.log.raw import Exit, Output, Start
+from harness.log.raw import Control, Exit, Output, Start
 from harness.sources.pipeline import Pipeline
 from harness.sources.registry import load
 from harness.testing.golden import find_cases, translate
@@ -17,16 +17,28 @@ ROOT = Path(__file__).parents[1] / "agents"
 Kind = TypeVar("Kind", bound=Event)
 
 
-def play(agent: str, *lines: Any, stderr: str = "", exit_code: int = 0, cwd: str = "/repo") -> list[Event]:
-    """The events of these lines: records, or text as it is."""
+def play(
+    agent: str,
+    *lines: Any,
+    stderr: str = "",
+    exit_code: int | None = 0,
+    signal: int | None = None,
+    is_stopped: bool = False,
+    cwd: str = "/repo",
+    **start: Any,
+) -> list[Event]:
+    """The events of these lines: records, or text and bytes as they are. `start`: what else is known of the start."""
     pipeline = Pipeline(load(agent).translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent=agent, prompt="do it", cwd=cwd))]
+    events = [*pipeline.feed(Start(at_ms=0, agent=agent, cwd=cwd, **{"prompt": "do it", **start}))]
     for line in lines:
-        data = line.encode() if isinstance(line, str) else msgspec.json.encode(line)
+        text = line.encode() if isinstance(line, str) else line
+        data = text if isinstance(text, bytes) else msgspec.json.encode(text)
         events.extend(pipeline.feed(Output(at_ms=1, stream="stdout", data=data + b"\n")))
     if stderr:
         events.extend(pipeline.feed(Output(at_ms=1, stream="stderr", data=stderr.encode())))
-    events.extend(pipeline.feed(Exit(at_ms=2, code=exit_code)))
+    if is_stopped:
+        events.extend(pipeline.feed(Control(at_ms=1, action="stop")))
+    events.extend(pipeline.feed(Exit(at_ms=2, code=exit_code, signal=signal)))
     assert not pipeline.lost
     return events
 

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import agent_runs
 
-from harness.events import Event
-from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.cline import AGENT
-from harness.sources.pipeline import Pipeline
 from harness.testing.golden import find_cases
 
+play = partial(agent_runs.play, "cline", cwd="/here")
 CASES = {
     case.name: case
     for case in find_cases(Path(__file__).parents[1] / "agents")
     if case.agent == "cline" and case.version == "3.0.65"
 }
 DONE = {"type": "run_result", "finishReason": "completed", "text": "Done."}
-
-
-def play(*records: Any, stderr: str = "", exit_code: int = 0) -> list[Event]:
-    pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="cline", cwd="/here", prompt="do it"))]
-    for record in records:
-        data = msgspec.json.encode(record) + b"\n"
-        events.extend(pipeline.feed(Output(at_ms=1, stream="stdout", data=data)))
-    events.extend(pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr.encode())))
-    events.extend(pipeline.feed(Exit(at_ms=3, code=exit_code)))
-    assert not pipeline.lost
-    return events
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def event(type: str, **fields: Any) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import agent_runs
 import pytest
+from agent_runs import of
 
 from harness.events import (
     Error,
-    Event,
     Message,
     Result,
     SessionStart,
@@ -23,30 +24,16 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
-from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.antigravity import AGENT, command
-from harness.sources.pipeline import Pipeline
+from harness.sources.agents.antigravity import command
 from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 
+play = partial(agent_runs.play, "antigravity", cwd="/w")
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent == "antigravity"]
 CURRENT = (1, 2, 17)
 TIMEOUT = ("--print-timeout", "24h")
 USED = {"input_tokens": 100, "output_tokens": 20, "thinking_tokens": 12, "cache_read_tokens": 7}
 NOTHING = dict.fromkeys(USED, 0)
-
-
-def play(*lines: Any, stderr: str = "", exit_code: int = 0, argv: tuple[str, ...] = ("agy",)) -> list[Event]:
-    pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="antigravity", cwd="/w", prompt="do it", argv=list(argv)))]
-    for line in lines:
-        data = line.encode() if isinstance(line, str) else msgspec.json.encode(line)
-        events += pipeline.feed(Output(at_ms=1, stream="stdout", data=data + b"\n"))
-    if stderr:
-        events += pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr.encode()))
-    events += pipeline.feed(Exit(at_ms=3, code=exit_code))
-    assert not pipeline.lost
-    return events
 
 
 def step(index: int, kind: str, state: str = "DONE", **more: Any) -> dict[str, Any]:
@@ -66,10 +53,6 @@ def tool(
 def result(status: str = "SUCCESS", response: str = "Done.", **more: Any) -> dict[str, Any]:
     told = {"status": status, "response": response, "duration_seconds": 2.5, "usage": USED, **more}
     return {"event": "result", "result": told}
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize(

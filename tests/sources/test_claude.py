@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from agent_runs import of
 from claude_lines import (
     INIT,
     OK,
@@ -45,10 +46,6 @@ from harness.sources.request import Limits, Request
 
 CURRENT: Version = (2, 1, 325)
 ALWAYS = ("--print", "--output-format", "stream-json", "--verbose")
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def operations(events: list[Event]) -> list[Any]:

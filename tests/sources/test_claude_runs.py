@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from agent_runs import of
 from claude_lines import INIT, OK, assistant, call, message_start, play, result_of, stream, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,10 +45,6 @@ STARTED = {
     "prompt": "look around",
 }
 PER_CALL = {"input": 1200, "output": 42, "cache_read": 900, "cache_write": 300}
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def case_named(name: str) -> Case:

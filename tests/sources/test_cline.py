@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from cline_lines import CASES, DONE, event, hook, of, piece, play, said
+from agent_runs import of
+from cline_lines import CASES, DONE, event, hook, piece, play, said
 
 from harness.events import (
     Compacted,

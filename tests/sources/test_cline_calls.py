@@ -6,7 +6,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from cline_lines import CASES, DONE, begin, end, event, hook, of, play, said, used
+from agent_runs import of
+from cline_lines import CASES, DONE, begin, end, event, hook, play, said, used
 
 from harness.events import (
     Error,

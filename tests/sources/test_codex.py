@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from codex_stream import completed, item, result_of, run, turn
+from agent_runs import end_of
+from codex_stream import completed, item, run, turn
 
 from harness.events import (
     Compacted,
@@ -134,8 +135,8 @@ def test_forms_of_earlier_versions_are_understood() -> None:
     assert events[1:3] == [Message(role="assistant", text="ab"), Message(role="user", text="c")]
     assert [event.tool_name for event in events if isinstance(event, ToolStart)] == ["shell", "file_change"]
     assert [event.success for event in events if isinstance(event, ToolEnd)] == [True, True]
-    assert result_of(events).text == "all of it"
-    assert result_of(events).success
+    assert end_of(events).text == "all of it"
+    assert end_of(events).success
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from codex_stream import CASES, completed, item, result_of, run, turn
+from agent_runs import end_of
+from codex_stream import CASES, completed, item, run, turn
 
 from harness.events import (
     Error,
@@ -116,7 +117,7 @@ def test_a_retry_is_a_warning_and_the_error_that_ends_the_turn_is_told_once() ->
         {"type": "error", "message": "Reconnecting... 2/2 (cut off)"},
         {"type": "error", "message": "no luck"},
         {"type": "turn.failed", "error": {"message": "no luck"}},
-        code=1,
+        exit_code=1,
     )
 
     assert events[1:-1] == [
@@ -124,7 +125,7 @@ def test_a_retry_is_a_warning_and_the_error_that_ends_the_turn_is_told_once() ->
         Warning(message="Reconnecting... 2/2 (cut off)", code="retry"),
         Error(message="no luck", code="turn_failed"),
     ]
-    assert (result_of(events).success, result_of(events).outcome) == (False, "failed")
+    assert (end_of(events).success, end_of(events).outcome) == (False, "failed")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_a_retry_is_a_warning_and_the_error_that_ends_the_turn_is_told_once() ->
     ],
 )
 def test_a_failed_turn_says_why_in_plain_words(error: dict[str, Any], message: str) -> None:
-    events = run({"type": "turn.started"}, {"type": "turn.failed", **error}, code=1)
+    events = run({"type": "turn.started"}, {"type": "turn.failed", **error}, exit_code=1)
 
     assert [event for event in events if isinstance(event, Error)] == [
         Error(message=message, code="turn_failed")
@@ -167,9 +168,9 @@ def test_a_turn_without_an_end_was_interrupted_however_the_process_ended(
     code: int | None, signal: int | None
 ) -> None:
     begun = item("started", type="command_execution", command="sleep 9", status="in_progress")
-    events = run({"type": "turn.started"}, begun, code=code, signal=signal)
+    events = run({"type": "turn.started"}, begun, exit_code=code, signal=signal)
 
-    assert result_of(events).outcome == "interrupted"
+    assert end_of(events).outcome == "interrupted"
     assert [event.code for event in events if isinstance(event, Error)] == ["missing_end"]
     assert ToolEnd(call_id="item_0", tool_name="shell") in events
 
@@ -181,13 +182,13 @@ def test_a_run_that_the_harness_stopped_is_not_an_error() -> None:
     events += pipeline.feed(Exit(at_ms=3, code=1))
 
     assert not [event for event in events if isinstance(event, Error)]
-    assert result_of(events).outcome == "interrupted"
+    assert end_of(events).outcome == "interrupted"
 
 
 def test_a_process_that_never_begins_a_turn_has_failed() -> None:
-    events = run(stderr="Error: no such thread\n", code=1)
+    events = run(stderr="Error: no such thread\n", exit_code=1)
 
-    assert result_of(events).outcome == "failed"
+    assert end_of(events).outcome == "failed"
     assert Warning(message="Error: no such thread", code="stderr") in events
 
 
@@ -263,14 +264,14 @@ def test_several_turns_of_a_process_tell_the_total_and_give_the_differences() ->
         Usage(input=600, output=64, cache_read=900),
         Usage(input=1200, output=128, cache_read=1800),
     ]
-    assert result_of(events).usage == Usage(input=1800, output=192, cache_read=2700)
+    assert end_of(events).usage == Usage(input=1800, output=192, cache_read=2700)
 
 
 def test_a_total_that_falls_has_started_anew() -> None:
     many, few = {"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 30, "output_tokens": 3}
     events = run({"type": "turn.completed", "usage": many}, {"type": "turn.completed", "usage": few})
 
-    assert result_of(events).usage == Usage(input=130, output=13)
+    assert end_of(events).usage == Usage(input=130, output=13)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,7 @@ def test_the_usage_of_a_resumed_run_is_flagged_where_it_is_that_of_the_thread(
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_usage_of_a_recording_is_a_whole_number_of_model_calls(case: Case) -> None:
     """The scripted model counts 1500/900/64/16 tokens per call, but for two scenarios."""
-    usage = result_of(translate(case)[1]).usage
+    usage = end_of(translate(case)[1]).usage
     if usage is None or case.name in ("compact", "diff-review"):
         return
     calls = usage.cache_read // 900 if usage.cache_read else 0

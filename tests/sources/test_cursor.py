@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import agent_runs
 import pytest
+from agent_runs import end_of, of
 
 from harness.events import (
     Error,
@@ -24,12 +26,11 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
-from harness.log.raw import Exit, Output, Start
 from harness.sources.agents.cursor import AGENT, command
-from harness.sources.pipeline import Pipeline
 from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 
+play = partial(agent_runs.play, "cursor", cwd="")
 CASES = {
     case.name: case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent == "cursor"
 }
@@ -38,30 +39,8 @@ OK = {"type": "result", "subtype": "success", "is_error": False, "result": "Done
 ALWAYS = ("--print", "--output-format", "stream-json", "--stream-partial-output")
 
 
-def play(*records: Any, stderr: str = "", exit_code: int = 0) -> list[Event]:
-    pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="cursor", prompt="do it"))]
-    for record in records:
-        data = record if isinstance(record, bytes) else msgspec.json.encode(record)
-        events += pipeline.feed(Output(at_ms=1, stream="stdout", data=data + b"\n"))
-    events += pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr.encode()))
-    events += pipeline.feed(Exit(at_ms=3, code=exit_code))
-    assert not pipeline.lost
-    return events
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
-
-
 def said(events: list[Event]) -> list[str]:
     return [message.text for message in of(Message, events) if message.role == "assistant"]
-
-
-def result_of(events: list[Event]) -> Result:
-    last = events[-1]
-    assert isinstance(last, Result)
-    return last
 
 
 def says(text: str, **more: Any) -> dict[str, Any]:
@@ -117,7 +96,7 @@ def test_a_run_as_the_first_documentation_shows_it() -> None:
     kinds = [SessionStart, Message, Message, ToolStart, ToolEnd, Result]
     assert [type(event) for event in events] == kinds
     assert of(ToolStart, events)[0].tool_name == "read"
-    assert (result_of(events).success, result_of(events).text) == (True, "Done.")
+    assert (end_of(events).success, end_of(events).text) == (True, "Done.")
 
 
 def test_text_comes_in_pieces_and_once_more_as_a_whole() -> None:
@@ -141,7 +120,7 @@ def test_text_comes_in_pieces_and_once_more_as_a_whole() -> None:
     ]
     assert said(events) == ["Looking.", "Found."]
     assert [message.id for message in of(Message, events)][1:] == ["text-1", "text-2"]
-    assert result_of(events).text == "Found."
+    assert end_of(events).text == "Found."
 
 
 def test_pieces_that_nobody_repeats_are_a_message_all_the_same() -> None:
@@ -252,10 +231,10 @@ def test_in_plan_mode_the_plan_is_the_answer() -> None:
 def test_usage_keeps_the_cache_apart() -> None:
     used = {"inputTokens": 4, "outputTokens": 117, "cacheReadTokens": 28154, "cacheWriteTokens": 1197}
 
-    told = result_of(play(INIT, {**OK, "usage": used})).usage
+    told = end_of(play(INIT, {**OK, "usage": used})).usage
 
     assert told == Usage(input=4, output=117, cache_read=28154, cache_write=1197)
-    assert result_of(play(INIT, OK)).usage is None
+    assert end_of(play(INIT, OK)).usage is None
 
 
 def test_a_failed_turn_and_a_run_that_could_not_begin() -> None:
@@ -263,7 +242,7 @@ def test_a_failed_turn_and_a_run_that_could_not_begin() -> None:
     untrusted = translate(CASES["untrusted"])[1]
 
     assert [error.message for error in of(Error, failed)] == ["No credits."]
-    assert (result_of(failed).outcome, result_of(untrusted).outcome) == ("failed", "failed")
+    assert (end_of(failed).outcome, end_of(untrusted).outcome) == ("failed", "failed")
     assert "Workspace Trust Required" in of(Error, untrusted)[0].message
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import agent_runs
 import pytest
+from agent_runs import end_of, of
 
 from harness.events import (
     Error,
-    Event,
     Message,
     Result,
     SessionStart,
@@ -24,12 +25,12 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, Read, Search, Skill, Spawn, Tasks, Write
-from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.gemini import AGENT, command
-from harness.sources.pipeline import Pipeline
+from harness.sources.agents.gemini import command
 from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 
+play = partial(agent_runs.play, "gemini", cwd="/here")
+recorded = partial(agent_runs.recorded, "gemini")
 CASES = {
     case.name: case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent == "gemini"
 }
@@ -40,32 +41,6 @@ OK = {
     "stats": {"total_tokens": 12, "input_tokens": 10, "output_tokens": 2},
 }
 ALWAYS = ("--output-format", "stream-json")
-
-
-def play(*records: Any, stderr: str = "", exit_code: int = 0) -> list[Event]:
-    pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="gemini", cwd="/here", prompt="do it"))]
-    for record in records:
-        data = record if isinstance(record, bytes) else msgspec.json.encode(record)
-        events += pipeline.feed(Output(at_ms=1, stream="stdout", data=data + b"\n"))
-    events += pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr.encode()))
-    events += pipeline.feed(Exit(at_ms=3, code=exit_code))
-    assert not pipeline.lost
-    return events
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
-
-
-def recorded(name: str) -> list[Event]:
-    return translate(CASES[name])[1]
-
-
-def result_of(events: list[Event]) -> Result:
-    last = events[-1]
-    assert isinstance(last, Result)
-    return last
 
 
 def call(name: str, **parameters: Any) -> dict[str, Any]:
@@ -126,7 +101,7 @@ def test_pieces_of_text_become_one_message_with_their_id_when_something_else_beg
 def test_usage_is_what_the_model_was_scripted_to_say(name: str, expected: Usage) -> None:
     events = recorded(name)
 
-    assert result_of(events).usage == expected
+    assert end_of(events).usage == expected
     total = Usage()
     for delta in of(UsageDelta, events):
         total = total.plus(delta.usage)
@@ -134,13 +109,13 @@ def test_usage_is_what_the_model_was_scripted_to_say(name: str, expected: Usage)
 
 
 def test_a_failed_run_that_says_it_used_nothing_has_not_said_what_it_used() -> None:
-    assert result_of(recorded("drop-midstream")).usage is None
+    assert end_of(recorded("drop-midstream")).usage is None
 
 
 def test_usage_of_versions_that_tell_less_leaves_open_what_they_do_not_tell() -> None:
     stats = {"input_tokens": 10, "output_tokens": 2}
 
-    told = result_of(play(INIT, {"type": "result", "status": "success", "stats": stats})).usage
+    told = end_of(play(INIT, {"type": "result", "status": "success", "stats": stats})).usage
 
     assert told == Usage(input=10, output=2)
 
@@ -166,8 +141,8 @@ def test_usage_of_versions_that_tell_less_leaves_open_what_they_do_not_tell() ->
 def test_the_outcome_is_true_whatever_exit_code_and_status_say(name: str, outcome: str, code: str) -> None:
     events = recorded(name)
 
-    assert result_of(events).outcome == outcome
-    assert result_of(events).success == (outcome == "completed")
+    assert end_of(events).outcome == outcome
+    assert end_of(events).success == (outcome == "completed")
     assert [error.code for error in of(Error, events)] == ([code] if code else [])
 
 
@@ -272,7 +247,7 @@ def test_stderr_tells_retries_and_keeps_quiet_about_traces_and_what_the_records_
 
 
 def test_plain_text_is_the_answer_and_broken_text_is_not() -> None:
-    assert result_of(recorded("hello-text")).text == "I will run echo.\nDone."
+    assert end_of(recorded("hello-text")).text == "I will run echo.\nDone."
     assert [unknown.raw for unknown in of(Unknown, play(b"{", b'"response": ', exit_code=1))] == [
         "{",
         '"response":',
@@ -285,7 +260,7 @@ def test_odd_records_are_unknown() -> None:
     events = play(INIT, *odd, OK)
 
     assert [unknown.raw for unknown in of(Unknown, events)] == odd
-    assert result_of(events).success
+    assert end_of(events).success
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=str)

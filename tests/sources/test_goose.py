@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from goose_lines import COMPLETE, answer, call, message, of, play, text
+from agent_runs import of
+from goose_lines import COMPLETE, answer, call, message, play, text
 
 from harness.events import (
     Message,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from goose_lines import COMPLETE, OWN_ID, answer, call, message, of, play, text
+from agent_runs import of
+from goose_lines import COMPLETE, OWN_ID, answer, call, message, play, text
 
 from harness.events import Compacted, Error, Result, ToolEnd, Warning
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import agent_runs
 import msgspec
 
-from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Warning
+from harness.events import Error, Result, SessionStart, ToolEnd, ToolStart, Warning
 from harness.events.operation import Command, Search, Write
-from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.kilo import AGENT, KiloTranslator
-from harness.sources.pipeline import Pipeline
+from harness.sources.agents.kilo import AGENT
 from harness.sources.request import Request
 
-
-def events_of(*records: Any, stderr: bytes = b"", exit_code: int = 0) -> list[Event]:
-    pipeline = Pipeline(KiloTranslator())
-    out = list(pipeline.feed(Start(at_ms=0, agent="kilo", cwd="/repo")))
-    for record in records:
-        out += pipeline.feed(Output(at_ms=1, stream="stdout", data=msgspec.json.encode(record) + b"\n"))
-    out += pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr))
-    out += pipeline.feed(Exit(at_ms=3, code=exit_code))
-    return out
+events_of = partial(agent_runs.play, "kilo", prompt="")
 
 
 def call(name: str, input: Any, **state: Any) -> dict[str, Any]:
@@ -84,7 +76,7 @@ def test_a_call_that_completes_without_success_has_failed() -> None:
 
 def test_an_error_that_stderr_repeats_is_told_once() -> None:
     message = "run ended with an auto-rejected permission; pass --auto for autonomous use"
-    repeated = b"\x1b[91m\x1b[1mError: \x1b[0m" + message.encode() + b"\n"
+    repeated = f"\x1b[91m\x1b[1mError: \x1b[0m{message}\n"
     events = events_of({"type": "error", "sessionID": "k-1", "error": message}, stderr=repeated, exit_code=1)
 
     assert [event for event in events if isinstance(event, Error)] == [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import agent_runs
 import msgspec
 import pytest
+from agent_runs import end_of
 
 from harness.events import (
     Compacted,
@@ -24,26 +27,14 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, List, Read, Search, Spawn, Write
-from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.opencode import AGENT, OpencodeTranslator
-from harness.sources.pipeline import Pipeline
+from harness.sources.agents.opencode import AGENT
 from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 
+events_of = partial(agent_runs.play, "opencode", prompt="")
 CASES = [
     case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent in ("opencode", "kilo")
 ]
-
-
-def events_of(*records: Any, stderr: str = "", exit_code: int = 0, cwd: str = "/repo") -> list[Event]:
-    pipeline = Pipeline(OpencodeTranslator())
-    out = list(pipeline.feed(Start(at_ms=0, agent="opencode", cwd=cwd)))
-    for record in records:
-        out += pipeline.feed(Output(at_ms=1, stream="stdout", data=msgspec.json.encode(record) + b"\n"))
-    out += pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr.encode()))
-    out += pipeline.feed(Exit(at_ms=3, code=exit_code))
-    assert not pipeline.lost
-    return out
 
 
 def record(type: str, **part: Any) -> dict[str, Any]:
@@ -62,11 +53,6 @@ def only(events: list[Event], kind: type[Any]) -> Any:
     found = [event for event in events if isinstance(event, kind)]
     assert len(found) == 1, found
     return found[0]
-
-
-def result_of(events: list[Event]) -> Result:
-    assert isinstance(events[-1], Result)
-    return events[-1]
 
 
 def args_of(*, version: tuple[int, ...] = (), **options: Any) -> tuple[str, ...]:
@@ -120,7 +106,7 @@ def test_the_tokens_are_those_of_the_script_class_by_class(case: Case) -> None:
     assert [(usage.input, usage.output, usage.reasoning) for usage in told] == expected
     cached = [(usage.get("cache_read", 0), usage.get("cache_write", 0)) for usage in scripted_usage(case)]
     assert [(usage.cache_read, usage.cache_write) for usage in told] == cached
-    total = result_of(events).usage
+    total = end_of(events).usage
     assert total is not None
     assert total.input == sum(usage["input"] for usage in scripted_usage(case))
     assert total.cost_usd == pytest.approx(sum(usage.cost_usd or 0 for usage in told))
@@ -136,7 +122,7 @@ def test_steps_add_up_and_one_that_is_told_twice_counts_once() -> None:
     )
 
     expected = Usage(input=80, output=30, cache_read=1200, cache_write=0, reasoning=0)
-    assert result_of(events).usage == msgspec.structs.replace(expected, cost_usd=0.75, cost_source="stated")
+    assert end_of(events).usage == msgspec.structs.replace(expected, cost_usd=0.75, cost_source="stated")
 
 
 def test_reasoning_that_a_total_shows_to_be_part_of_the_output_is_taken_out_of_it() -> None:
@@ -156,7 +142,7 @@ def test_a_text_is_the_agents_message() -> None:
 
     assert only(events, SessionStart).session_id == "ses_1"
     assert only(events, Message) == Message(role="assistant", text="Hello", id="prt_1")
-    assert result_of(events).success
+    assert end_of(events).success
 
 
 def test_a_read_without_a_shown_range_has_the_range_that_was_asked_for() -> None:
@@ -193,7 +179,7 @@ def test_flat_records_of_earlier_versions_are_read_likewise() -> None:
     assert starts[1].operations == [Search(query="foo", path="/repo/src")]
     assert [end.success for end in ends] == [False, True]
     assert only(events, SessionStart).session_id == "s"
-    assert result_of(events).text == "All done."
+    assert end_of(events).text == "All done."
 
 
 def test_a_command_that_failed_has_failed_though_its_status_is_completed() -> None:
@@ -265,7 +251,7 @@ def test_what_the_agent_asks_itself_after_a_compaction_is_nobodys_message() -> N
 
     assert only(events, Compacted).trigger == "auto"
     assert not any(isinstance(event, Message) for event in events)
-    assert result_of(events).outcome == "interrupted"
+    assert end_of(events).outcome == "interrupted"
 
 
 def test_an_error_has_the_status_of_the_server_as_its_code() -> None:
@@ -273,7 +259,7 @@ def test_an_error_has_the_status_of_the_server_as_its_code() -> None:
     events = events_of({"type": "error", "error": {"name": "APIError", "data": data}}, exit_code=1)
 
     assert only(events, Error) == Error(message="Incorrect API key", code="http_401")
-    assert result_of(events).outcome == "failed"
+    assert end_of(events).outcome == "failed"
 
 
 def test_an_error_that_is_a_mere_string_is_its_own_message() -> None:
@@ -285,7 +271,7 @@ def test_an_error_after_which_the_work_goes_on_does_not_fail_the_run() -> None:
     events = events_of(error, record("step_start"), record("text", text="Done."), finished())
 
     assert only(events, Error).code == "ContextOverflowError"
-    assert result_of(events).success
+    assert end_of(events).success
 
 
 REFUSED = tool("bash", {"command": "x"}, status="error", error="The user rejected permission to use it.")
@@ -297,14 +283,14 @@ def test_a_refused_permission_is_told_once_and_fails_the_run_though_the_exit_cod
 
     assert only(events, Warning).code == "permission_denied"
     assert only(events, Error).code == "permission_denied"
-    assert not result_of(events).success
+    assert not end_of(events).success
 
 
 def test_a_refusal_that_only_stderr_tells_is_told_without_colours() -> None:
     events = events_of(record("text", text="Done."), finished(), stderr=NOTICE)
 
     assert only(events, Warning).message == "permission requested: bash (x); auto-rejecting"
-    assert result_of(events).success
+    assert end_of(events).success
 
 
 @pytest.mark.parametrize(
@@ -320,21 +306,21 @@ def test_the_exit_code_alone_does_not_make_a_success(records: list[Any], code: s
     events = events_of(*records)
 
     assert only(events, Error).code == code
-    assert not result_of(events).success
+    assert not end_of(events).success
 
 
 def test_newer_versions_say_that_they_rest() -> None:
     done = {"type": "done", "sessionID": "ses_1", "reason": "idle", "rejected": []}
     events = events_of(record("text", text="Hi"), finished(), done)
 
-    assert result_of(events).success
+    assert end_of(events).success
     assert not any(isinstance(event, Unknown) for event in events)
 
 
 def test_calls_of_one_answer_are_one_turn() -> None:
     case = next(case for case in CASES if str(case).startswith("opencode") and case.name == "parallel")
 
-    assert result_of(translate(case)[1]).turns == 2
+    assert end_of(translate(case)[1]).turns == 2
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

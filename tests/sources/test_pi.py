@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import agent_runs
 import msgspec
 import pytest
+from agent_runs import of
 
 from harness.events import (
     Compacted,
     Error,
-    Event,
     Message,
     ReasoningDelta,
     Result,
@@ -28,12 +30,11 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, List, Read, Search, Skill, Write
-from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.pi import AGENT, command
-from harness.sources.pipeline import Pipeline
+from harness.sources.agents.pi import command
 from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 
+play = partial(agent_runs.play, "pi", cwd="")
 CASES = {
     f"{case.version}/{case.name}": case
     for case in find_cases(Path(__file__).parents[1] / "agents")
@@ -41,21 +42,6 @@ CASES = {
 }
 SESSION = {"type": "session", "id": "s-1", "cwd": "/here"}
 ALWAYS = ("--mode", "json", "--print")
-
-
-def play(*records: Any, exit_code: int = 0) -> list[Event]:
-    pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="pi", prompt="do it"))]
-    for record in records:
-        data = msgspec.json.encode(record) + b"\n"
-        events.extend(pipeline.feed(Output(at_ms=1, stream="stdout", data=data)))
-    events.extend(pipeline.feed(Exit(at_ms=2, code=exit_code)))
-    assert not pipeline.lost
-    return events
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def answer(text: str, reason: str = "stop", **more: Any) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import agent_runs
 import pytest
+from agent_runs import end_of, of
 
 from harness.events import (
     Compacted,
     Error,
-    Event,
     Message,
     ReasoningDelta,
     Result,
@@ -29,42 +30,16 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Operation, Read, Spawn, Write
-from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.qwen import AGENT, command
-from harness.sources.pipeline import Pipeline
+from harness.sources.agents.qwen import command
 from harness.sources.request import Limits, Request
 from harness.testing.golden import Case, find_cases, translate
 
+play = partial(agent_runs.play, "qwen", cwd="")
+recorded = partial(agent_runs.recorded, "qwen")
 CASES = {case.name: case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent == "qwen"}
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "cwd": "/here", "model": "qwen-test"}
 OK = {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "num_turns": 1}
 ALWAYS = ("--output-format", "stream-json", "--include-partial-messages")
-
-
-def play(*records: Any, stderr: str = "", exit_code: int = 0, argv: list[str] | None = None) -> list[Event]:
-    pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="qwen", prompt="do it", argv=argv or []))]
-    for record in records:
-        data = record if isinstance(record, bytes) else msgspec.json.encode(record)
-        events += pipeline.feed(Output(at_ms=1, stream="stdout", data=data + b"\n"))
-    events += pipeline.feed(Output(at_ms=2, stream="stderr", data=stderr.encode()))
-    events += pipeline.feed(Exit(at_ms=3, code=exit_code))
-    assert not pipeline.lost
-    return events
-
-
-def of(kind: type[Event], events: list[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
-
-
-def recorded(name: str) -> list[Event]:
-    return translate(CASES[name])[1]
-
-
-def result_of(events: list[Event]) -> Result:
-    last = events[-1]
-    assert isinstance(last, Result)
-    return last
 
 
 def says(text: str, message_id: str = "m-1", **usage: Any) -> dict[str, Any]:
@@ -154,7 +129,7 @@ def test_usage_is_what_the_model_was_scripted_to_say(name: str, calls_told: int,
 
     deltas = of(UsageDelta, events)
     assert len([delta for delta in deltas if delta.id]) == calls_told
-    assert result_of(events).usage == Usage(input=1200 * total, output=40 * total, cache_read=0)
+    assert end_of(events).usage == Usage(input=1200 * total, output=40 * total, cache_read=0)
     assert sum(delta.usage.input for delta in deltas) == 1200 * total
 
 
@@ -168,7 +143,7 @@ def test_the_prompt_includes_what_came_from_the_cache() -> None:
 
     events = play(INIT, says("Hi.", **used), {**OK, "usage": used})
 
-    assert result_of(events).usage == Usage(input=40, cache_read=60, output=10, reasoning=5)
+    assert end_of(events).usage == Usage(input=40, cache_read=60, output=10, reasoning=5)
 
 
 def test_what_a_session_had_used_before_it_was_resumed_is_not_counted_again() -> None:
@@ -180,7 +155,7 @@ def test_what_a_session_had_used_before_it_was_resumed_is_not_counted_again() ->
 
     events = play(*lines, *more, argv=["qwen", "--resume", "s-1"])
 
-    assert result_of(events).usage == Usage(input=35, output=35)
+    assert end_of(events).usage == Usage(input=35, output=35)
 
 
 def test_the_usage_of_a_sub_agents_call_is_told_of_the_sub_agent() -> None:
@@ -229,8 +204,8 @@ def test_a_sub_agent_in_the_background_ends_when_it_is_told() -> None:
 def test_the_outcome_is_true_and_every_failure_is_told_once(name: str, outcome: str, code: str) -> None:
     events = recorded(name)
 
-    assert result_of(events).outcome == outcome
-    assert result_of(events).success == (outcome == "completed")
+    assert end_of(events).outcome == outcome
+    assert end_of(events).success == (outcome == "completed")
     assert [error.code for error in of(Error, events)] == ([code] if code else [])
 
 
@@ -248,7 +223,7 @@ def test_an_error_that_the_model_seems_to_say_is_not_said() -> None:
 
     assert [message.role for message in of(Message, events)] == ["user"]
     assert [error.code for error in of(Error, events)] == ["http_429"]
-    assert result_of(events).text == ""
+    assert end_of(events).text == ""
 
 
 def test_what_was_said_before_the_error_stays() -> None:
@@ -361,7 +336,7 @@ def test_a_result_whose_end_was_lost_still_tells_how_the_run_ended() -> None:
 
     events = play(INIT, says("Hello."), cut)
 
-    assert (result_of(events).success, result_of(events).text) == (True, "Hello.")
+    assert (end_of(events).success, end_of(events).text) == (True, "Hello.")
     assert [warning.code for warning in of(Warning, events)] == ["cut_off"]
 
 

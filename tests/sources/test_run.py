@@ -6,19 +6,25 @@ import asyncio
 import hashlib
 import json
 import os
+import resource
+import signal
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness import FileStore, Limits, MemoryStore, Request, Run, run, start
 from harness.errors import InvalidDirectory, UnknownAgent, UsageError
 from harness.events import Error, Event, Result, SessionStart, Warning
+from harness.log import codec
 from harness.log.raw import Output, read_raw
 from harness.log.store import read_all
-from harness.sources.audit import check
+from harness.sources.audit import check, recover
+from harness.sources.launch import prepare
+from harness.sources.recorder import Recorder
 
 RECORDINGS = Path(__file__).parents[1] / "agents"
 CLAUDE = RECORDINGS / "claude" / "2.1.325"
@@ -212,6 +218,38 @@ def test_a_run_that_cannot_be_recorded_is_still_run(tmp_path: Path) -> None:
     assert result_of(events).success
 
 
+@pytest.mark.parametrize("lost", [".ndjson", ".meta.json", ".raw", "everything"])
+def test_a_session_deleted_under_a_run_does_not_break_it(store: FileStore, lost: str, tmp_path: Path) -> None:
+    path = recording(
+        tmp_path / "r", [{"type": "system", "subtype": "init", "session_id": "s"}, END], [0, 300]
+    )
+    run_ = replayed(path, store)
+    next(iter(run_))
+    for file in Path(store.directory).iterdir():
+        if lost in (file.name[36:], "everything"):
+            file.unlink()
+
+    assert result_of(list(run_)).success
+    assert run_.wait().success
+
+
+def test_a_disk_that_fills_up_at_the_end_does_not_break_a_run(store: FileStore, tmp_path: Path) -> None:
+    path = recording(
+        tmp_path / "r", [{"type": "system", "subtype": "init", "session_id": "s"}, END], [0, 300]
+    )
+    run_ = replayed(path, store)
+    next(iter(run_))
+    sidecar = Path(store.path(run_.id, ".meta.json"))
+    sidecar.unlink()
+    sidecar.mkdir()  # stands for a disk that takes no new file: replacing it is refused
+
+    assert run_.wait().success
+    sidecar.rmdir()
+    assert sorted(file.name[36:] for file in Path(store.directory).iterdir()) == [".ndjson", ".raw"]
+    assert recover(store, run_.id)
+    assert store.metadata(run_.id).outcome == "completed"
+
+
 def test_secrets_reach_neither_disk_nor_reader(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +272,70 @@ def test_secrets_reach_neither_disk_nor_reader(
     for name in os.listdir(store.directory):
         assert secret not in (Path(store.directory) / name).read_text(), name
     assert check(store, live.id).problems == []
+
+
+def test_what_waited_for_a_full_disk_is_kept(tmp_path: Path) -> None:
+    """The limit on file size stands for the disk."""
+    path = str(tmp_path / "x.raw")
+    recorder = Recorder(prepare(Request(agent="claude", prompt="do it")), redact=True)
+    recorder.open(path)
+    entries = [Output(at_ms=n, stream="stdout", data=f"line {n}\n".encode() * 50) for n in range(9)]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        for entry in entries[:5]:
+            recorder.write(entry)
+        refused = list(read_raw(path))
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        recorder.write(entries[5])
+        accepted = list(read_raw(path))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        for entry in entries[6:]:
+            recorder.write(entry)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    recorder.close()
+
+    assert recorder.failure is not None
+    assert refused == entries[:2]
+    assert accepted == entries[:6]
+    assert list(read_raw(path)) == entries
+
+
+def test_a_log_that_waited_for_a_full_disk_is_proved_all_the_same(store: FileStore, tmp_path: Path) -> None:
+    run_ = replayed(recording(tmp_path / "r", [END]), store)
+    run_.wait()
+    start_, *rest = read_all(store, run_.id)
+    warning = Warning(message="the log is incomplete from seq 1 on", code="log_incomplete", run_id=run_.id)
+    events = [replace(event, seq=seq) for seq, event in enumerate([start_, warning, *rest])]
+    Path(store.path(run_.id)).write_bytes(codec.encode_lines(events))
+
+    assert check(store, run_.id).problems == []
+
+
+def test_nothing_that_was_asked_brings_a_secret_to_disk(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "zq8Kd02mXlq9vTr4"
+    monkeypatch.setenv("DEPLOY_TOKEN", secret)
+    path = recording(tmp_path / "r", [END], prompt="")
+    start(
+        Request(
+            agent="replay",
+            recording=path,
+            prompt=f"use {secret}",
+            extra_args=("--fast", f"--key={secret}"),
+            name=f"with {secret}",
+            tags=(secret,),
+        ),
+        store=store,
+    ).wait()
+
+    kept = b"".join(file.read_bytes() for file in Path(store.directory).iterdir())
+    assert secret.encode() not in kept
+    assert kept.count(b"[REDACTED:DEPLOY_TOKEN]") >= 6
 
 
 def test_a_secret_cut_over_deltas_is_masked_within_the_deadline(

@@ -24,7 +24,7 @@ from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT, Request
+from harness.sources.request import OWN_AGENT, Limits, Request
 from harness.sources.run import Run, start
 from harness.sources.tool import Tool
 
@@ -59,6 +59,10 @@ class Backing(Protocol):
 
     def configured(self) -> BackingAgent | CommandAgent:
         """The agent with everything that it works by in the current mode."""
+        ...
+
+    def leave(self) -> bool:
+        """Let go of a run that only waits for a person, so that its log can be taken up; False when none does."""
         ...
 
     def join(self, said: Said) -> bool:
@@ -128,6 +132,9 @@ class NativeBacking:
     async def wake(self, signal: Signal, run_id: str) -> Ended:
         return await self.conversation.wake(await self.options(), signal, run_id=run_id)
 
+    def leave(self) -> bool:
+        return self._loaded is not None and self._loaded[1].leave()
+
     def join(self, said: Said) -> bool:
         return self._loaded is not None and self._loaded[1].steer(said.text, said.attachments)
 
@@ -157,6 +164,7 @@ class NativeBacking:
             permissions=session.permissions,
             system_prompt=agent.instructions,
             max_iterations=agent.max_steps,
+            effort=agent.effort,
             relay_deadline_s=None,
             request=context,
             refusal=declined,
@@ -248,6 +256,9 @@ class CommandBacking:
         del replies, ends
         raise UsageError(f"{self.agent_name} cannot be answered", hint="send it another message")
 
+    def leave(self) -> bool:
+        return False
+
     def join(self, said: Said) -> bool:
         """It hears nothing while it runs: what is said waits for its end."""
         del said
@@ -280,6 +291,7 @@ class CommandBacking:
             env=agent.env,
             binary=agent.binary,
             recording=agent.recording,
+            limits=Limits(max_turns=agent.max_turns),
         )
 
     def _tell_left_out(self, attachments: Sequence[Attachment]) -> None:

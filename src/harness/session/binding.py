@@ -138,8 +138,9 @@ class Binding:
             session.bus.tell(ThreadDeleted(thread_id=thread_id, was_current=was_current))
 
     async def let_go(self) -> None:
-        """No thread is in hand any more."""
+        """No thread is in hand any more; whoever takes it up next may answer what waits."""
         async with self._turn:
+            await self._session.runs.leave()
             await self._let_go()
 
     async def _create(self, title: str, thread_id: str) -> HarnessThread:

@@ -44,6 +44,8 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
     model: Model | None = None
     """Used whatever model is selected; None: the one that is selected."""
     max_steps: int = 1000
+    effort: str = ""
+    """How much its model is to think: low, medium, high, max; empty: as it does by itself."""
     goal: Any = None
     """A `GoalOptions`: judge, budget and prompt for the objectives of its threads."""
 
@@ -58,6 +60,8 @@ class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
     binary: str = ""
     recording: str = ""
     """For agent `replay`: what to play."""
+    max_turns: int | None = None
+    """How often its model may be asked for one message."""
 
 
 AgentInput: TypeAlias = str | BackingAgent | CommandAgent

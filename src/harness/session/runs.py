@@ -208,6 +208,11 @@ class Runs:
         else:
             self._session.abandon_suspension(ABORTED)
 
+    async def leave(self) -> None:
+        """Stop for the sake of this process alone: what waits for a person goes on waiting, in the log."""
+        self._session.backing.leave()
+        await self.stop()
+
     async def stop(self) -> None:
         """Abort, take nothing from the queue any more, and wait for the end."""
         if self.is_running:
@@ -269,8 +274,7 @@ class Runs:
             else:
                 ended = self._current.result()
         except HarnessError as error:
-            words = f"{error.message}; {error.hint}" if error.hint else error.message
-            self._tell_failure(beginning, words, is_queued=is_queued)
+            self._tell_failure(beginning, error.words, is_queued=is_queued)
         except Exception as error:
             _logger.exception("a run broke")
             self._tell_failure(beginning, repr(error), is_queued=is_queued)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -133,7 +134,6 @@ def _number(text: str) -> float | None:
 
 
 def _until_s(text: str) -> float | None:
-    import time
     from email.utils import parsedate_to_datetime
 
     try:

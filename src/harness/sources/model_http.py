@@ -61,6 +61,12 @@ class Endpoint:
         return f"{self.provider}/{self.model}"
 
     @property
+    def bearer_headers(self) -> dict[str, str]:
+        """Of a request with JSON, for the servers that take a key this way; those of one's own may need none."""
+        secret = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        return {"content-type": "application/json", **secret}
+
+    @property
     def place(self) -> str:
         """For messages: without what a URL may carry of credentials."""
         parts = urlsplit(self.url)

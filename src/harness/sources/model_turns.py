@@ -175,6 +175,13 @@ _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definit
 _VALUES = frozenset(("enum", "const", "default", "examples"))
 
 
+def schema_format(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema for an answer, strict where it allows that: servers refuse others."""
+    shut = closed(schema)
+    strict = is_strict(shut)
+    return {"name": "answer", "schema": shut if strict else schema, "strict": strict}
+
+
 def closed(schema: Any) -> Any:
     """The same schema where an object that lists its properties allows no others, as providers demand."""
     if isinstance(schema, list):

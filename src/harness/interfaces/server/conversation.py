@@ -209,7 +209,7 @@ class Conversation:
         await self._session.binding.rename(title=title)
 
     async def close(self) -> None:
-        await self._session.runs.stop()
+        """What waits for a person can be answered when the conversation is taken up again."""
         await self._harness.destroy()
         for task in self._tasks:
             task.cancel()
@@ -222,7 +222,7 @@ class Conversation:
         bound.metadata.agent, bound.metadata.agent_name = agent.title, agent.name
         bound.metadata.model = self._session.model.get()
         kept = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
-        bound.save_settings({**kept, "maxTurns": setup.max_turns})
+        bound.save_settings({**kept, "maxTurns": setup.max_turns, "effort": setup.effort})
 
     def _wanted(self, command: Approve | Deny | Answer) -> Relay:
         self._session.bus.deliver()
@@ -264,6 +264,7 @@ def setup_of(metadata: Any) -> Setup:
         permission_mode=str(settings.get("permissionMode") or ""),
         system_prompt=str(settings.get("systemPrompt") or ""),
         max_turns=settings.get("maxTurns"),
+        effort=str(settings.get("effort") or ""),
     )
 
 

@@ -126,7 +126,7 @@ class Socket:
             if self._log_id:
                 await self._rooms.desk.carry_out(self._log_id, command)
         except HarnessError as error:
-            await self._error(f"{error.message}; {error.hint}" if error.hint else error.message, command.id)
+            await self._error(error.words, command.id)
 
     async def _begin(self, command: Command) -> Command:
         """The first prompt of a socket without a conversation makes one; what is then to be carried out in it."""

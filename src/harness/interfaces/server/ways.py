@@ -66,11 +66,13 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     """Raises UnknownAgent."""
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
-        return CommandAgent(name=agent.name, permissions=_ACCESS[setup.permission_mode])
+        access = _ACCESS[setup.permission_mode]
+        return CommandAgent(name=agent.name, permissions=access, max_turns=setup.max_turns)
     from harness.sources.loops.native import system_prompt
 
     told = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
-    return BackingAgent(instructions=told, max_steps=setup.max_turns or _MOST_STEPS)
+    most = setup.max_turns or _MOST_STEPS
+    return BackingAgent(instructions=told, max_steps=most, effort=setup.effort)
 
 
 def modes_of(setup: Setup) -> list[Mode]:

@@ -11,6 +11,7 @@ from harness.rendering.conversation.entries import Node, is_part
 from harness.rendering.conversation.graph import Graph
 from harness.rendering.escapes import single_line
 from harness.rendering.wire import events as wire
+from harness.rendering.wire.content import context_of
 from harness.rendering.wire.events import WireEvent
 
 _MOST_CHARACTERS = 60
@@ -75,10 +76,7 @@ def _of_call(event: Any) -> str:
 
 
 def _of_result(event: Any) -> str:
-    output = event.output
-    if isinstance(output, dict) and isinstance(output.get("context"), str):
-        output = output["context"]
-    return f"{event.name} {_gist(output)}"
+    return f"{event.name} {_gist(context_of(event.output))}"
 
 
 def _gist(value: Any) -> str:

@@ -15,6 +15,7 @@ from harness.rendering.conversation.thread import (
     project_thread,
 )
 from harness.rendering.json_text import compact
+from harness.rendering.wire.content import context_of
 
 
 def project_messages(graph: Graph) -> list[dict[str, Any]]:
@@ -60,7 +61,5 @@ class _Turn:
 
 
 def _for_model(output: Any) -> str:
-    """A result has a part that is meant for the model."""
-    if isinstance(output, dict) and isinstance(output.get("context"), str):
-        output = output["context"]
+    output = context_of(output)
     return output if isinstance(output, str) else compact(output)

@@ -160,8 +160,14 @@ def _memory_model(event: MemoryModelChanged) -> Sequence[HarnessEvent]:
     return (wire.OmModelChanged(role=event.role, model_id=event.model_id),)
 
 
+_TOLD_WITH_THE_STEP = frozenset({"length", "refusal"})
+"""Why an answer was cut off: its step ends with the same, and that is told as an error."""
+
+
 def _notice(event: Warning | Info) -> Sequence[HarnessEvent]:
-    return (wire.Info(message=event.message),) if event.message else ()
+    if not event.message or event.code in _TOLD_WITH_THE_STEP:
+        return ()
+    return (wire.Info(message=event.message),)
 
 
 def _compacted(event: Compacted) -> Sequence[HarnessEvent]:

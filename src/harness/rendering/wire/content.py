@@ -45,6 +45,12 @@ def outcome_of(end: ToolEnd) -> dict[str, Any]:
     return {} if output is None else {"context": output}
 
 
+def context_of(output: Any) -> Any:
+    """What of a result is meant for the model, where a part of it is."""
+    context = output.get("context") if isinstance(output, dict) else None
+    return context if isinstance(context, str) else output
+
+
 def question_of(relay: Relay) -> Any:
     """The arguments of a call that asks for permission, else what is asked."""
     if relay.input is not None:

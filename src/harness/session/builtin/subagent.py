@@ -241,6 +241,4 @@ def _aborted(said: str) -> ToolOutput:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, HarnessError) and error.hint:
-        return f"{error.message}; {error.hint}"
-    return str(error) or type(error).__name__
+    return error.words if isinstance(error, HarnessError) else str(error) or type(error).__name__

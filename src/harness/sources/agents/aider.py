@@ -30,6 +30,8 @@ from harness.events import (
 )
 from harness.events.operation import Operation, Write
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of
+from harness.sources.dialects.fields import besides
 from harness.sources.dialects.paths import absolute
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
@@ -39,6 +41,7 @@ _PERMISSIONS: dict[str, list[str]] = {
     "read-only": ["--yes-always", "--chat-mode", "ask"],
     "agent-default": [],
 }
+_FLAGS = {"model": "--model", "continue_last": "--restore-chat-history"}
 _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
 _COUNT = re.compile(r"([\d.,]+)([kM]?) (sent|received|cache write|cache hit)")
 _COST = re.compile(r"Cost: \$([\d.]+) message")
@@ -48,12 +51,8 @@ def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin, as a file."""
     del version
     args = ["--no-pretty", "--no-check-update", "--no-show-release-notes", *_PERMISSIONS[request.permissions]]
-    if request.model:
-        args += ["--model", request.model]
-    if request.continue_last:
-        args.append("--restore-chat-history")
     return CommandLine(
-        args=(*args, *request.extra_args, "--message-file", "/dev/stdin"),
+        args=(*args, *flags_of(request, _FLAGS), *request.extra_args, "--message-file", "/dev/stdin"),
         stdin=request.prompt.encode("utf-8", "replace"),
     )
 
@@ -175,7 +174,7 @@ def _usage_of(line: str) -> Usage:
     cost = _COST.search(line)
     cost_usd = float(cost[1].strip(".") or 0) if cost is not None and cost[1].count(".") < 2 else None
     return Usage(
-        input=None if sent is None else max(0, sent - (hit or 0) - (written or 0)),
+        input=besides(sent, hit, written),
         output=counts.get("received"),
         cache_read=hit,
         cache_write=written,
@@ -190,7 +189,7 @@ AGENT = Agent(
     binaries=("aider",),
     command=command,
     translator=AiderTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "read-only"}),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=(
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",

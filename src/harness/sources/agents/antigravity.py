@@ -33,8 +33,17 @@ from harness.events import (
 from harness.events.operation import Operation, Spawn
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.antigravity_tools import SHELL, meaning_of
-from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.antigravity_tools import ANTIGRAVITY, SHELL
+from harness.sources.dialects.command_line import flags_of, has
+from harness.sources.dialects.fields import (
+    amount_of,
+    besides,
+    count_of,
+    first_text,
+    items_of,
+    record_of,
+    text_of,
+)
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
@@ -42,26 +51,23 @@ from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
 _RECORDS_SINCE: Version = (1, 1, 8)
+_FLAGS = {"model": "--model", "resume": "--conversation", "continue_last": "--continue"}
 _DENIED = re.compile(r"denied permission|permission check failed|auto-denied")
 _EXIT_STATUS = re.compile(r"exit status (\d{1,9})\b")
 _ERROR_CODE = re.compile(r'AGY_ERROR:.*"short_error"\s*:\s*"([A-Za-z_]+)')
 _PRINT_TIMEOUT = re.compile(r"\[agy\] print timeout\b")
 _SUBAGENTS = "invoke_subagent"
+_ENDED = ("DONE", "ERROR")
 
 
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt is the value of a flag; `=` keeps it from being taken for another one."""
     args: list[str] = []
-    if not version or version >= _RECORDS_SINCE:
+    if has(version, _RECORDS_SINCE):
         args += ["--output-format", "stream-json"]
     if request.permissions == "full-access":
         args.append("--dangerously-skip-permissions")
-    if request.model:
-        args += ["--model", request.model]
-    if request.resume:
-        args += ["--conversation", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
+    args += flags_of(request, _FLAGS)
     # Its own limit of five minutes would end a turn in the middle and call that a success.
     args += ["--print-timeout", "24h", *request.extra_args, f"--print={request.prompt}"]
     return CommandLine(args=tuple(args))
@@ -201,7 +207,7 @@ class AntigravityTranslator(PlainAnswer):
             self._speaking = index
             self._pieces.append(piece)
             out.append(TextDelta(id=f"step-{index}", text=piece))
-        if state in ("DONE", "ERROR"):
+        if state in _ENDED:
             out += [*self._finish_text(), *self._used(step, f"step-{index}")]
             self._end_step(f"step-{index}")
         if state == "ERROR":
@@ -233,10 +239,10 @@ class AntigravityTranslator(PlainAnswer):
         call_id, asked = f"step-{index}", info.get("parameters")
         if call_id in self._ended:
             return ()
-        operations = meaning_of(name, asked, self.working_directory)
+        operations = ANTIGRAVITY.meaning_of(name, asked, self.working_directory)
         raw = step if operations is None else None
         out = self._start(call_id, name, asked, operations or [], raw)
-        if step.get("state") in ("DONE", "ERROR"):
+        if step.get("state") in _ENDED:
             out += self._end(step, call_id, name)
         return out
 
@@ -287,29 +293,17 @@ class AntigravityTranslator(PlainAnswer):
         if call_id in self._ended:
             return ()
         told = record_of(step.get("subagent_info"))
-        agents = [record_of(agent) for agent in items_of(told.get("subagents"))]
-        spawned: list[Operation] = [
-            Spawn(
-                agent_id=text_of(agent.get("conversation_id")),
-                name=first_text(agent, "role", "type_name"),
-                task=text_of(agent.get("initial_prompt")),
-            )
-            for agent in agents
-        ]
-        out = self._start(call_id, name, told or None, spawned, None)
-        if step.get("state") not in ("DONE", "ERROR"):
+        spawned = [_spawn_of(record_of(agent)) for agent in items_of(told.get("subagents"))]
+        out = self._start(call_id, name, told or None, [*spawned], None)
+        if step.get("state") not in _ENDED:
             return out
-        for agent in spawned:
-            if isinstance(agent, Spawn) and agent.agent_id:
+        for spawn in spawned:
+            if agent_id := spawn.agent_id:
                 out += self._children.begin(
-                    agent.agent_id,
-                    name=agent.name,
-                    prompt=agent.task,
-                    parent_id=call_id,
-                    task_id=agent.agent_id,
+                    agent_id, name=spawn.name, prompt=spawn.task, parent_id=call_id, task_id=agent_id
                 )
-                self._children_begun.append(agent.agent_id)
-        return [*out, *self._end(step, call_id, name, spawned)]
+                self._children_begun.append(agent_id)
+        return [*out, *self._end(step, call_id, name, [*spawned])]
 
     def _bookkeeping(self, record: Record) -> Sequence[Event]:
         step = record_of(record.get("step_update"))
@@ -345,6 +339,14 @@ class AntigravityTranslator(PlainAnswer):
         return out
 
 
+def _spawn_of(agent: Record) -> Spawn:
+    return Spawn(
+        agent_id=text_of(agent.get("conversation_id")),
+        name=first_text(agent, "role", "type_name"),
+        task=text_of(agent.get("initial_prompt")),
+    )
+
+
 def _error_of(step: Record) -> str:
     error = step.get("error") or record_of(step.get("tool_info")).get("error")
     return text_of(error) or first_text(record_of(error), "message", "type")
@@ -355,7 +357,7 @@ def _usage_of(told: Record) -> Usage:
     output, thinking = count_of(told.get("output_tokens")), count_of(told.get("thinking_tokens"))
     return Usage(
         input=count_of(told.get("input_tokens")),
-        output=None if output is None else max(0, output - (thinking or 0)),
+        output=besides(output, thinking),
         cache_read=count_of(told.get("cache_read_tokens")),
         reasoning=thinking,
     )
@@ -368,7 +370,7 @@ AGENT = Agent(
     binaries=("agy",),
     command=command,
     translator=AntigravityTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "resume"}),
+    supports=frozenset({"agent-default", *_FLAGS}),
     install="see antigravity.google; it needs a Google account",
     needs_version=True,
     delta_keys=("text_delta",),

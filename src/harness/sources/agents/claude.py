@@ -12,8 +12,10 @@ from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
 from harness.events.operation import Operation, Skill
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.claude_tools import ANSWERS, SKILLS, SPAWNERS
+from harness.sources.dialects.command_line import flags_of, has, numbers_of
 from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.outputs import output_of
+from harness.sources.dialects.server_errors import retried
 from harness.sources.dialects.stream_json import StreamJson
 from harness.sources.request import Request
 from harness.sources.translator import Record
@@ -23,48 +25,39 @@ _BUDGET_SINCE: Version = (2, 0)
 _SUBAGENT_TEXT_SINCE: Version = (2, 1, 325)
 _TASK_EVENTS_SINCE: Version = (2, 1)
 
-_SYNTHETIC_MODEL = "<synthetic>"
-_STATUS_IN_TEXT = re.compile(r"API Error: (\d{3})\b")
-_LOCAL_COMMAND = re.compile(r"\s*<local-command-(stdout|stderr)>(.*)</local-command-\1>\s*", re.DOTALL)
-_SKILL_DIRECTORY = re.compile(r"Base directory for this skill: ([^\n]+)")
-_VERSION_NUMBER = re.compile(r"\d{1,9}")
-
-
-def command(request: Request, version: Version) -> CommandLine:
-    """The prompt goes through stdin: it may be long, and other options would swallow it."""
-
-    def has(since: Version) -> bool:
-        return not version or version >= since
-
-    limits = request.limits
-    args = ["--print", "--output-format", "stream-json", "--verbose"]
-    if has(_PARTIAL_MESSAGES_SINCE):
-        args.append("--include-partial-messages")
-    if has(_SUBAGENT_TEXT_SINCE):
-        args.append("--forward-subagent-text")
-    args += _PERMISSIONS[request.permissions]
-    if request.model:
-        args += ["--model", request.model]
-    if limits.max_turns is not None:
-        args += ["--max-turns", str(limits.max_turns)]
-    if limits.max_budget_usd is not None and has(_BUDGET_SINCE):
-        args += ["--max-budget-usd", f"{limits.max_budget_usd:.10f}".rstrip("0").rstrip(".")]
-    if request.system_prompt:
-        args += ["--system-prompt", request.system_prompt]
-    if request.append_system_prompt:
-        args += ["--append-system-prompt", request.append_system_prompt]
-    if request.resume:
-        args += ["--resume", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
-
-
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--dangerously-skip-permissions"],
     "read-only": ["--permission-mode", "plan"],
     "agent-default": [],
 }
+_FLAGS = {
+    "model": "--model",
+    "max_turns": "--max-turns",
+    "max_budget_usd": "--max-budget-usd",
+    "system_prompt": "--system-prompt",
+    "append_system_prompt": "--append-system-prompt",
+    "resume": "--resume",
+    "continue_last": "--continue",
+}
+
+_SYNTHETIC_MODEL = "<synthetic>"
+_STATUS_IN_TEXT = re.compile(r"API Error: (\d{3})\b")
+_LOCAL_COMMAND = re.compile(r"\s*<local-command-(stdout|stderr)>(.*)</local-command-\1>\s*", re.DOTALL)
+_SKILL_DIRECTORY = re.compile(r"Base directory for this skill: ([^\n]+)")
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt goes through stdin: it may be long, and other options would swallow it."""
+    args = ["--print", "--output-format", "stream-json", "--verbose"]
+    if has(version, _PARTIAL_MESSAGES_SINCE):
+        args.append("--include-partial-messages")
+    if has(version, _SUBAGENT_TEXT_SINCE):
+        args.append("--forward-subagent-text")
+    flags = dict(_FLAGS)
+    if not has(version, _BUDGET_SINCE):
+        del flags["max_budget_usd"]
+    args += [*_PERMISSIONS[request.permissions], *flags_of(request, flags), *request.extra_args]
+    return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
 class ClaudeTranslator(StreamJson):
@@ -99,8 +92,7 @@ class ClaudeTranslator(StreamJson):
         self._held_operations: list[Operation] = []
 
     def _init(self, record: Record) -> Sequence[Event]:
-        numbers = _VERSION_NUMBER.findall(text_of(record.get(self.version_key)))
-        self.announces_tasks = tuple(map(int, numbers)) >= _TASK_EVENTS_SINCE
+        self.announces_tasks = numbers_of(text_of(record.get(self.version_key))) >= _TASK_EVENTS_SINCE
         return super()._init(record)
 
     def _assistant(self, record: Record) -> Sequence[Event]:
@@ -169,12 +161,8 @@ class ClaudeTranslator(StreamJson):
         status, delay_ms = count_of(record.get("error_status")), amount_of(record.get("retry_delay_ms"))
         cause = text_of(record.get("error")) or "unknown"
         attempt, most = count_of(record.get("attempt")), count_of(record.get("max_retries"))
-        message = f"a request to the model failed ({cause}{f', HTTP {status}' if status else ''})"
-        if attempt and most:
-            message += f"; retry {attempt} of {most}"
-        if delay_ms is not None:
-            message += f" in {delay_ms / 1000:.1f} s"
-        return [Warning(message=message, code="retry")]
+        failure = f"a request to the model failed ({cause}{f', HTTP {status}' if status else ''})"
+        return retried(failure, attempt, most, delay_ms)
 
     def _model_notice(self, record: Record) -> list[Event]:
         names = (text_of(record.get("original_model")), text_of(record.get("fallback_model")))
@@ -265,10 +253,10 @@ def _error_code(record: Record, text: str) -> str:
     if name not in ("", "unknown"):
         return name
     status = count_of(record.get("api_error_status"))
+    if status is not None:
+        return f"http_{status}"
     told = _STATUS_IN_TEXT.match(text)
-    if status is None and told is None:
-        return "api_error"
-    return f"http_{status if status is not None else told[1] if told else ''}"
+    return f"http_{told[1]}" if told is not None else "api_error"
 
 
 def _placed(operations: list[Operation], directory: str) -> list[Operation]:
@@ -285,19 +273,7 @@ AGENT = Agent(
     binaries=("claude",),
     command=command,
     translator=ClaudeTranslator,
-    supports=frozenset(
-        {
-            "agent-default",
-            "append_system_prompt",
-            "continue_last",
-            "max_budget_usd",
-            "max_turns",
-            "model",
-            "read-only",
-            "resume",
-            "system_prompt",
-        }
-    ),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     install="npm install -g @anthropic-ai/claude-code",
     needs_version=True,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-import msgspec
+from msgspec.structs import replace
 
 from harness.events import (
     Compacted,
@@ -28,11 +28,14 @@ from harness.sources.dialects.cline_calls import ToolCalls
 from harness.sources.dialects.cline_legacy import LegacyChat
 from harness.sources.dialects.cline_speech import Speaker, Speech, usage_of
 from harness.sources.dialects.cline_team import TaskBoard
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
+from harness.sources.dialects.json_text import decoded
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 
+_FLAGS = {"model": "--model", "system_prompt": "--system"}
 _OUTCOMES: dict[str, Outcome] = {"completed": "completed", "max_iterations": "limit_exceeded"}
 """How `run_result` says that it ended. Other words are failures, but for an abort by somebody."""
 _STOPPED_CHILD = {"agent_end": "completed", "agent_error": "failed", "agent_abort": "interrupted"}
@@ -48,10 +51,7 @@ def command(request: Request, version: Version) -> CommandLine:
     args = ["--json", "-v"]
     if request.permissions == "full-access":
         args += ["--auto-approve", "true"]
-    if request.model:
-        args += ["--model", request.model]
-    if request.system_prompt:
-        args += ["--system", request.system_prompt]
+    args += flags_of(request, _FLAGS)
     # A prompt of one word would be taken for a mistyped command.
     is_one_word = not any(character.isspace() for character in request.prompt)
     prompt = f"{request.prompt} " if is_one_word else request.prompt
@@ -131,10 +131,7 @@ class ClineTranslator(Translator):
 
     def stderr(self, line: str) -> Sequence[Event]:
         if line.startswith("{"):
-            try:
-                told = record_of(msgspec.json.decode(line))
-            except (msgspec.DecodeError, RecursionError, ValueError):
-                told = {}
+            told = record_of(decoded(line))
             if told.get("type") == "error" and text_of(told.get("message")):
                 self.rule = "stderr/error"
                 # It mostly repeats what stdout tells better, earlier or later: the end decides.
@@ -314,7 +311,7 @@ class ClineTranslator(Translator):
         message = text_of(record.get("message")) or "the run was aborted"
         result = self._result or Result(success=False)
         outcome: Outcome = "interrupted" if result.outcome == "completed" else result.outcome
-        self._result = msgspec.structs.replace(result, success=False, outcome=outcome)
+        self._result = replace(result, success=False, outcome=outcome)
         if outcome == "failed":
             gave_up = f"the agent gave up after too many failed tool calls ({message})"
             return [self._failed(gave_up, reason), self._result]
@@ -343,7 +340,7 @@ AGENT = Agent(
     binaries=("cline",),
     command=command,
     translator=ClineTranslator,
-    supports=frozenset({"agent-default", "model", "system_prompt"}),
+    supports=frozenset({"agent-default", *_FLAGS}),
     key_variables=("CLINE_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g cline",
     delta_keys=("text", "reasoning", "chunk"),

@@ -36,18 +36,14 @@ from harness.events import (
 from harness.events.operation import Operation
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.codex_items import CALLS, Call, Children, plain, success_of
+from harness.sources.dialects.codex_items import CALLS, Call, Children, success_of
 from harness.sources.dialects.codex_usage import includes, usage_of
-from harness.sources.dialects.fields import (
-    exit_code_of,
-    first_text,
-    items_of,
-    record_of,
-    text_of,
-)
+from harness.sources.dialects.command_line import has, numbers_of
+from harness.sources.dialects.fields import exit_code_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.live_output import continuation
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.dialects.server_errors import plain
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
@@ -125,8 +121,7 @@ class CodexTranslator(PlainAnswer):
     def begin(self, start: Start) -> None:
         """Only how it was started tells whether a run's usage includes earlier runs of its thread."""
         super().begin(start)
-        numbers = tuple(int(number) for number in re.findall(r"\d{1,9}", start.version))
-        is_counted = not numbers or numbers >= _COUNTS_THREADS_SINCE
+        is_counted = has(numbers_of(start.version), _COUNTS_THREADS_SINCE)
         self._is_continued = is_counted and not {"resume", "fork"}.isdisjoint(start.argv)
 
     def kind(self, record: Record) -> str:

@@ -9,17 +9,17 @@ An answer that is JSON itself is written as it is.
 # ruff: noqa: N999 (the file's name is the agent's, though Python has another use for the word)
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from harness.events import Error, Event, Message, Result
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.codex_items import plain
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.fields import record_of, text_of
 from harness.sources.dialects.json_text import decoded
 from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.dialects.server_errors import code_of, plain
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
@@ -28,17 +28,14 @@ _PERMISSIONS: dict[str, list[str]] = {
     "read-only": ["--readonly"],
     "agent-default": [],
 }
-_STATUS = re.compile(r"(\d{3})\b")
+_FLAGS = {"append_system_prompt": "--rule", "continue_last": "--resume"}
 
 
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt is an argument: stdin is not read everywhere."""
     del version
     args = ["--print", "--format", "json", *_PERMISSIONS[request.permissions]]
-    if request.append_system_prompt:
-        args += ["--rule", request.append_system_prompt]
-    if request.continue_last:
-        args.append("--resume")
+    args += flags_of(request, _FLAGS)
     return CommandLine(args=(*args, *request.extra_args, "--", request.prompt))
 
 
@@ -69,9 +66,10 @@ class ContinueTranslator(PlainAnswer):
 
     def _failure(self, told: Record) -> list[Event]:
         message = plain(text_of(told.get("message"))) or "Continue reports an error without a word"
-        status = _STATUS.match(message)
-        code = f"http_{status[1]}" if status is not None else "error"
-        return [Error(message=message, code=code), Result(success=False, outcome="failed")]
+        return [
+            Error(message=message, code=code_of(message, "error")),
+            Result(success=False, outcome="failed"),
+        ]
 
 
 AGENT = Agent(
@@ -81,7 +79,7 @@ AGENT = Agent(
     binaries=("cn",),
     command=command,
     translator=ContinueTranslator,
-    supports=frozenset({"agent-default", "append_system_prompt", "continue_last", "read-only"}),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=("CONTINUE_API_KEY", "ANTHROPIC_API_KEY"),
     install="npm install -g @continuedev/cli",
     reveals={

@@ -36,9 +36,10 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.codex_items import plain
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.copilot_calls import CopilotCalls
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import besides, count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.server_errors import plain
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
@@ -47,6 +48,7 @@ _PERMISSIONS: dict[str, list[str]] = {
     "read-only": ["--deny-tool=shell", "--deny-tool=write"],
     "agent-default": [],
 }
+_FLAGS = {"model": "--model", "resume": "--resume=", "continue_last": "--continue"}
 _TOLD_ELSEWHERE = frozenset({"file_created", "cancellation", "model_retry"})
 """Remarks of `session.info` that other records make as well."""
 _GIVES_NO_NEWS = (
@@ -85,19 +87,8 @@ _GIVES_NO_NEWS = (
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin: it may be long, and may begin with a dash."""
     del version
-    args = [
-        "--output-format",
-        "json",
-        "--no-auto-update",
-        "--no-ask-user",
-        *_PERMISSIONS[request.permissions],
-    ]
-    if request.model:
-        args += ["--model", request.model]
-    if request.resume:
-        args.append(f"--resume={request.resume}")
-    elif request.continue_last:
-        args.append("--continue")
+    args = ["--output-format", "json", "--no-auto-update", "--no-ask-user"]
+    args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
@@ -142,9 +133,9 @@ class CopilotTranslator(CopilotCalls):
         self._has_failed = False
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        plain = super().finish(ending)
-        if plain or not self._is_aborted:
-            return plain
+        answer = super().finish(ending)
+        if answer or not self._is_aborted:
+            return answer
         return [Result(success=False, outcome="interrupted", stop_reason="aborted")]
 
     def _session_start(self, record: Record) -> Sequence[Event]:
@@ -264,11 +255,9 @@ class CopilotTranslator(CopilotCalls):
     def _info(self, record: Record) -> Sequence[Event]:
         data = record_of(record.get("data"))
         kind = text_of(data.get("infoType"))
-        return (
-            ()
-            if kind in _TOLD_ELSEWHERE
-            else [Info(message=text_of(data.get("message")), code=kind or "info")]
-        )
+        if kind in _TOLD_ELSEWHERE:
+            return ()
+        return [Info(message=text_of(data.get("message")), code=kind or "info")]
 
     def _notification(self, record: Record) -> Sequence[Event]:
         data = record_of(record.get("data"))
@@ -293,7 +282,7 @@ class CopilotTranslator(CopilotCalls):
         output, reasoning = count_of(data.get("outputTokens")), count_of(data.get("reasoningTokens"))
         usage = Usage(
             input=count_of(data.get("inputTokens")),
-            output=output if output is None else max(0, output - (reasoning or 0)),
+            output=besides(output, reasoning),
             cache_read=count_of(data.get("cacheReadTokens")),
             cache_write=count_of(data.get("cacheWriteTokens")),
             reasoning=reasoning,
@@ -334,7 +323,7 @@ AGENT = Agent(
     binaries=("copilot",),
     command=command,
     translator=CopilotTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=(
         "COPILOT_GITHUB_TOKEN",
         "GH_TOKEN",

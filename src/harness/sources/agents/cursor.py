@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from harness.events import Event, Message, ReasoningDelta, TasksChanged, TextDelta, ToolEnd, Unknown, Warning
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of, has
 from harness.sources.dialects.cursor_tools import (
     CURSOR,
     SHELLS,
@@ -28,11 +29,12 @@ from harness.sources.dialects.cursor_tools import (
     tool_of,
 )
 from harness.sources.dialects.fields import count_of, items_of, record_of, text_of
-from harness.sources.dialects.meanings import tasks_of
 from harness.sources.dialects.stream_json import StreamJson
+from harness.sources.dialects.todo_lists import tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
+_FLAGS = {"model": "--model", "resume": "--resume", "continue_last": "--continue"}
 _TRUST_SINCE: Version = (2026, 2)
 """From then on a folder that nobody has trusted must be trusted, unless everything is allowed anyway."""
 
@@ -43,13 +45,8 @@ def command(request: Request, version: Version) -> CommandLine:
     if request.permissions == "full-access":
         args.append("--force")
     elif request.permissions == "read-only":
-        args += ["--mode", "plan", *(["--trust"] if not version or version >= _TRUST_SINCE else [])]
-    if request.model:
-        args += ["--model", request.model]
-    if request.resume:
-        args += ["--resume", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
+        args += ["--mode", "plan", *(["--trust"] if has(version, _TRUST_SINCE) else [])]
+    args += flags_of(request, _FLAGS)
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
@@ -262,7 +259,7 @@ AGENT = Agent(
     binaries=("cursor-agent", "agent"),
     command=command,
     translator=CursorTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=("CURSOR_API_KEY",),
     install="curl https://cursor.com/install -fsS | bash",
     needs_version=True,

@@ -11,7 +11,6 @@ A run that was stopped while a command ran goes on without the command, and comp
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -24,17 +23,16 @@ from harness.events import (
     SessionStart,
     TasksChanged,
     ToolEnd,
-    ToolStart,
     Unknown,
     Usage,
     UsageDelta,
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.droid_tools import (
-    SPAWNERS,
+    DROID,
     TODO_LISTS,
-    TOOLS,
     exit_code_of,
     todo_list_of,
 )
@@ -42,9 +40,10 @@ from harness.sources.dialects.fields import count_of, first_text, record_of, tex
 from harness.sources.dialects.json_text import decoded
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.dialects.server_errors import code_of
 from harness.sources.dialects.stream_results import error_of, outcome_of
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.toolset import Call
+from harness.sources.dialects.toolset import Call, unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
@@ -54,8 +53,12 @@ _PERMISSIONS: dict[str, list[str]] = {
     "read-only": [],
     "agent-default": [],
 }
+_FLAGS = {
+    "model": "--model",
+    "append_system_prompt": "--append-system-prompt",
+    "resume": "--session-id",
+}
 _REFUSED = "insufficient permission to proceed"
-_STATUS = re.compile(r"(\d{3})\b")
 _ECHO = "Exec failed"
 """What the program says of itself after the error that ended its loop."""
 
@@ -64,12 +67,7 @@ def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin: it may be long, and may begin with a dash."""
     del version
     args = ["exec", "--output-format", "stream-json", *_PERMISSIONS[request.permissions]]
-    if request.model:
-        args += ["--model", request.model]
-    if request.append_system_prompt:
-        args += ["--append-system-prompt", request.append_system_prompt]
-    if request.resume:
-        args += ["--session-id", request.resume]
+    args += flags_of(request, _FLAGS)
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
@@ -149,18 +147,9 @@ class DroidTranslator(PlainAnswer):
         call_id, name = text_of(record.get("id")), first_text(record, "toolName", "toolId")
         if not call_id:
             return [Unknown(raw=record)]
-        asked = record.get("parameters")
-        operations = TOOLS.meaning_of(name, asked, self.working_directory)
-        call = Call(call_id, name, record_of(asked), "", self.working_directory, operations or [])
+        call, start = DROID.start(call_id, name, record.get("parameters"), self.working_directory, record)
         self._calls[call_id] = call
-        start = ToolStart(
-            call_id=call_id,
-            tool_name=name or "unknown",
-            input=asked,
-            operations=operations or [],
-            raw=record if operations is None else None,
-        )
-        return [start, *self._begin_child(call)] if name in SPAWNERS and operations else [start]
+        return [start, *self._begin_child(call)] if name in DROID.spawners and call.operations else [start]
 
     def _begin_child(self, call: Call) -> list[Event]:
         name, prompt = text_of(call.input.get("subagent_type")), text_of(call.input.get("prompt"))
@@ -169,14 +158,14 @@ class DroidTranslator(PlainAnswer):
     def _tool_result(self, record: Record) -> Sequence[Event]:
         call = self._calls.pop(text_of(record.get("id")), None)
         if call is None:
-            return [Unknown(raw=record, reason="the result of a call that was never announced")]
+            return [unannounced(record)]
         is_error = record.get("isError") is True
         output = _output_of(record)
         out: list[Event] = []
         if is_error and _REFUSED in output:
             message = f"permission denied: {call.name}: {output}"
             out.append(Warning(message=message, code="permission_denied"))
-        if call.name in SPAWNERS and (is_error or call.input.get("await") is not False):
+        if call.name in DROID.spawners and (is_error or call.input.get("await") is not False):
             out += self._children.end(call.id, "failed" if is_error else "completed", output)
         detail = decoded(output) if output.startswith("{") else {}
         out.append(
@@ -186,7 +175,7 @@ class DroidTranslator(PlainAnswer):
                 success=not is_error,
                 output=output,
                 exit_code=exit_code_of(call.name, output),
-                operations=None if is_error else TOOLS.told_by_result(call, detail, output),
+                operations=None if is_error else DROID.told_by_result(call, detail, output),
             )
         )
         tasks = todo_list_of(call.input) if call.name in TODO_LISTS and not is_error else None
@@ -199,8 +188,7 @@ class DroidTranslator(PlainAnswer):
             self.rule = "error/repeated"
             return ()
         self._failure = message
-        status = _STATUS.match(message)
-        code = f"http_{status[1]}" if status is not None else text_of(record.get("source")) or "error"
+        code = code_of(message, text_of(record.get("source")) or "error")
         return [Error(message=message, code="permission_denied" if _REFUSED in message else code)]
 
     def _completion(self, record: Record) -> Sequence[Event]:
@@ -262,7 +250,7 @@ AGENT = Agent(
     binaries=("droid",),
     command=command,
     translator=DroidTranslator,
-    supports=frozenset({"agent-default", "append_system_prompt", "model", "read-only", "resume"}),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=("FACTORY_API_KEY",),
     install="npm install -g @factory/cli",
     reveals={

@@ -28,7 +28,6 @@ from harness.events import (
     TasksChanged,
     TextDelta,
     ToolEnd,
-    ToolStart,
     Unknown,
     Usage,
     UsageDelta,
@@ -46,16 +45,16 @@ from harness.sources.dialects.gemini_results import (
     usage_of_tokens,
 )
 from harness.sources.dialects.gemini_tools import APPROVED, GEMINI, verdict_of
-from harness.sources.dialects.meanings import tasks_of
 from harness.sources.dialects.node_traces import NodeTraces
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.toolset import Call
+from harness.sources.dialects.todo_lists import tasks_of
+from harness.sources.dialects.toolset import Call, unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
-_MODES: dict[str, list[str]] = {
+_PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--approval-mode", "yolo"],
     "read-only": ["--approval-mode", "plan"],
     "agent-default": [],
@@ -65,7 +64,7 @@ _MODES: dict[str, list[str]] = {
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin. No mode holds in a folder that is not trusted, and nobody could be asked."""
     del version
-    args = ["--output-format", "stream-json", *_MODES[request.permissions]]
+    args = ["--output-format", "stream-json", *_PERMISSIONS[request.permissions]]
     if request.model:
         args += ["--model", request.model]
     if request.resume or request.continue_last:
@@ -184,27 +183,15 @@ class GeminiTranslator(PlainAnswer):
         return (TextDelta(id=self._text_id, text=text),)
 
     def _tool_use(self, record: Record) -> Sequence[Event]:
-        call_id, name, asked = (
-            text_of(record.get("tool_id")),
-            text_of(record.get("tool_name")),
-            record.get("parameters"),
-        )
+        call_id, name = text_of(record.get("tool_id")), text_of(record.get("tool_name"))
         if not call_id:
             return [*self._flush(), Unknown(raw=record)]
-        cwd = self.working_directory
-        operations = GEMINI.meaning_of(name, asked, cwd)
-        call = self._calls[call_id] = Call(call_id, name, record_of(asked), "", cwd, operations or [])
-        start = ToolStart(
-            call_id=call_id,
-            tool_name=name or "unknown",
-            input=asked,
-            operations=call.operations,
-            raw=record if operations is None else None,
-        )
+        call, start = GEMINI.start(call_id, name, record.get("parameters"), self.working_directory, record)
+        self._calls[call_id] = call
         return [*self._flush(), start, *self._begin_child(call)]
 
     def _begin_child(self, call: Call) -> list[Event]:
-        spawn = call.operations[0] if call.operations else None
+        spawn = call.operation
         if not isinstance(spawn, Spawn):
             return []
         return self._children.begin(call.id, name=spawn.name, prompt=spawn.task, cwd=call.cwd)
@@ -213,7 +200,7 @@ class GeminiTranslator(PlainAnswer):
         out = self._flush()
         call = self._calls.pop(text_of(record.get("tool_id")), None)
         if call is None:
-            return [*out, Unknown(raw=record, reason="the result of a call that was never announced")]
+            return [*out, unannounced(record)]
         told = record.get("error")
         error = record_of(told)
         output = text_of(error.get("message")) or output_of(told) or output_of(record.get("output"))

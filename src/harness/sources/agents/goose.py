@@ -34,6 +34,7 @@ from harness.events import (
 )
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of, numbers_of
 from harness.sources.dialects.fields import amount_of, count_of, first_text, record_of, text_of
 from harness.sources.dialects.goose_calls import Calls
 from harness.sources.dialects.goose_notices import (
@@ -52,9 +53,9 @@ from harness.sources.translator import Ending, Record
 
 _INTERRUPTION_SINCE: Version = (1, 52)
 """Until then a run that is stopped completes like one that is done."""
-_NUMBER = re.compile(r"\d{1,9}")
 _SESSION_ID = re.compile(r"\d{8}_\d+")
 _SESSION_OPTIONS = ("--session-id", "--name", "-n")
+_FLAGS = {"model": "--model", "append_system_prompt": "--system", "max_turns": "--max-turns"}
 _MODES = {"full-access": "auto", "read-only": "chat", "agent-default": ""}
 
 
@@ -64,12 +65,7 @@ def command(request: Request, version: Version) -> CommandLine:
     args = ["run", "--output-format", "stream-json"]
     if request.permissions == "full-access":
         args += ["--with-builtin", "developer"]
-    if request.model:
-        args += ["--model", request.model]
-    if request.append_system_prompt:
-        args += ["--system", request.append_system_prompt]
-    if request.limits.max_turns is not None:
-        args += ["--max-turns", str(request.limits.max_turns)]
+    args += flags_of(request, _FLAGS)
     if request.resume:
         named_by = "--session-id" if _SESSION_ID.fullmatch(request.resume) else "--name"
         args += ["--resume", named_by, request.resume]
@@ -133,8 +129,7 @@ class GooseTranslator(PlainAnswer):
         super().begin(start)
         self._is_resumed = "--resume" in start.argv or "-r" in start.argv
         self._session_name = _named_in(start.argv)
-        numbers = tuple(int(number) for number in _NUMBER.findall(start.version))
-        self._tells_interruption = numbers >= _INTERRUPTION_SINCE
+        self._tells_interruption = numbers_of(start.version) >= _INTERRUPTION_SINCE
 
     def record(self, record: Record) -> Sequence[Event]:
         message, speech = record.get("message"), self._speech
@@ -361,17 +356,7 @@ AGENT = Agent(
     binaries=("goose",),
     command=command,
     translator=GooseTranslator,
-    supports=frozenset(
-        {
-            "agent-default",
-            "append_system_prompt",
-            "continue_last",
-            "max_turns",
-            "model",
-            "read-only",
-            "resume",
-        }
-    ),
+    supports=frozenset({"agent-default", "continue_last", "read-only", "resume", *_FLAGS}),
     key_variables=(
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",

@@ -38,16 +38,17 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.codex_items import plain
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.fields import count_of, items_of, record_of, text_of
 from harness.sources.dialects.grok_speakers import Speakers
 from harness.sources.dialects.grok_tools import GROK, is_failure, output_of_call, subagent_of, todos_of
 from harness.sources.dialects.grok_usage import total_of, usage_of, without_unknown_cost
 from harness.sources.dialects.json_text import decoded
 from harness.sources.dialects.live_output import continuation
-from harness.sources.dialects.meanings import tasks_of
 from harness.sources.dialects.model_ledger import usage_of_call
+from harness.sources.dialects.server_errors import plain
 from harness.sources.dialects.stream_json import StreamJson
+from harness.sources.dialects.todo_lists import tasks_of
 from harness.sources.dialects.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
@@ -61,26 +62,22 @@ _PERMISSIONS: dict[str, list[str]] = {
     ],
     "agent-default": [],
 }
+_FLAGS = {
+    "model": "--model",
+    "max_turns": "--max-turns",
+    "system_prompt": "--system-prompt-override",
+    "append_system_prompt": "--rules",
+    "resume": "--resume",
+    "continue_last": "--continue",
+}
 
 
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin, as a file: it may be long, and may begin with a dash."""
     del version
     args = ["--output-format", "streaming-json", "--no-auto-update", *_PERMISSIONS[request.permissions]]
-    if request.model:
-        args += ["--model", request.model]
-    if request.limits.max_turns is not None:
-        args += ["--max-turns", str(request.limits.max_turns)]
-    if request.system_prompt:
-        args += ["--system-prompt-override", request.system_prompt]
-    if request.append_system_prompt:
-        args += ["--rules", request.append_system_prompt]
-    if request.resume:
-        args += ["--resume", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
     return CommandLine(
-        args=(*args, *request.extra_args, "--prompt-file", "/dev/stdin"),
+        args=(*args, *flags_of(request, _FLAGS), *request.extra_args, "--prompt-file", "/dev/stdin"),
         stdin=request.prompt.encode("utf-8", "replace"),
     )
 
@@ -100,7 +97,7 @@ class GrokTranslator(StreamJson):
     tools = GROK
     rules: ClassVar[dict[str, str]] = {
         **StreamJson.rules,
-        "available_commands": "_available",
+        "available_commands": "_begin",
         "text": "_text_piece",
         "thought": "_thought",
         "usage": "_usage",
@@ -144,9 +141,6 @@ class GrokTranslator(StreamJson):
         if printed is not None:
             return self._end(printed) if "stopReason" in printed else [Unknown(raw=printed)]
         return [*self._flush(), *super().finish(ending)]
-
-    def _available(self, record: Record) -> Sequence[Event]:
-        return self._begin(record)
 
     def _flush(self) -> list[Event]:
         """What was said in pieces is whole now."""
@@ -368,18 +362,7 @@ AGENT = Agent(
     binaries=("grok",),
     command=command,
     translator=GrokTranslator,
-    supports=frozenset(
-        {
-            "agent-default",
-            "append_system_prompt",
-            "continue_last",
-            "max_turns",
-            "model",
-            "read-only",
-            "resume",
-            "system_prompt",
-        }
-    ),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=("XAI_API_KEY", "GROK_API_KEY"),
     install="npm install -g @xai-official/grok",
     delta_keys=("data", "text", "thinking", "partial_json"),

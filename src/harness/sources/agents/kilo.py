@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.opencode import OpencodeStream
-from harness.sources.dialects.opencode_command import run_command
+from harness.sources.dialects.opencode_command import FLAGS, run_command
 from harness.sources.request import Request
 
 
@@ -30,7 +30,7 @@ AGENT = Agent(
     binaries=("kilo", "kilocode"),
     command=command,
     translator=KiloTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    supports=frozenset({"agent-default", "read-only", *FLAGS}),
     key_variables=("KILO_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g @kilocode/cli",
     reveals={

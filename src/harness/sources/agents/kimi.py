@@ -10,7 +10,7 @@ What its commands write appears on stderr as they run. Errors appear there as we
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from harness.events import (
@@ -24,48 +24,55 @@ from harness.events import (
     TasksChanged,
     ToolEnd,
     ToolProgress,
-    ToolStart,
     Unknown,
-    Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.json_text import decoded
+from harness.sources.dialects.json_text import arguments_of
 from harness.sources.dialects.kimi_tools import (
+    KIMI,
     SHELLS,
     SPAWNER,
     SWARM,
     TODO_LISTS,
-    TOOLS,
+    SpawnedAgent,
     agent_of,
     exit_code_of,
     members_of_swarm,
     success_of,
 )
-from harness.sources.dialects.meanings import tasks_of
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.dialects.server_errors import retried
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.toolset import Call
+from harness.sources.dialects.todo_lists import tasks_of
+from harness.sources.dialects.toolset import Call, unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
+_FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}
 _FATAL = re.compile(r"error: failed to run prompt: (?:([\w.]+): )?(?:(\d{3}) )?(.*)")
-_LOG_FILE = re.compile(r"See log: .*")
-_RESUME_HINT = re.compile(r"To resume this session: kimi -r (\S+)")
-_VERSION = re.compile(r"kimi version (\S+)")
+_REMARKS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Event]], ...] = (
+    ("log file", re.compile(r"See log: .*"), lambda found: Info(message=found[0], code="log_file")),
+    (
+        "resume hint",
+        re.compile(r"To resume this session: kimi -r (\S+)"),
+        lambda found: SessionStart(agent="kimi", session_id=found[1]),
+    ),
+    (
+        "version",
+        re.compile(r"kimi version (\S+)"),
+        lambda found: SessionStart(agent="kimi", version=found[1]),
+    ),
+)
+"""What stderr says of the run itself: the rule, the line, and what is told of it."""
 
 
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt is an argument, since stdin is not read; this form of it may begin with a dash."""
     del version
-    args = ["--output-format", "stream-json"]
-    if request.model:
-        args += ["--model", request.model]
-    if request.resume:
-        args += ["--session", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
+    args = ["--output-format", "stream-json", *flags_of(request, _FLAGS)]
     return CommandLine(args=(*args, *request.extra_args, f"--prompt={request.prompt}"))
 
 
@@ -96,26 +103,17 @@ class KimiTranslator(PlainAnswer):
             self.rule = "fatal error"
             code = f"http_{fatal[2]}" if fatal[2] else fatal[1] or "error"
             return [Error(message=f"{fatal[2]} {fatal[3]}" if fatal[2] else fatal[3], code=code)]
-        for rule, pattern in (("log file", _LOG_FILE), ("resume hint", _RESUME_HINT), ("version", _VERSION)):
+        for rule, pattern, told_by in _REMARKS:
             found = pattern.fullmatch(line)
             if found is not None:
                 self.rule = rule
-                return self._remark(rule, found)
+                return [told_by(found)]
         if self._has_run_commands:
             return self._command_output(line)
         if line.startswith("error: "):
             self.rule = "error"
             return [Error(message=line.removeprefix("error: "), code="error")]
         return super().stderr(line)
-
-    def _remark(self, rule: str, found: re.Match[str]) -> Sequence[Event]:
-        match rule:
-            case "resume hint":
-                return [SessionStart(agent="kimi", session_id=found[1])]
-            case "version":
-                return [SessionStart(agent="kimi", version=found[1])]
-            case _:
-                return [Info(message=found[0], code="log_file")]
 
     def _command_output(self, line: str) -> Sequence[Event]:
         """It is told again, whole, when the command has ended. Which of several wrote a line nobody knows."""
@@ -143,12 +141,7 @@ class KimiTranslator(PlainAnswer):
         cause = first_text(record, "error_message", "error_name") or "unknown error"
         attempt, most = count_of(record.get("next_attempt")), count_of(record.get("max_attempts"))
         delay_ms = amount_of(record.get("delay_ms"))
-        message = f"a request to the model failed ({cause})"
-        if attempt and most:
-            message += f"; attempt {attempt} of {most}"
-        if delay_ms is not None:
-            message += f" in {delay_ms / 1000:.1f} s"
-        return [Warning(message=message, code="retry")]
+        return retried(f"a request to the model failed ({cause})", attempt, most, delay_ms, counted="attempt")
 
     def _assistant(self, record: Record) -> Sequence[Event]:
         content = record.get("content")
@@ -177,21 +170,11 @@ class KimiTranslator(PlainAnswer):
         function, call_id = record_of(item.get("function")), text_of(item.get("id"))
         if not call_id:
             return [Unknown(raw=raw)]
-        name, told = text_of(function.get("name")), function.get("arguments")
-        asked = decoded(told) if isinstance(told, str) else None
-        asked = told if asked is None else asked
-        operations = TOOLS.meaning_of(name, asked, self.working_directory)
-        call = Call(call_id, name, record_of(asked), "", self.working_directory, operations or [])
+        name, asked = text_of(function.get("name")), arguments_of(function.get("arguments"))
+        call, start = KIMI.start(call_id, name, asked, self.working_directory, item)
         self._calls[call_id] = call
         self._has_run_commands = self._has_run_commands or name in SHELLS
-        start = ToolStart(
-            call_id=call_id,
-            tool_name=name or "unknown",
-            input=asked,
-            operations=operations or [],
-            raw=item if operations is None else None,
-        )
-        return [start, *self._begin_child(call)] if name == SPAWNER and operations else [start]
+        return [start, *self._begin_child(call)] if name == SPAWNER and call.operations else [start]
 
     def _begin_child(self, call: Call) -> list[Event]:
         name, prompt = text_of(call.input.get("subagent_type")), text_of(call.input.get("prompt"))
@@ -200,7 +183,7 @@ class KimiTranslator(PlainAnswer):
     def _tool(self, record: Record) -> Sequence[Event]:
         call = self._calls.pop(text_of(record.get("tool_call_id")), None)
         if call is None:
-            return [Unknown(raw=record, reason="the result of a call that was never announced")]
+            return [unannounced(record)]
         output = output_of(record.get("content"))
         is_success = success_of(call.name, output)
         out = self._spawned(call, output)
@@ -211,7 +194,7 @@ class KimiTranslator(PlainAnswer):
                 success=is_success,
                 output=output,
                 exit_code=exit_code_of(call.name, output, is_success=is_success is True),
-                operations=TOOLS.told_by_result(call, {}, output) if is_success is not False else None,
+                operations=KIMI.told_by_result(call, {}, output) if is_success is not False else None,
             )
         )
         if call.name in TODO_LISTS and is_success:
@@ -230,7 +213,7 @@ class KimiTranslator(PlainAnswer):
             return []
         return self._children.end(call.id, agent.status or "failed", agent.text or output)
 
-    def _member(self, call: Call, agent: Any) -> list[Event]:
+    def _member(self, call: Call, agent: SpawnedAgent) -> list[Event]:
         name = f"{call.id}:{agent.id or agent.item}"
         prompt = text_of(call.input.get("prompt_template")).replace("{{item}}", agent.item)
         begun = self._children.begin(
@@ -251,7 +234,7 @@ AGENT = Agent(
     binaries=("kimi",),
     command=command,
     translator=KimiTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "resume"}),
+    supports=frozenset({"agent-default", *_FLAGS}),
     key_variables=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
     install="npm install -g @moonshot-ai/kimi-code",
     reveals={

@@ -28,10 +28,12 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.shell import operations_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 
+_FLAGS = {"model": "--model", "max_budget_usd": "--cost-limit"}
 _WIDTH = "4000"
 """It breaks lines at the width of the terminal; its own rules would be that long otherwise."""
 _SECTION = re.compile(r"(System|User|Tool|Exit|Assistant):|mini-swe-agent \(step (\d{1,9}), \$(\d+\.\d\d)\):")
@@ -51,14 +53,9 @@ _ENDS: dict[str, tuple[str, Outcome]] = {
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt is an argument, since stdin is not read; this form of it may begin with a dash."""
     del version
-    limits = request.limits
-    args = ["--yolo", "--exit-immediately"]
-    if request.model:
-        args += ["--model", request.model]
-    if limits.max_budget_usd is not None:
-        args += ["--cost-limit", f"{limits.max_budget_usd:.10f}".rstrip("0").rstrip(".")]
-    if limits.max_turns is not None:
-        args += ["--config", "mini.yaml", "--config", f"agent.step_limit={limits.max_turns}"]
+    args = ["--yolo", "--exit-immediately", *flags_of(request, _FLAGS)]
+    if request.limits.max_turns is not None:
+        args += ["--config", "mini.yaml", "--config", f"agent.step_limit={request.limits.max_turns}"]
     return CommandLine(args=(*args, *request.extra_args, f"--task={request.prompt}"), env={"COLUMNS": _WIDTH})
 
 
@@ -154,16 +151,15 @@ class MiniSweAgentTranslator(Translator):
     def _result(self, text: str) -> list[Event]:
         if not self._open:
             return [Info(message=text, code="tool")] if text else []
-        found = _RESULT.match(text)
         # The command that submits is said not to have been executed; it was.
-        is_told = found is not None and _NOT_RUN not in text
-        code = int(found[1]) if found is not None and is_told else None
+        found = None if _NOT_RUN in text else _RESULT.match(text)
+        code = None if found is None else int(found[1])
         return [
             ToolEnd(
                 call_id=self._open.popleft(),
                 tool_name="bash",
                 success=None if code is None else code == 0,
-                output=found[2] if found is not None and is_told else text,
+                output=text if found is None else found[2],
                 exit_code=code,
             )
         ]
@@ -196,7 +192,7 @@ AGENT = Agent(
     binaries=("mini", "mini-swe-agent"),
     command=command,
     translator=MiniSweAgentTranslator,
-    supports=frozenset({"max_budget_usd", "max_turns", "model"}),
+    supports=frozenset({"max_turns", *_FLAGS}),
     key_variables=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     install="python -m pip install mini-swe-agent",
     reveals={

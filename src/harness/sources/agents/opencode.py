@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import has
 from harness.sources.dialects.opencode import OpencodeStream
-from harness.sources.dialects.opencode_command import run_command
+from harness.sources.dialects.opencode_command import FLAGS, run_command
 from harness.sources.request import Request
 
 _THINKING_SINCE: Version = (1, 2)
@@ -13,18 +14,15 @@ _AUTO_SINCE: Version = (1, 17, 12)
 
 
 def command(request: Request, version: Version) -> CommandLine:
-    def has(since: Version) -> bool:
-        return not version or version >= since
-
     approving: tuple[str, ...] = ()
-    if has(_AUTO_SINCE):
+    if has(version, _AUTO_SINCE):
         approving = ("--auto",)
-    elif has(_SKIP_PERMISSIONS_SINCE):
+    elif has(version, _SKIP_PERMISSIONS_SINCE):
         approving = ("--dangerously-skip-permissions",)
     return run_command(
         request,
         approving=approving,
-        options=("--thinking",) if has(_THINKING_SINCE) else (),
+        options=("--thinking",) if has(version, _THINKING_SINCE) else (),
         permission_variable="OPENCODE_PERMISSION",
         env={},
     )
@@ -41,7 +39,7 @@ AGENT = Agent(
     binaries=("opencode",),
     command=command,
     translator=OpencodeTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    supports=frozenset({"agent-default", "read-only", *FLAGS}),
     key_variables=(
         "OPENCODE_API_KEY",
         "OPENROUTER_API_KEY",

@@ -6,7 +6,6 @@ how the last answer stopped, and whether the agent says that it was aborted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -27,6 +26,7 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.fields import amount_of, count_of, first_text, record_of, text_of
 from harness.sources.dialects.live_output import continuation
 from harness.sources.dialects.outputs import output_of
@@ -39,11 +39,19 @@ from harness.sources.dialects.pi_tools import (
     told_by_result,
 )
 from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.dialects.server_errors import code_of, retried
+from harness.sources.dialects.toolset import unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
 _READING_TOOLS = "read,grep,find,ls"
-_STATUS = re.compile(r"(\d{3})\b")
+_FLAGS = {
+    "model": "--model",
+    "system_prompt": "--system-prompt",
+    "append_system_prompt": "--append-system-prompt",
+    "resume": "--session",
+    "continue_last": "--continue",
+}
 _FAILURES: dict[str, Outcome] = {"error": "failed", "length": "failed", "aborted": "interrupted"}
 """How a last answer stops that does not end the work, and what has become of the run then."""
 _ENDED_WELL = frozenset({"completed", "success", "done", "ok"})
@@ -57,16 +65,7 @@ def command(request: Request, version: Version) -> CommandLine:
     args = ["--mode", "json", "--print"]
     if request.permissions == "read-only":
         args += ["--tools", _READING_TOOLS]
-    if request.model:
-        args += ["--model", request.model]
-    if request.system_prompt:
-        args += ["--system-prompt", request.system_prompt]
-    if request.append_system_prompt:
-        args += ["--append-system-prompt", request.append_system_prompt]
-    if request.resume:
-        args += ["--session", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
+    args += flags_of(request, _FLAGS)
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
@@ -155,7 +154,7 @@ class PiTranslator(PlainAnswer):
         """The model is not asked again: what failed has failed."""
         out = self._answers.stand()
         if self._failure:
-            out.append(Error(message=self._failure, code=_error_code(self._failure)))
+            out.append(Error(message=self._failure, code=code_of(self._failure, "api_error")))
             self._failure, self._is_retrying = "", False
         return out
 
@@ -164,18 +163,14 @@ class PiTranslator(PlainAnswer):
         self._failure, self._is_retrying = "", True
         attempt, most = count_of(record.get("attempt")), count_of(record.get("maxAttempts"))
         delay_ms = amount_of(record.get("delayMs"))
-        message = f"a request to the model failed: {text_of(record.get('errorMessage')) or 'unknown error'}"
-        if attempt and most:
-            message += f"; retry {attempt} of {most}"
-        if delay_ms is not None:
-            message += f" in {delay_ms / 1000:.1f} s"
-        return [*self._answers.take_back(), Warning(message=message, code="retry")]
+        failure = f"a request to the model failed: {text_of(record.get('errorMessage')) or 'unknown error'}"
+        return [*self._answers.take_back(), *retried(failure, attempt, most, delay_ms)]
 
     def _retry_end(self, record: Record) -> list[Event]:
         out = self._give_up()
         if record.get("success") is False and self._is_retrying:
             final = text_of(record.get("finalError")) or "all retries failed"
-            out.append(Error(message=final, code=_error_code(final)))
+            out.append(Error(message=final, code=code_of(final, "api_error")))
         self._is_retrying = False
         return out
 
@@ -251,7 +246,7 @@ class PiTranslator(PlainAnswer):
             out = [self._begin_call(call_id, asked, record)]
         call = self._calls.pop(call_id, None)
         if call is None:
-            return [Unknown(raw=record, reason="the result of a call that was never announced")]
+            return [unannounced(record)]
         result = record_of(record.get("result"))
         output = output_of_result(record.get("result")) or output_of(record.get("error"))
         is_success = _is_success(record)
@@ -294,12 +289,6 @@ def _is_success(record: Record) -> bool | None:
     return True if status in _ENDED_WELL else False if status in _ENDED_BADLY else None
 
 
-def _error_code(message: str) -> str:
-    """The status of the model's server, which the message begins with."""
-    status = _STATUS.match(message)
-    return f"http_{status[1]}" if status is not None else "api_error"
-
-
 AGENT = Agent(
     name="pi",
     title="Pi",
@@ -307,17 +296,7 @@ AGENT = Agent(
     binaries=("pi",),
     command=command,
     translator=PiTranslator,
-    supports=frozenset(
-        {
-            "agent-default",
-            "append_system_prompt",
-            "continue_last",
-            "model",
-            "read-only",
-            "resume",
-            "system_prompt",
-        }
-    ),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=(
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_OAUTH_TOKEN",

@@ -27,6 +27,7 @@ from harness.events import (
 )
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger
 from harness.sources.dialects.node_traces import NodeTraces
@@ -38,10 +39,18 @@ from harness.sources.dialects.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
-_MODES: dict[str, list[str]] = {
+_PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--approval-mode", "yolo"],
     "read-only": ["--approval-mode", "plan"],
     "agent-default": [],
+}
+_FLAGS = {
+    "model": "--model",
+    "max_turns": "--max-session-turns",
+    "system_prompt": "--system-prompt",
+    "append_system_prompt": "--append-system-prompt",
+    "resume": "--resume",
+    "continue_last": "--continue",
 }
 _RESUMING = frozenset({"--continue", "-c", "--resume", "-r"})
 
@@ -49,19 +58,8 @@ _RESUMING = frozenset({"--continue", "-c", "--resume", "-r"})
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin."""
     del version
-    args = ["--output-format", "stream-json", "--include-partial-messages", *_MODES[request.permissions]]
-    if request.model:
-        args += ["--model", request.model]
-    if request.limits.max_turns is not None:
-        args += ["--max-session-turns", str(request.limits.max_turns)]
-    if request.system_prompt:
-        args += ["--system-prompt", request.system_prompt]
-    if request.append_system_prompt:
-        args += ["--append-system-prompt", request.append_system_prompt]
-    if request.resume:
-        args += ["--resume", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
+    args = ["--output-format", "stream-json", "--include-partial-messages"]
+    args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
@@ -124,7 +122,8 @@ class QwenTranslator(StreamJson):
         self.rule = "result/cut off"
         is_success = cut[1] == "success" and cut[2] == "false"
         notice = Warning(message="the agent exited before its last line was written", code="cut_off")
-        return [*self._settled({}), notice, Result(success=is_success, outcome=_outcome(is_success))]
+        outcome: Outcome = "completed" if is_success else "failed"
+        return [*self._settled({}), notice, Result(success=is_success, outcome=outcome)]
 
     def stderr(self, line: str) -> Sequence[Event]:
         if line.startswith((*_BANNERS, _RETRY)):
@@ -276,10 +275,6 @@ class QwenTranslator(StreamJson):
         return out
 
 
-def _outcome(is_success: bool) -> Outcome:
-    return "completed" if is_success else "failed"
-
-
 AGENT = Agent(
     name="qwen",
     title="Qwen Code",
@@ -287,18 +282,7 @@ AGENT = Agent(
     binaries=("qwen",),
     command=command,
     translator=QwenTranslator,
-    supports=frozenset(
-        {
-            "agent-default",
-            "append_system_prompt",
-            "continue_last",
-            "max_turns",
-            "model",
-            "read-only",
-            "resume",
-            "system_prompt",
-        }
-    ),
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"),
     install="npm install -g @qwen-code/qwen-code",
     delta_keys=("text", "partial_json", "thinking"),

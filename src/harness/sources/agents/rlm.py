@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.request import Request
+from harness.sources.agent import Agent
+from harness.sources.dialects.command_line import no_program
 from harness.sources.translator import Translator
 from harness.sources.worker import Worker
-
-
-def command(request: Request, version: Version) -> CommandLine:
-    """There is no program to be started."""
-    del request, version
-    return CommandLine(args=())
 
 
 def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
@@ -30,7 +24,7 @@ AGENT = Agent(
     name="rlm",
     title="Recursive language model",
     binaries=(),
-    command=command,
+    command=no_program,
     translator=Translator,
     work=work,
     supports=frozenset(

@@ -1,3 +1,3 @@
-"""Formats that two or more agents share."""
+"""What translators are made of: formats that several agents share, and what one agent's own file has no room for."""
 
 from __future__ import annotations

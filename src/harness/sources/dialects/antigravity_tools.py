@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.events.operation import Fetch, Operation, Read, Write
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.meanings import (
@@ -15,8 +13,8 @@ from harness.sources.dialects.meanings import (
     searching,
     spawning,
 )
-from harness.sources.dialects.meanings import meaning_of as _meaning_of
 from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.toolset import Toolset, lines_of
 
 SHELL = "run_command"
 
@@ -34,11 +32,9 @@ def _view(asked: Input, cwd: str) -> list[Operation] | None:
 
 
 def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path, content = _path_of(asked, cwd), text_of(asked.get("CodeContent"))
-    if not path:
-        return None
-    end = content.removesuffix("\n").count("\n") + 1 if content else None
-    return [Write(path=path, start_line=1 if end else None, end_line=end)]
+    path = _path_of(asked, cwd)
+    start, end = lines_of(text_of(asked.get("CodeContent")))
+    return [Write(path=path, start_line=start, end_line=end)] if path else None
 
 
 def _replace(asked: Input, cwd: str) -> list[Operation] | None:
@@ -58,7 +54,7 @@ def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
     return [Fetch(url=url, query=query)] if url or query else None
 
 
-TOOLS: dict[str, Meaning] = {
+_MEANINGS: dict[str, Meaning] = {
     "browser_subagent": spawning("Task", "TaskSummary", names=("TaskName",)),
     "codebase_search": searching("Query", paths=("TargetDirectories",)),
     "find_by_name": searching("Pattern", paths=("SearchDirectory",)),
@@ -87,7 +83,4 @@ TOOLS: dict[str, Meaning] = {
     nothing,
 )
 
-
-def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
-    """The operations of a call; None when nobody knows what it means."""
-    return _meaning_of(TOOLS, name, asked, cwd)
+ANTIGRAVITY = Toolset(meanings=_MEANINGS)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
 from harness.events import Task
-from harness.sources.dialects.fields import first_text, record_of, text_of
-from harness.sources.dialects.meanings import tasks_of
+from harness.sources.dialects.fields import record_of, text_of
+from harness.sources.dialects.todo_lists import STATUSES, task_of, tasks_of
 from harness.sources.dialects.toolset import Call
 
-Status = Literal["pending", "in_progress", "completed"]
-_STATUSES: dict[str, Status] = {
-    "pending": "pending",
-    "in_progress": "in_progress",
-    "completed": "completed",
-}
 _FIRST_TASK = "1"
 
 
@@ -45,11 +39,11 @@ class TaskList:
 
     def _listed(self, told: dict[str, Any]) -> None:
         if isinstance(told.get("tasks"), list):
-            self._tasks = {task.id: task for task in map(_task_of, told["tasks"])}
+            self._tasks = {task.id: task for task in map(task_of, map(record_of, told["tasks"]))}
             self._is_whole = True
 
     def _created(self, task: dict[str, Any], call: Call) -> None:
-        made = _task_of({"subject": text_of(call.input.get("subject")), **task})
+        made = task_of({"subject": text_of(call.input.get("subject")), **task})
         if made.id:
             self._is_whole = self._is_whole or made.id == _FIRST_TASK
             self._tasks[made.id] = made
@@ -64,13 +58,4 @@ class TaskList:
             del self._tasks[task_id]
             return
         text = text_of(call.input.get("subject")) or before.text
-        self._tasks[task_id] = replace(before, text=text, status=_STATUSES.get(status, before.status))
-
-
-def _task_of(value: Any) -> Task:
-    todo = record_of(value)
-    return Task(
-        text=first_text(todo, "content", "subject", "description"),
-        status=_STATUSES.get(text_of(todo.get("status")), "pending"),
-        id=text_of(todo.get("id")),
-    )
+        self._tasks[task_id] = replace(before, text=text, status=STATUSES.get(status, before.status))

@@ -1,6 +1,6 @@
 """What the tools of Claude Code mean, and what their results tell beyond what was asked for.
 
-`TOOLS` says it from a call's input, `CORRECTIONS` again when the result knows better: real line
+Its meanings say it from a call's input, its corrections again when the result knows better: real line
 ranges, created or updated, files that a shell command changed besides.
 """
 
@@ -10,18 +10,30 @@ import re
 
 from msgspec.structs import replace
 
-from harness.events.operation import Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
+from harness.events.operation import Operation, Read, Search, Spawn, Write
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.meanings import Input, Meaning, nothing
+from harness.sources.dialects.meanings import (
+    Input,
+    Meaning,
+    fetching,
+    keeping_tasks,
+    listing,
+    nothing,
+    spawning,
+    using_skill,
+    writing,
+)
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
-from harness.sources.dialects.toolset import Call, Correction, Toolset, lines_of
+from harness.sources.dialects.toolset import Call, Toolset, lines_of
 
 SHELLS = frozenset({"Bash", "PowerShell"})
 SPAWNERS = frozenset({"Task", "Agent"})
 SKILLS = frozenset({"Skill"})
 ANSWERS = frozenset({"StructuredOutput"})
 """Hand over the answer as data: the result tells it, and nothing else was done."""
+_READERS = ("Read", "NotebookRead")
+_WRITERS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 
 
 def _read(input: Input, cwd: str) -> list[Operation] | None:
@@ -32,18 +44,9 @@ def _read(input: Input, cwd: str) -> list[Operation] | None:
     return [Read(path=absolute(path, cwd), start_line=start, end_line=end)] if path else None
 
 
-def _write(input: Input, cwd: str) -> list[Operation] | None:
-    path = first_text(input, "file_path", "filePath", "path", "notebook_path", "notebookPath")
-    return [Write(path=absolute(path, cwd))] if path else None
-
-
 def _search(input: Input, cwd: str) -> list[Operation] | None:
     query = first_text(input, "pattern", "query", "glob")
     return [Search(query=query, path=absolute(text_of(input.get("path")), cwd))] if query else None
-
-
-def _list(input: Input, cwd: str) -> list[Operation]:
-    return [List(path=absolute(text_of(input.get("path")), cwd))]
 
 
 def _run(input: Input, cwd: str) -> list[Operation] | None:
@@ -51,50 +54,18 @@ def _run(input: Input, cwd: str) -> list[Operation] | None:
     return operations_of(command, cwd) if command else None
 
 
-def _skill(input: Input, cwd: str) -> list[Operation] | None:
-    name = first_text(input, "skill", "skill_name", "command", "name").removeprefix("/")
-    return [Skill(path=absolute(f"skills/{name}/SKILL.md", cwd), name=name)] if name else None
-
-
-def _spawn(input: Input, _cwd: str) -> list[Operation] | None:
-    task = first_text(input, "description", "prompt")
-    name = text_of(input.get("subagent_type"))
-    return [Spawn(name=name, task=task)] if task or name else None
-
-
-def _fetch(input: Input, _cwd: str) -> list[Operation] | None:
-    url, query = text_of(input.get("url")), text_of(input.get("query"))
-    return [Fetch(url=url, query=query)] if url or query else None
-
-
-def _tasks(_input: Input, _cwd: str) -> list[Operation]:
-    return [Tasks()]
-
-
-TOOLS: dict[str, Meaning] = {
-    "Read": _read,
-    "NotebookRead": _read,
-    "Write": _write,
-    "Edit": _write,
-    "MultiEdit": _write,
-    "NotebookEdit": _write,
-    "Grep": _search,
-    "Glob": _search,
-    "LS": _list,
+_MEANINGS: dict[str, Meaning] = {
+    **dict.fromkeys(_READERS, _read),
+    **dict.fromkeys(_WRITERS, writing("file_path", "filePath", "path", "notebook_path", "notebookPath")),
+    **dict.fromkeys(("Grep", "Glob"), _search),
+    "LS": listing("path"),
     **dict.fromkeys(SHELLS, _run),
-    "Skill": _skill,
-    "Task": _spawn,
-    "Agent": _spawn,
-    "WebFetch": _fetch,
-    "WebSearch": _fetch,
-    "web_fetch": _fetch,
-    "web_search": _fetch,
-    "TodoWrite": _tasks,
-    "TodoRead": _tasks,
-    "TaskCreate": _tasks,
-    "TaskUpdate": _tasks,
-    "TaskList": _tasks,
-    "TaskGet": _tasks,
+    **dict.fromkeys(SKILLS, using_skill("skill", "skill_name", "command", "name")),
+    **dict.fromkeys(SPAWNERS, spawning("description", "prompt", names=("subagent_type",))),
+    **dict.fromkeys(("WebFetch", "WebSearch", "web_fetch", "web_search"), fetching),
+    **dict.fromkeys(
+        ("TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"), keeping_tasks
+    ),
 } | dict.fromkeys(
     (
         "AgentOutputTool",
@@ -138,9 +109,7 @@ def _read_really(call: Call, detail: Input, _output: str) -> list[Operation] | N
 
 
 def _written_really(call: Call, detail: Input, output: str) -> list[Operation] | None:
-    if not call.operations:
-        return None
-    asked = call.operations[0]
+    asked = call.operation
     if not isinstance(asked, Write):
         return None
     path = absolute(first_text(detail, "filePath"), call.cwd) or asked.path
@@ -192,27 +161,18 @@ def _run_really(call: Call, detail: Input, _output: str) -> list[Operation] | No
 
 
 def _spawned_really(call: Call, detail: Input, _output: str) -> list[Operation] | None:
-    agent_id = text_of(detail.get("agentId"))
-    if not agent_id or not call.operations or not isinstance(call.operations[0], Spawn):
-        return None
-    return [replace(call.operations[0], agent_id=agent_id)]
+    asked, agent_id = call.operation, text_of(detail.get("agentId"))
+    return [replace(asked, agent_id=agent_id)] if isinstance(asked, Spawn) and agent_id else None
 
-
-CORRECTIONS: dict[str, Correction] = {
-    "Read": _read_really,
-    "NotebookRead": _read_really,
-    "Write": _written_really,
-    "Edit": _written_really,
-    "MultiEdit": _written_really,
-    "NotebookEdit": _written_really,
-    **dict.fromkeys(SHELLS, _run_really),
-    "Task": _spawned_really,
-    "Agent": _spawned_really,
-}
 
 CLAUDE = Toolset(
-    meanings=TOOLS,
-    corrections=CORRECTIONS,
+    meanings=_MEANINGS,
+    corrections={
+        **dict.fromkeys(_READERS, _read_really),
+        **dict.fromkeys(_WRITERS, _written_really),
+        **dict.fromkeys(SHELLS, _run_really),
+        **dict.fromkeys(SPAWNERS, _spawned_really),
+    },
     shells=SHELLS,
     spawners=SPAWNERS,
     exit_code=re.compile(r"\A(?:Error: )?Exit code (\d{1,9})\b"),

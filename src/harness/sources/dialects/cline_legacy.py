@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from harness.events import Error, Event, Message, ReasoningDelta, Result, TextDelta, Warning
 from harness.sources.dialects.fields import first_text, record_of, text_of
+from harness.sources.dialects.json_text import decoded
 
 _SAID_NOTHING_NEW = (
     "task",
@@ -78,10 +77,7 @@ class LegacyChat:
     def _question(self, text: str, name: str, is_partial: bool) -> Sequence[Event]:
         if is_partial:
             return ()
-        try:
-            told = record_of(msgspec.json.decode(text))
-        except (msgspec.DecodeError, RecursionError, ValueError):
-            told = {}
+        told = record_of(decoded(text))
         return self._text(first_text(told, "question", "response") or text, name, is_partial)
 
     def _error(self, text: str, _name: str, is_partial: bool) -> Sequence[Event]:

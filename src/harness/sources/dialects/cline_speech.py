@@ -25,7 +25,7 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
-from harness.sources.dialects.fields import amount_of, count_of, text_of
+from harness.sources.dialects.fields import amount_of, besides, count_of, text_of
 
 
 @dataclass(slots=True, eq=False)
@@ -259,11 +259,9 @@ def usage_of(told: dict[str, Any]) -> Usage:
     total, cache_read, cache_write = (
         count_of(told.get(name)) for name in ("inputTokens", "cacheReadTokens", "cacheWriteTokens")
     )
-    if total is not None:
-        total = max(0, total - (cache_read or 0) - (cache_write or 0))
     cost = amount_of(told.get("cost")) or None
     return Usage(
-        input=total,
+        input=besides(total, cache_read, cache_write),
         output=count_of(told.get("outputTokens")),
         cache_read=cache_read,
         cache_write=cache_write,

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from harness.events import Event, Task, TasksChanged
-from harness.sources.dialects.fields import first_text, text_of
-
-_STATUSES: dict[str, Literal["pending", "in_progress", "completed"]] = {
-    "in_progress": "in_progress",
-    "completed": "completed",
-}
+from harness.sources.dialects.todo_lists import task_of
 
 
 class TaskBoard:
@@ -20,8 +15,6 @@ class TaskBoard:
         self._tasks: dict[str, Task] = {}
 
     def update(self, told: dict[str, Any]) -> list[Event]:
-        task_id = text_of(told.get("id"))
-        text = first_text(told, "title", "description")
-        status = _STATUSES.get(text_of(told.get("status")), "pending")
-        self._tasks[task_id] = Task(text=text, status=status, id=task_id)
+        task = task_of(told)
+        self._tasks[task.id] = task
         return [TasksChanged(tasks=list(self._tasks.values()))]

@@ -142,7 +142,7 @@ def _nothing(_asked: Input, _cwd: str) -> Groups:
     return [[]]
 
 
-TOOLS: dict[str, Meaning] = {
+_TOOLS: dict[str, Meaning] = {
     "run_commands": _run,
     "execute_command": _run,
     "bash": _run,
@@ -180,7 +180,7 @@ TOOLS: dict[str, Meaning] = {
 
 def meaning_of(name: str, asked: Any, cwd: str) -> Groups:
     """The operations of a call; no groups at all when nobody knows what it means."""
-    meaning = TOOLS.get(name)
+    meaning = _TOOLS.get(name)
     return meaning(asked, cwd) if meaning is not None and isinstance(asked, dict) else []
 
 

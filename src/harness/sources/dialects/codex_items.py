@@ -13,8 +13,8 @@ from harness.events import Error, Event, Message, Outcome, Result, SessionStart
 from harness.events.operation import Fetch, Operation, Spawn, Write
 from harness.sources.dialects.fields import exit_code_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.outputs import output_of
+from harness.sources.dialects.server_errors import plain
 from harness.sources.dialects.shell import operations_of
-from harness.sources.lines import DECODE_ERRORS, decode
 
 Item = dict[str, Any]
 
@@ -119,7 +119,7 @@ def _web_search(item: Item) -> Call:
 def _collab_tool_call(item: Item) -> Call:
     """Sub-agents: spawned, written to, waited for, closed. How they fare is told by `Children`."""
     name, prompt = text_of(item.get("tool")) or "collab_tool_call", text_of(item.get("prompt"))
-    threads = [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
+    threads = _threads_of(item)
     spawned: list[Operation] = [Spawn(agent_id=thread, task=prompt) for thread in threads or [""]]
     states = record_of(item.get("agents_states")).values()
     words = [text_of(record_of(state).get("message")) for state in states]
@@ -130,6 +130,10 @@ def _collab_tool_call(item: Item) -> Call:
         operations=spawned if name == _SPAWN else [],
         output="\n".join(filter(None, words)) or None,
     )
+
+
+def _threads_of(item: Item) -> list[str]:
+    return [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
 
 
 CALLS: dict[str, Callable[[Item], Call | None]] = {
@@ -167,7 +171,7 @@ class Children:
         if item.get("type") != "collab_tool_call":
             return [], []
         tool, prompt = item.get("tool"), text_of(item.get("prompt"))
-        threads = [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
+        threads = _threads_of(item)
         if tool in (_SPAWN, _WRITE_TO):
             # The states that come with it are those of before.
             return [event for thread in threads for event in self._begin(thread, call_id, prompt)], []
@@ -202,16 +206,3 @@ class Children:
         if outcome == "failed" and words:
             return [Error(message=plain(words), code="turn_failed", run_id=run_id), result]
         return [replace(result, text=words)]
-
-
-def plain(message: str) -> str:
-    """An error as a person would tell it: model servers answer with JSON, alone or after some words."""
-    start = message.find("{")
-    if start < 0:
-        return message
-    try:
-        told = record_of(decode(message[start:]))
-    except (*DECODE_ERRORS, UnicodeEncodeError):
-        return message
-    inner = first_text(record_of(told.get("error")), "message") or first_text(told, "message", "error")
-    return message[:start] + inner if inner else message

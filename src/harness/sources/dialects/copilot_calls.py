@@ -21,7 +21,7 @@ from harness.sources.dialects.fields import count_of, first_text, items_of, reco
 from harness.sources.dialects.live_output import continuation
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.toolset import Call
+from harness.sources.dialects.toolset import Call, unannounced
 from harness.sources.translator import Record
 
 
@@ -162,7 +162,7 @@ class CopilotCalls(PlainAnswer):
         call_id = text_of(data.get("toolCallId"))
         call = self._calls.pop(call_id, None)
         if call is None:
-            return [Unknown(raw=record, reason="the result of a call that was never announced")]
+            return [unannounced(record)]
         self._shown.pop(call_id, None)
         is_success, output = success_of(data), output_of_result(data)
         agent_id = self._agents.get(call_id, "") if call.name in SPAWNERS else ""

@@ -55,7 +55,7 @@ def _edit_or_view(asked: Input, cwd: str) -> list[Operation] | None:
     return meaning(asked, cwd)
 
 
-TOOLS: dict[str, Meaning] = {
+_TOOLS: dict[str, Meaning] = {
     **dict.fromkeys(_SHELLS, running("command")),
     "view": _view,
     "show_file": reading("path"),
@@ -102,7 +102,7 @@ TOOLS: dict[str, Meaning] = {
 
 def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
     """The operations of a call; None when nobody knows what it means. A patch comes as mere text."""
-    return _meaning_of(TOOLS, name, {"input": asked} if isinstance(asked, str) else asked, cwd)
+    return _meaning_of(_TOOLS, name, {"input": asked} if isinstance(asked, str) else asked, cwd)
 
 
 def exit_code_of_call(data: Input) -> int | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from harness.events.operation import Fetch, Operation, Read, Spawn, Write
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.json_text import arguments_of
 from harness.sources.dialects.meanings import (
     Input,
     keeping_tasks,
@@ -59,7 +60,7 @@ def tool_of(call: Input) -> tuple[str, Input]:
             return _plain_name(key.removesuffix(suffix), record_of(value))
     function = record_of(call.get("function")) or call
     name, arguments = text_of(function.get("name")), function.get("arguments")
-    return name[:1].lower() + name[1:], {"args": _decoded(arguments)} if name else {}
+    return name[:1].lower() + name[1:], {"args": arguments_of(arguments)} if name else {}
 
 
 def _plain_name(name: str, content: Input) -> tuple[str, Input]:
@@ -68,15 +69,6 @@ def _plain_name(name: str, content: Input) -> tuple[str, Input]:
     server = first_text(args, "serverIdentifier", "providerIdentifier")
     tool = first_text(args, "toolName", "name")
     return (f"mcp__{server}__{tool}" if name == "mcp" and tool else name), content
-
-
-def _decoded(arguments: Any) -> Any:
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return arguments
 
 
 def result_of(content: Input) -> tuple[bool | None, str, Any]:
@@ -143,7 +135,7 @@ def _read_really(call: Call, detail: Input, _output: str) -> list[Operation] | N
 
 def _written_really(call: Call, detail: Input, _output: str) -> list[Operation] | None:
     path = absolute(text_of(detail.get("path")), call.cwd)
-    asked = call.operations[0] if call.operations else Write(path=path)
+    asked = call.operation or Write(path=path)
     if not isinstance(asked, Write) or not (path or asked.path):
         return None
     diff, created = text_of(detail.get("diffString")), count_of(detail.get("linesCreated")) or None

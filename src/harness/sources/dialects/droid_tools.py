@@ -25,16 +25,16 @@ from harness.sources.dialects.meanings import (
     running,
     searching,
     spawning,
-    tasks_of,
     using_skill,
     writing,
 )
 from harness.sources.dialects.paths import absolute
+from harness.sources.dialects.todo_lists import tasks_of
 from harness.sources.dialects.toolset import Call, Toolset, lines_of
 from harness.sources.dialects.unified_diff import changed_lines
 
-SHELLS = frozenset({"Execute"})
-SPAWNERS = frozenset({"Task"})
+SHELL = "Execute"
+SPAWNER = "Task"
 TODO_LISTS = frozenset({"TodoWrite"})
 
 _EXIT_CODE = re.compile(r"\[Process exited with code (\d{1,9})\]\s*$")
@@ -52,7 +52,7 @@ def _patch(asked: Input, cwd: str) -> list[Operation] | None:
 
 
 _MEANINGS: dict[str, Meaning] = {
-    "Execute": running("command"),
+    SHELL: running("command"),
     "Read": reading("file_path", "path"),
     "LS": listing("directory_path", "path"),
     "Edit": writing("file_path", "path", change="update"),
@@ -62,7 +62,7 @@ _MEANINGS: dict[str, Meaning] = {
     "Grep": searching("pattern"),
     "Glob": searching("patterns", "pattern", paths=("folder", "path")),
     "Skill": using_skill("skill", "name"),
-    "Task": spawning("description", "prompt", names=("subagent_type",)),
+    SPAWNER: spawning("description", "prompt", names=("subagent_type",)),
     "WebSearch": fetching,
     "FetchUrl": fetching,
     **dict.fromkeys(TODO_LISTS, keeping_tasks),
@@ -83,7 +83,7 @@ _MEANINGS: dict[str, Meaning] = {
 
 
 def exit_code_of(name: str, output: str) -> int | None:
-    told = _EXIT_CODE.search(output[-_TRAILER_LENGTH:]) if name in SHELLS else None
+    told = _EXIT_CODE.search(output[-_TRAILER_LENGTH:]) if name == SHELL else None
     return int(told[1]) if told is not None else None
 
 
@@ -100,15 +100,14 @@ def todo_list_of(asked: Input) -> list[Task] | None:
 
 
 def _read_really(call: Call, _detail: Input, output: str) -> list[Operation] | None:
-    shown = _SHOWN_LINES.search(output[-_TRAILER_LENGTH:])
-    asked = call.operations[0] if call.operations else None
+    asked, shown = call.operation, _SHOWN_LINES.search(output[-_TRAILER_LENGTH:])
     if shown is None or not isinstance(asked, Read):
         return None
     return [replace(asked, start_line=int(shown[1]), end_line=int(shown[2]))]
 
 
 def _edited_really(call: Call, detail: Input, _output: str) -> list[Operation] | None:
-    asked = call.operations[0] if call.operations else None
+    asked = call.operation
     lines = [record_of(line) for line in items_of(detail.get("diffLines"))]
     numbers = [
         number
@@ -121,7 +120,7 @@ def _edited_really(call: Call, detail: Input, _output: str) -> list[Operation] |
 
 
 def _created_really(call: Call, _detail: Input, _output: str) -> list[Operation] | None:
-    asked = call.operations[0] if call.operations else None
+    asked = call.operation
     start, end = lines_of(text_of(call.input.get("content")))
     return [replace(asked, start_line=start, end_line=end)] if isinstance(asked, Write) else None
 
@@ -130,17 +129,15 @@ def _patched_really(call: Call, detail: Input, _output: str) -> list[Operation] 
     found: list[Operation] = []
     for item in items_of(detail.get("files")):
         file = record_of(item)
-        path, change = (
-            absolute(text_of(file.get("file_path")), call.cwd),
-            text_of(file.get("display_operation")),
-        )
+        path = absolute(text_of(file.get("file_path")), call.cwd)
+        change = text_of(file.get("display_operation"))
         start, end = changed_lines(text_of(file.get("diff"))) or lines_of(text_of(file.get("content")))
         if path:
             found.append(Write(path=path, start_line=start, end_line=end, change=change))
     return found or None
 
 
-TOOLS = Toolset(
+DROID = Toolset(
     meanings=_MEANINGS,
     corrections={
         "Read": _read_really,
@@ -149,4 +146,5 @@ TOOLS = Toolset(
         "Create": _created_really,
         "ApplyPatch": _patched_really,
     },
+    spawners=frozenset({SPAWNER}),
 )

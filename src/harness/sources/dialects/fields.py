@@ -45,3 +45,8 @@ def amount_of(value: Any) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value <= _LARGEST_COUNT else None
+
+
+def besides(total: int | None, *parts: int | None) -> int | None:
+    """What is left of a count without others that were counted into it; None where it was not told."""
+    return None if total is None else max(0, total - sum(part or 0 for part in parts))

@@ -8,7 +8,7 @@ from harness.events import Outcome, Usage
 from harness.sources.dialects.fields import count_of
 from harness.sources.translator import Record
 
-FAILURES: dict[str, tuple[str, Outcome]] = {
+_FAILURES: dict[str, tuple[str, Outcome]] = {
     "FatalTurnLimitedError": ("max_turns", "limit_exceeded"),
     "FatalCancellationError": ("cancelled", "interrupted"),
     "FatalAuthenticationError": ("authentication", "failed"),
@@ -28,13 +28,13 @@ _STATUS_EXITS = range(144, 256)
 
 
 def outcome_of(kind: str) -> Outcome:
-    return FAILURES.get(kind, ("", "failed"))[1]
+    return _FAILURES.get(kind, ("", "failed"))[1]
 
 
 def error_code(kind: str, message: str, exit_code: int | None) -> str:
     """The status of the model's server, from the message or from what the exit code has left of it."""
-    if kind in FAILURES:
-        return FAILURES[kind][0]
+    if kind in _FAILURES:
+        return _FAILURES[kind][0]
     status = _STATUS_IN_MESSAGE.search(message)
     if status is not None:
         return f"http_{status[1]}"

@@ -89,10 +89,10 @@ def _named_agent(name: str) -> Meaning:
 
 
 def _skill_really(call: Call, _detail: Input, output: str) -> list[Operation] | None:
-    found = _SKILL_DIRECTORY.search(output)
-    if found is None or not call.operations or not isinstance(call.operations[0], Skill):
+    asked, found = call.operation, _SKILL_DIRECTORY.search(output)
+    if found is None or not isinstance(asked, Skill):
         return None
-    return [replace(call.operations[0], path=f"{found[1].rstrip('/')}/SKILL.md")]
+    return [replace(asked, path=f"{found[1].rstrip('/')}/SKILL.md")]
 
 
 _NAMED_AGENTS = ("codebase_investigator", "cli_help", "generalist", "browser_agent")

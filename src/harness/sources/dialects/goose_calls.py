@@ -32,6 +32,7 @@ from harness.sources.dialects.goose_tools import (
 )
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.subagents import Subagents
+from harness.sources.dialects.toolset import unannounced
 from harness.sources.translator import Record
 
 _REFUSED_NAME = re.compile(r"Tool '([^']+)'")
@@ -80,7 +81,7 @@ class Calls:
         result = record_of(block.get("toolResult") or inner.get("toolResult")) or block
         call = self.open.pop(first_text(block, "id", "toolCallId") or text_of(inner.get("id")), None)
         if call is None:
-            return [Unknown(raw=block, reason="the result of a call that was never announced")]
+            return [unannounced(block)]
         self.has_answered = True
         output, value = _output_of(result), record_of(result.get("value"))
         told = record_of(value.get("_meta"))

@@ -34,19 +34,36 @@ from harness.sources.dialects.meanings import (
 )
 from harness.sources.dialects.meanings import meaning_of as _meaning_of
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.shell_options import names
+from harness.sources.dialects.toolset import lines_of
 
 SHELL, SPAWNER, TODO_WRITER = "shell", "delegate", "todo_write"
 ANSWER = "final_output"
 """Hands over the answer as data."""
 _TODO_TOOLS = "todo__"
 
-_OWN_EXTENSIONS = names(
-    "analyze apps autovisualiser chatrecall code_execution computercontroller developer extensionmanager "
-    "memory platform recipe skills summon todo tutorial"
+_OWN_EXTENSIONS = frozenset(
+    [
+        "analyze",
+        "apps",
+        "autovisualiser",
+        "chatrecall",
+        "code_execution",
+        "computercontroller",
+        "developer",
+        "extensionmanager",
+        "memory",
+        "platform",
+        "recipe",
+        "skills",
+        "summon",
+        "todo",
+        "tutorial",
+    ]
 )
 _PATHS = (*PATHS, "source")
-_EDITOR_WRITES = names("write create overwrite edit str_replace insert move rename delete undo_edit")
+_EDITOR_WRITES = frozenset(
+    ("write", "create", "overwrite", "edit", "str_replace", "insert", "move", "rename", "delete", "undo_edit")
+)
 _SKILL_DIRECTORY = re.compile(r"^Skill directory: (.+)$", re.MULTILINE)
 _TODO = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+\[(.)\]\s+(.+?)\s*$", re.MULTILINE)
 
@@ -98,10 +115,9 @@ def _look(asked: Input, cwd: str) -> list[Operation] | None:
 
 
 def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path, content = absolute(first_text(asked, *_PATHS), cwd), text_of(asked.get("content"))
-    if not path or not content:
-        return [Write(path=path)] if path else None
-    return [Write(path=path, start_line=1, end_line=content.removesuffix("\n").count("\n") + 1)]
+    path = absolute(first_text(asked, *_PATHS), cwd)
+    start, end = lines_of(text_of(asked.get("content")))
+    return [Write(path=path, start_line=start, end_line=end)] if path else None
 
 
 def _skill(asked: Input, cwd: str) -> list[Operation] | None:
@@ -112,7 +128,7 @@ def _skill(asked: Input, cwd: str) -> list[Operation] | None:
 
 _SEARCH = searching(*QUERIES, paths=DIRECTORIES)
 
-TOOLS: dict[str, Meaning] = {
+_TOOLS: dict[str, Meaning] = {
     "automation_script": _run_script,
     SPAWNER: spawning("instructions", "task", names=("source", "name")),
     "edit": writing(*_PATHS, change="update"),
@@ -133,7 +149,6 @@ TOOLS: dict[str, Meaning] = {
     "web_search": fetching,
     "write": _write,
 } | dict.fromkeys(
-    # Known, and about nothing that an operation could name.
     (
         "analyze",
         "cache",
@@ -165,7 +180,7 @@ def meaning_of(tool_name: str, asked: Any, cwd: str) -> list[Operation] | None:
     """The operations of a call; None when nobody knows what it means."""
     if tool_name.startswith(_TODO_TOOLS):
         return [Tasks()]
-    return _meaning_of(TOOLS, own_name(tool_name), asked, cwd)
+    return _meaning_of(_TOOLS, own_name(tool_name), asked, cwd)
 
 
 class Skills:

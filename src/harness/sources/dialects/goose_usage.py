@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.events import Usage
-from harness.sources.dialects.fields import amount_of, count_of
+from harness.sources.dialects.fields import amount_of, besides, count_of
 
 
 def usage_of(told: dict[str, Any]) -> Usage:
@@ -14,7 +14,7 @@ def usage_of(told: dict[str, Any]) -> Usage:
     total = count_of(told.get("input_tokens"))
     cost = amount_of(told.get("cost_usd"))
     return Usage(
-        input=None if total is None else max(0, total - (read or 0) - (written or 0)),
+        input=besides(total, read, written),
         output=count_of(told.get("output_tokens")),
         cache_read=read,
         cache_write=written,

@@ -106,12 +106,8 @@ def todos_of(raw: Input) -> Input:
     return {} if todos is None else {"newTodos": todos}
 
 
-def _asked(call: Call) -> Operation | None:
-    return call.operations[0] if call.operations else None
-
-
 def _read_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
-    asked, file = _asked(call), record_of(raw.get("FileContent"))
+    asked, file = call.operation, record_of(raw.get("FileContent"))
     if not isinstance(asked, Read) or not file:
         return None
     path = text_of(file.get("absolute_path")) or asked.path
@@ -123,7 +119,7 @@ def _read_really(call: Call, raw: Input, _output: str) -> list[Operation] | None
 
 
 def _written_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
-    asked, done = _asked(call), record_of(raw.get("EditsApplied"))
+    asked, done = call.operation, record_of(raw.get("EditsApplied"))
     if not isinstance(asked, Write) or not done:
         return None
     said = text_of(done.get("tool_output_for_prompt"))
@@ -154,7 +150,7 @@ def _listed_really(call: Call, raw: Input, _output: str) -> list[Operation] | No
 
 
 def _spawned_really(call: Call, raw: Input, output: str) -> list[Operation] | None:
-    asked, agent_id = _asked(call), subagent_of(raw, output)
+    asked, agent_id = call.operation, subagent_of(raw, output)
     if not isinstance(asked, Spawn) or not agent_id:
         return None
     return [replace(asked, agent_id=agent_id, name=asked.name or text_of(raw.get("subagent_type")))]

@@ -8,22 +8,21 @@ from msgspec.structs import replace
 
 from harness.events import Usage
 from harness.events.usage import CLASSES
-from harness.sources.dialects.fields import amount_of, count_of, record_of
-from harness.sources.dialects.model_ledger import usage_of_call
+from harness.sources.dialects.fields import amount_of, besides, count_of, record_of
+from harness.sources.dialects.model_ledger import larger, usage_of_call
 
 
 def usage_of(told: dict[str, Any]) -> Usage:
     """Reasoning is part of the output."""
     usage, reasoning = usage_of_call(told), count_of(told.get("reasoning_tokens"))
-    output = usage.output if usage.output is None else max(0, usage.output - (reasoning or 0))
-    return replace(usage, output=output, reasoning=reasoning)
+    return replace(usage, output=besides(usage.output, reasoning), reasoning=reasoning)
 
 
 def total_of(record: dict[str, Any], used: Usage) -> Usage:
     """The total forgets what was used after the first answer, when sub-agents or commands come back later."""
     stated = usage_of(record_of(record.get("usage")))
     cost = amount_of(record.get("total_cost_usd")) or None
-    counts = {name: _larger(getattr(used, name), getattr(stated, name)) for name in CLASSES}
+    counts = {name: larger(getattr(used, name), getattr(stated, name)) for name in CLASSES}
     return Usage(**counts, cost_usd=cost, cost_source="" if cost is None else "stated")
 
 
@@ -36,7 +35,3 @@ def without_unknown_cost(record: dict[str, Any]) -> dict[str, Any]:
         for name, told in record_of(record.get("modelUsage")).items()
     }
     return {**record, "total_cost_usd": None, "modelUsage": models}
-
-
-def _larger(left: int | None, right: int | None) -> int | None:
-    return left if right is None else right if left is None else max(left, right)

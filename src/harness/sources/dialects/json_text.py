@@ -13,3 +13,9 @@ def decoded(text: str) -> Any:
         return decode(text.encode("utf-8", "surrogatepass"))
     except (*DECODE_ERRORS, ValueError):
         return None
+
+
+def arguments_of(told: Any) -> Any:
+    """What a call is given: data, JSON text that holds it, or a text that is none."""
+    value = decoded(told) if isinstance(told, str) else None
+    return told if value is None else value

@@ -111,7 +111,7 @@ _MEANINGS: dict[str, Meaning] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class SpawnedAgent:
     """What the result of a call tells of an agent that it spawned."""
 
     id: str = ""
@@ -146,10 +146,10 @@ def exit_code_of(name: str, output: str, *, is_success: bool) -> int | None:
     return 0 if is_success and not _BACKGROUND.match(output) else None
 
 
-def agent_of(output: str) -> Agent:
+def agent_of(output: str) -> SpawnedAgent:
     told: dict[str, str] = dict(reversed(_FIELD.findall(output)))
     summary = output.partition(_SUMMARY)[2].partition(_RESUME_HINT)[0]
-    return Agent(
+    return SpawnedAgent(
         id=told.get("agent_id", ""),
         name=told.get("actual_subagent_type", ""),
         status=told.get("status", ""),
@@ -157,10 +157,10 @@ def agent_of(output: str) -> Agent:
     )
 
 
-def members_of_swarm(output: str) -> Iterator[Agent]:
+def members_of_swarm(output: str) -> Iterator[SpawnedAgent]:
     for attributes, text in _SWARM_MEMBER.findall(output):
         told = dict(_ATTRIBUTE.findall(attributes))
-        yield Agent(
+        yield SpawnedAgent(
             id=told.get("agent_id", ""),
             status=told.get("outcome", ""),
             text=text.strip(),
@@ -170,7 +170,7 @@ def members_of_swarm(output: str) -> Iterator[Agent]:
 
 def _read_really(call: Call, _detail: Input, output: str) -> list[Operation] | None:
     lines = _NUMBERED_LINE.findall(output)
-    asked = call.operations[0] if call.operations else None
+    asked = call.operation
     is_part = not {"line_offset", "n_lines"}.isdisjoint(call.input)
     if not lines or not is_part or not isinstance(asked, Read):
         return None
@@ -179,14 +179,14 @@ def _read_really(call: Call, _detail: Input, output: str) -> list[Operation] | N
 
 def _spawned_really(call: Call, _detail: Input, output: str) -> list[Operation] | None:
     agent = agent_of(output)
-    asked = call.operations[0] if call.operations else None
+    asked = call.operation
     if not isinstance(asked, Spawn) or not agent.id:
         return None
     return [replace(asked, agent_id=agent.id, name=asked.name or agent.name)]
 
 
 def _swarmed_really(call: Call, _detail: Input, output: str) -> list[Operation] | None:
-    asked = call.operations[0] if call.operations else None
+    asked = call.operation
     if not isinstance(asked, Spawn):
         return None
     return [
@@ -195,7 +195,7 @@ def _swarmed_really(call: Call, _detail: Input, output: str) -> list[Operation] 
     ] or None
 
 
-TOOLS = Toolset(
+KIMI = Toolset(
     meanings=_MEANINGS,
     corrections={"Read": _read_really, SPAWNER: _spawned_really, SWARM: _swarmed_really},
 )

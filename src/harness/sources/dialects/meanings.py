@@ -11,10 +11,8 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from harness.events import Task
 from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.patch import operations_of_patch
+from harness.sources.dialects.fields import count_of, first_text, items_of, text_of
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
 
@@ -77,6 +75,9 @@ def writing(*paths: str, change: str = "") -> Meaning:
 
 def patching(*patches: str) -> Meaning:
     def meaning(asked: Input, cwd: str) -> list[Operation] | None:
+        # Only now: many runs have no patch at all, and reading one takes patterns of its own.
+        from harness.sources.dialects.patch import operations_of_patch
+
         return [*operations_of_patch(first_text(asked, *patches), cwd)] or None
 
     return meaning
@@ -143,24 +144,6 @@ def keeping_tasks(_asked: Input, _cwd: str) -> list[Operation]:
 def nothing(_asked: Input, _cwd: str) -> list[Operation]:
     """Of tools that are known, and about nothing that an operation could name."""
     return []
-
-
-def tasks_of(todos: Any) -> list[Task] | None:
-    """A whole to-do list; None when it is none. What was cancelled is not to do."""
-    if not isinstance(todos, list):
-        return None
-    return [_task_of(todo) for todo in map(record_of, todos) if todo.get("status") != "cancelled"]
-
-
-def _task_of(todo: Input) -> Task:
-    text, task_id = first_text(todo, "content", "title", "text", "description"), text_of(todo.get("id"))
-    match todo.get("status"):
-        case "in_progress" | "completed" as status:
-            return Task(text=text, status=status, id=task_id)
-        case "done":
-            return Task(text=text, status="completed", id=task_id)
-        case _:
-            return Task(text=text, id=task_id)
 
 
 def _texts(asked: Input, names: tuple[str, ...]) -> Iterable[str]:

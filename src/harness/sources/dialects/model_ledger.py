@@ -75,8 +75,8 @@ class ModelLedger:
     def total(self) -> Usage:
         """All that this run used, as far as anybody said."""
         told, stated = _sum(self._told), _sum(self._stated)
-        counts = {name: _larger(getattr(told, name), getattr(stated, name)) for name in CLASSES}
-        cost = _larger(self._cost_usd, stated.cost_usd)
+        counts = {name: larger(getattr(told, name), getattr(stated, name)) for name in CLASSES}
+        cost = larger(self._cost_usd, stated.cost_usd)
         return Usage(
             **counts,
             cost_usd=None if cost is None else round(cost, 10),
@@ -131,7 +131,8 @@ def _sum(usages: dict[str, Usage]) -> Usage:
     return total
 
 
-def _larger(left: Any, right: Any) -> Any:
+def larger(left: Any, right: Any) -> Any:
+    """Of two amounts that may not be told."""
     return left if right is None else right if left is None else max(left, right)
 
 

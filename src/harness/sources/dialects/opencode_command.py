@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from harness.sources.agent import CommandLine
+from harness.sources.dialects.command_line import flags_of
 from harness.sources.request import Request
 
+FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}
 _READ_ONLY_AGENT = "plan"
 _READ_ONLY_RULES = '{"edit":"deny","bash":"deny"}'
 """That agent may still run commands, and where it is missing another takes its place; so no agent
@@ -33,12 +35,5 @@ def run_command(
             env[permission_variable] = _READ_ONLY_RULES
         case "agent-default":
             pass
-    if request.model:
-        args += ["--model", request.model]
-    if request.resume:
-        args += ["--session", request.resume]
-    elif request.continue_last:
-        args.append("--continue")
-    return CommandLine(
-        args=(*args, *request.extra_args), env=env, stdin=request.prompt.encode("utf-8", "replace")
-    )
+    args += [*flags_of(request, FLAGS), *request.extra_args]
+    return CommandLine(args=tuple(args), env=env, stdin=request.prompt.encode("utf-8", "replace"))

@@ -1,8 +1,7 @@
 """What the tools of OpenCode and its relatives mean.
 
-`TOOLS` says it from a call's input and from what its record tells besides (`metadata`): real line
-ranges, changed files, where a skill lies. A meaning is None when the input is not what the tool
-takes; a name that is not here (an MCP server's tool, or a new one) is nobody's guess.
+Told by a call's input and by what its record tells besides (`metadata`): real line ranges, changed files,
+where a skill lies.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
-
-from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
+from harness.events.operation import Command, List, Operation, Read, Search, Skill, Spawn, Write
 from harness.events.task import Task
+from harness.sources.dialects import meanings
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.meanings import DIRECTORIES, PATHS, QUERIES, lines_asked
 from harness.sources.dialects.patch import operations_of_patch
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.shell import operations_of
+from harness.sources.dialects.todo_lists import tasks_of
+from harness.sources.dialects.toolset import lines_of
 from harness.sources.dialects.unified_diff import changed_lines
 
 Fields: TypeAlias = dict[str, Any]
@@ -54,11 +53,8 @@ def _write(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
         return None
     existed = metadata.get("exists")
     change = "update" if existed is True else "create" if existed is False else ""
-    content = text_of(input.get("content"))
-    if not content:
-        return [Write(path=path, change=change)]
-    lines = content.removesuffix("\n").count("\n") + 1
-    return [Write(path=path, start_line=1, end_line=lines, change=change)]
+    start, end = lines_of(text_of(input.get("content")))
+    return [Write(path=path, start_line=start, end_line=end, change=change)]
 
 
 def _edit(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
@@ -110,21 +106,6 @@ def _look_up(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | No
     return [Search(query=query, path=absolute(first_text(input, *PATHS), cwd))] if query else None
 
 
-def _list(input: Fields, _metadata: Fields, cwd: str) -> list[Operation]:
-    return [List(path=absolute(first_text(input, *DIRECTORIES), cwd))]
-
-
-def _run(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:
-    command, directory = first_text(input, "command", "cmd", "script"), text_of(input.get("workdir"))
-    if not command:
-        return None
-    place = absolute(directory, cwd)
-    return [
-        replace(operation, cwd=place) if isinstance(operation, Command) else operation
-        for operation in operations_of(command, place or cwd)
-    ]
-
-
 def _run_in_background(input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
     command = text_of(input.get("command"))
     return [Command(command=command)] if command and input.get("action", "start") == "start" else []
@@ -142,46 +123,27 @@ def _spawn(input: Fields, metadata: Fields, _cwd: str) -> list[Operation] | None
     return [Spawn(agent_id=agent_id, name=name, task=task)] if agent_id or name else None
 
 
-def _fetch(input: Fields, _metadata: Fields, _cwd: str) -> list[Operation] | None:
-    url, query = text_of(input.get("url")), text_of(input.get("query"))
-    return [Fetch(url=url, query=query)] if url or query else None
+def _as_asked(meaning: meanings.Meaning) -> Meaning:
+    """Of a tool whose record tells no more than its input."""
+    return lambda asked, _metadata, cwd: meaning(asked, cwd)
 
 
-def _tasks(_input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
-    return [Tasks()]
-
-
-def _nothing(_input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
-    return []
-
-
-TOOLS: dict[str, Meaning] = {
-    "agent_manager": _spawn,
-    "apply_patch": _patch,
+_TOOLS: dict[str, Meaning] = {
     "background_process": _run_in_background,
-    "bash": _run,
-    "codesearch": _search,
-    "edit": _edit,
-    "glob": _search,
-    "grep": _search,
     "kilo_local_recall": _recall,
-    "list": _list,
+    "list": _as_asked(meanings.listing(*DIRECTORIES)),
     "lsp": _look_up,
-    "multiedit": _edit,
-    "patch": _patch,
     "read": _read,
-    "semantic_search": _search,
-    "shell": _run,
     "skill": _skill,
-    "task": _spawn,
-    "todo": _tasks,
-    "todoread": _tasks,
-    "todowrite": _tasks,
-    "webfetch": _fetch,
-    "websearch": _fetch,
     "write": _write,
+    **dict.fromkeys(("apply_patch", "patch"), _patch),
+    **dict.fromkeys(("codesearch", "glob", "grep", "semantic_search"), _search),
+    **dict.fromkeys(("edit", "multiedit"), _edit),
+    **dict.fromkeys(("webfetch", "websearch"), _as_asked(meanings.fetching)),
+    **dict.fromkeys(SHELLS, _as_asked(meanings.running("command", "cmd", "script", directory="workdir"))),
+    **dict.fromkeys(SPAWNERS, _spawn),
+    **dict.fromkeys(TODO_LISTS, _as_asked(meanings.keeping_tasks)),
 } | dict.fromkeys(
-    # Known, and about nothing that an operation could name.
     (
         "batch",
         "board_post",
@@ -201,16 +163,14 @@ TOOLS: dict[str, Meaning] = {
         "schedule_wakeup",
         "suggest",
     ),
-    _nothing,
+    _as_asked(meanings.nothing),
 )
 
 
 def meaning_of(name: str, input: Any, metadata: Fields, cwd: str) -> list[Operation] | None:
     """The operations of a call; None when nobody knows what it means."""
-    meaning = TOOLS.get(name)
-    if meaning is None or not isinstance(input, dict):
-        return None
-    return meaning(input, metadata, cwd)
+    meaning = _TOOLS.get(name)
+    return meaning(input, metadata, cwd) if meaning is not None and isinstance(input, dict) else None
 
 
 def agent_id_of(input: Fields, metadata: Fields) -> str:
@@ -223,17 +183,5 @@ def agent_name_of(input: Fields) -> str:
 
 
 def todo_list_of(input: Fields, metadata: Fields) -> list[Task] | None:
-    """The whole list after a call; None when it does not tell. What was cancelled is not to do."""
-    todos = metadata.get("todos", input.get("todos"))
-    if not isinstance(todos, list):
-        return None
-    return [_task_of(todo) for todo in map(record_of, todos) if todo.get("status") != "cancelled"]
-
-
-def _task_of(todo: Fields) -> Task:
-    text, task_id = first_text(todo, "content", "text"), text_of(todo.get("id"))
-    match todo.get("status"):
-        case "in_progress" | "completed" as status:
-            return Task(text=text, status=status, id=task_id)
-        case _:
-            return Task(text=text, id=task_id)
+    """The whole list after a call; None when it does not tell."""
+    return tasks_of(metadata.get("todos", input.get("todos")))

@@ -23,7 +23,7 @@ from harness.events import (
     Warning,
 )
 from harness.sources.dialects.answer_blocks import with_one_text
-from harness.sources.dialects.fields import amount_of, count_of, items_of, record_of, text_of
+from harness.sources.dialects.fields import amount_of, besides, count_of, items_of, record_of, text_of
 
 _NO_INDEX = -1
 _SILENT_PIECES = ("start", "text_start", "text_end", "thinking_start", "toolcall_end", "done", "error")
@@ -181,12 +181,10 @@ def _usage_deltas(told: Any, message: dict[str, Any], *, is_certain: bool) -> li
 def _usage_of(told: dict[str, Any]) -> Usage:
     """Its output includes the reasoning; its input never what came from or went to the cache."""
     output, reasoning = count_of(told.get("output")), count_of(told.get("reasoning"))
-    if output is not None and reasoning is not None:
-        output = max(0, output - reasoning)
     cost = amount_of(record_of(told.get("cost")).get("total"))
     return Usage(
         input=count_of(told.get("input")),
-        output=output,
+        output=besides(output, reasoning),
         cache_read=count_of(told.get("cacheRead")),
         cache_write=count_of(told.get("cacheWrite")),
         reasoning=reasoning,

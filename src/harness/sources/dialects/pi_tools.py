@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.events.operation import List, Operation, Read, Search, Skill, Write
+from harness.events.operation import Operation, Read, Search, Skill, Write
 from harness.sources.dialects.fields import count_of, exit_code_of, first_text, record_of, text_of
 from harness.sources.dialects.meanings import (
     DIRECTORIES,
@@ -21,13 +21,16 @@ from harness.sources.dialects.meanings import (
     Input,
     Meaning,
     lines_asked,
+    listing,
     nothing,
+    writing,
 )
+from harness.sources.dialects.meanings import meaning_of as _meaning_of
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
 
-SHELLS = frozenset({"bash", "shell", "powershell"})
+_SHELLS = frozenset({"bash", "shell", "powershell"})
 _SKILL_FILE = "/SKILL.md"
 _EXIT_CODE = re.compile(r"Command exited with code (-?\d{1,9})\s*$")
 _SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of \d+[^\]]*\]\s*$")
@@ -59,23 +62,9 @@ def _reading(path: str, start: int | None, end: int | None) -> Read | Skill:
     return Read(path=path, start_line=start, end_line=end)
 
 
-def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *PATHS), cwd)
-    return [Write(path=path)] if path else None
-
-
-def _edit(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *PATHS), cwd)
-    return [Write(path=path, change="update")] if path else None
-
-
 def _search(asked: Input, cwd: str) -> list[Operation] | None:
     query, path = first_text(asked, *QUERIES), absolute(first_text(asked, *DIRECTORIES), cwd)
     return [Search(query=query, path=path)] if query else None
-
-
-def _list(asked: Input, cwd: str) -> list[Operation]:
-    return [List(path=absolute(first_text(asked, *DIRECTORIES), cwd))]
 
 
 def _run(asked: Input, cwd: str) -> list[Operation] | None:
@@ -83,19 +72,13 @@ def _run(asked: Input, cwd: str) -> list[Operation] | None:
     return operations_of(command, cwd) if command else None
 
 
-TOOLS: dict[str, Meaning] = {
+_TOOLS: dict[str, Meaning] = {
     "read": _read,
-    "write": _write,
-    "edit": _edit,
-    "grep": _search,
-    "find": _search,
-    "search": _search,
-    "glob": _search,
-    "ls": _list,
-    "list": _list,
-    "bash": _run,
-    "shell": _run,
-    "powershell": _run,
+    "write": writing(*PATHS),
+    "edit": writing(*PATHS, change="update"),
+    **dict.fromkeys(("grep", "find", "search", "glob"), _search),
+    **dict.fromkeys(("ls", "list"), listing(*DIRECTORIES)),
+    **dict.fromkeys(_SHELLS, _run),
     # A script that calls other tools: each of those calls is told by itself.
     "codemode": nothing,
 }
@@ -103,13 +86,12 @@ TOOLS: dict[str, Meaning] = {
 
 def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
     """The operations of a call; None when nobody knows what it means."""
-    meaning = TOOLS.get(name.lower())
-    return meaning(asked, cwd) if meaning is not None and isinstance(asked, dict) else None
+    return _meaning_of(_TOOLS, name.lower(), asked, cwd)
 
 
 def told_by_result(call: Call, result: Input, output: str) -> list[Operation] | None:
     """The operations as a successful result tells them; None when it tells nothing better."""
-    if len(call.operations) != 1 or call.name.lower() in SHELLS:
+    if len(call.operations) != 1 or call.name.lower() in _SHELLS:
         return None
     asked = call.operations[0]
     if not isinstance(asked, Read | Skill | Write):
@@ -153,7 +135,7 @@ def output_of_result(result: Any) -> str:
 
 def exit_code_of_call(name: str, result: Input, output: str, *, is_success: bool) -> int | None:
     """Of a command: stated from 1.5 on, before that only in words, and only for failures."""
-    if name.lower() not in SHELLS:
+    if name.lower() not in _SHELLS:
         return None
     stated = exit_code_of(record_of(result.get("structuredContent")).get("exit_code"))
     if stated is not None:

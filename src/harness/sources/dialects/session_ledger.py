@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.events import Usage
-from harness.sources.dialects.fields import count_of, record_of
+from harness.sources.dialects.fields import besides, count_of, record_of
 from harness.sources.dialects.model_ledger import ModelLedger
 
 
@@ -41,7 +41,7 @@ def usage_of_prompt(told: dict[str, Any]) -> Usage:
     cached, total = count_of(told.get("cache_read_input_tokens")), count_of(told.get("total_tokens"))
     reasoning = (total or 0) - (prompt or 0) - (output or 0)
     return Usage(
-        input=None if prompt is None else max(0, prompt - (cached or 0)),
+        input=besides(prompt, cached),
         output=output,
         cache_read=cached,
         reasoning=reasoning if reasoning > 0 else None,

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from harness.events import Event, TasksChanged, ToolEnd, ToolStart, Unknown
+from harness.events import Event, TasksChanged, ToolEnd, ToolStart
 from harness.events.operation import Read
 from harness.sources.dialects.claude_tasks import TaskList
 from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.toolset import Call, Toolset
+from harness.sources.dialects.toolset import Call, Toolset, unannounced
 from harness.sources.dialects.working_directory import directory_after
 
 _MOVED_BACK = re.compile(r"Shell cwd was reset to (.+)")
 _INTERRUPTIONS = frozenset({"interrupted", "is_interrupted", "is_interruption"})
 _LONGEST_NOTICE = 8192
-_NEVER_BEGUN = "the result of a call that was never announced"
 
 
 class ToolCalls:
@@ -114,7 +113,7 @@ class ToolCalls:
         file = record_of(detail.get("file"))
         call_id, path = text_of(block.get("tool_use_id")), first_text(file, "filePath", "file_path", "path")
         if not call_id or not path:
-            return [Unknown(raw=block, reason=_NEVER_BEGUN, run_id=run_id)]
+            return [unannounced(block, run_id)]
         asked = Call(call_id, "Read", {}, run_id, self._cwd, [Read(path=absolute(path, self._cwd))])
         operations = self.tools.told_by_result(asked, detail, "") or asked.operations
         output = output_of(block.get("content"))

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from harness.events import ToolStart, Unknown
 from harness.events.operation import Operation
 from harness.sources.dialects.fields import record_of
 from harness.sources.dialects.meanings import Input, Meaning, meaning_of
@@ -22,6 +23,11 @@ class Call(msgspec.Struct):
     run_id: str
     cwd: str
     operations: list[Operation] = msgspec.field(default_factory=list)
+
+    @property
+    def operation(self) -> Operation | None:
+        """The first of them: most tools do one thing."""
+        return self.operations[0] if self.operations else None
 
 
 Correction: TypeAlias = Callable[[Call, Input, str], "list[Operation] | None"]
@@ -43,11 +49,29 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
         """The operations of a call; None when nobody knows what it means."""
         return meaning_of(self.meanings, name, input, cwd)
 
+    def start(self, call_id: str, name: str, asked: Any, cwd: str, raw: Any) -> tuple[Call, ToolStart]:
+        """A call begins; `raw` is told as well when nobody knows what it means."""
+        operations = self.meaning_of(name, asked, cwd)
+        call = Call(call_id, name, record_of(asked), "", cwd, operations or [])
+        start = ToolStart(
+            call_id=call_id,
+            tool_name=name or "unknown",
+            input=asked,
+            operations=call.operations,
+            raw=raw if operations is None else None,
+        )
+        return call, start
+
     def told_by_result(self, call: Call, detail: Any, output: str) -> list[Operation] | None:
         """The operations as a successful result tells them; None when it tells nothing better."""
         correct = self.corrections.get(call.name)
         found = correct(call, record_of(detail), output) if correct is not None else None
         return None if found == call.operations else found
+
+
+def unannounced(result: Any, run_id: str = "") -> Unknown:
+    """What is left of a result when nobody told of its call."""
+    return Unknown(raw=result, reason="the result of a call that was never announced", run_id=run_id)
 
 
 def lines_of(content: str) -> tuple[int, int] | tuple[None, None]:

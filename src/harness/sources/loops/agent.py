@@ -40,7 +40,7 @@ from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.pending import PendingRun, Resumption
 from harness.sources.loops.spoken import turn_of, user_message
-from harness.sources.loops.steering import Inbox, Said
+from harness.sources.loops.steering import Inbox, Said, not_taken
 from harness.sources.loops.step import Step, Steps
 from harness.sources.loops.stopping import GRACE_S, stoppable
 from harness.sources.loops.subagent import spawn
@@ -133,6 +133,11 @@ class AgentRun:
     async def begin(self, said: Said | Signal) -> Result | Suspended:
         """The same for a run that may be suspended, and may be begun by a signal."""
         return await self._go(self._rounds, partial(self._announce, said))
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether it does nothing but wait for a permission."""
+        return self._calls.is_asking
 
     async def resume(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
         """Go on with a run that waits; `replies` are by relay id."""
@@ -228,8 +233,7 @@ class AgentRun:
             step = await self._ask(() if is_last else self._specs)
             if step.message is None:
                 return "failed"
-            turn = AssistantTurn(step.message.text, step.calls, step.message.opaque)
-            self._transcript.answer(turn, step.place, self.run_id)
+            self._take_answer(step, step.message)
             if is_last:
                 return "limit_exceeded"
             if step.calls:
@@ -368,12 +372,15 @@ class AgentRun:
         self._transcript.take_additions()
         return result
 
+    def _take_answer(self, step: Step, message: Message) -> None:
+        turn = AssistantTurn(message.text, step.calls, message.opaque)
+        self._transcript.answer(turn, step.place, self.run_id)
+
     def _take_last_answer(self) -> None:
         """The run was stopped when an answer was whole, but before anything came of it: it is in the log, and counts."""
         step = self._steps.current
         if step is not None and step.message is not None and step.error is None:
-            turn = AssistantTurn(step.message.text, step.calls, step.message.opaque)
-            self._transcript.answer(turn, step.place, self.run_id)
+            self._take_answer(step, step.message)
 
     def _take_leavings(self) -> None:
         """What was said to a run that heard it no more: in a conversation the next run sees it."""
@@ -382,8 +389,7 @@ class AgentRun:
             for said in left:
                 self.add(user_message(UserTurn(said.text, said.attachments), said.message_id))
         elif left:
-            noun = "message was" if len(left) == 1 else "messages were"
-            self._put(Warning(message=f"{len(left)} {noun} not taken any more", code="not_taken"))
+            self._put(not_taken(left))
 
 
 def _transcript_of(turns: Sequence[Turn], options: AgentOptions) -> Transcript:

@@ -74,6 +74,8 @@ class ToolCalls:
         """The question that must be answered before the calls can go on; it is not in the log yet."""
         self.answered: dict[str, tuple[RelayReply, ...]] = {}
         """By the model's id of a call: the answers to its questions so far."""
+        self.is_asking = False
+        """Whether somebody has been asked and has not answered."""
         self._host = host
         self._options = options
         self._channel = channel
@@ -242,12 +244,15 @@ class ToolCalls:
         return await self._answer(relay, expected)
 
     async def _answer(self, relay: Relay, expected: asyncio.Future[RelayReply] | None = None) -> RelayReply:
+        self.is_asking = True
         try:
             reply = await self._host.relays.answer(relay.id, self._options.relay_deadline_s, expected)
         except asyncio.CancelledError:
             reason = "the run was stopped"
             self._channel.put(RelayReply(id=relay.id, approved=False, by="policy", reason=reason))
             raise
+        finally:
+            self.is_asking = False
         self._channel.put(reply)
         return reply
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from harness.events import Result, Warning
 from harness.sources.launch import Launch
@@ -34,7 +33,7 @@ class ConnectedRun:
                 tools = ()  # the run itself sees that it was stopped, and says so in the log
             return await self._open_run(tools).run(prompt)
 
-    def _servers(self) -> Any:
+    def _servers(self) -> AbstractAsyncContextManager[list[Tool]]:
         from harness.sources.tools.registry import mcp_tools
 
         channel = self._host.channel(self._launch.run_id or self._host.hub.log_id)

@@ -124,6 +124,17 @@ class Conversation:
         self._transcript.take_additions()
         return True
 
+    def leave(self) -> bool:
+        """Let go of a run that only waits for a permission: in the log it goes on waiting, and who takes that up
+        can answer it. False when no run does that. Whatever the run says afterwards, nobody hears.
+        """
+        if self._run is None or not self._run.is_asking:
+            return False
+        channel = self.host.channel(self._run.run_id)
+        channel.put(Suspended())
+        self.host.outbox.close()
+        return True
+
     def steer(self, text: str, attachments: Sequence[Attachment] = (), *, message_id: str = "") -> bool:
         """Say something to the run that goes on; False when there is none that could take it."""
         if self._run is None:

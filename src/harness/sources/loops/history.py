@@ -14,7 +14,6 @@ import msgspec
 from harness.events import (
     Error,
     Event,
-    Info,
     Message,
     Relay,
     RelayReply,
@@ -40,8 +39,6 @@ class History(msgspec.Struct, kw_only=True):
     entries: list[Entry]
     pending: PendingRun | None = None
     """The last run, when it waits for answers: suspended, or its process died while somebody was asked."""
-    last_session_ids: dict[str, str] = {}
-    """By agent: its own id of its latest session."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -118,9 +115,8 @@ class _Answer:
 class _Run:
     """A top-level run that has not ended."""
 
-    def __init__(self, id: str, agent: str, started_ms: int) -> None:
+    def __init__(self, id: str, started_ms: int) -> None:
         self.id = id
-        self.agent = agent
         self.started_ms = started_ms
         self.answer: _Answer | None = None
         self.has_answered = False
@@ -150,7 +146,6 @@ class _Chronicle:
         """What was said while a run was busy: it comes after the results of its calls."""
         self._runs: dict[str, _Run] = {}
         self._nested: set[str] = set()
-        self._session_ids: dict[str, str] = {}
         self._last: Event | None = None
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
@@ -164,7 +159,6 @@ class _Chronicle:
             RelayReply: self._on_reply,
             UsageDelta: self._on_usage,
             Error: self._on_error,
-            Info: self._on_info,
             Result: self._on_result,
             Suspended: self._on_suspended,
             Resumed: self._on_resumed,
@@ -184,7 +178,7 @@ class _Chronicle:
         if waiting is None:
             self._release()
         pending = None if waiting is None else self._pending(waiting)
-        return History(entries=self._entries, pending=pending, last_session_ids=self._session_ids)
+        return History(entries=self._entries, pending=pending)
 
     def _pending(self, run: _Run) -> PendingRun:
         answer = run.answer or _Answer(next(iter(run.relays.values())))
@@ -212,7 +206,7 @@ class _Chronicle:
     def _run(self, event: Event) -> _Run:
         run = self._runs.get(event.run_id)
         if run is None:
-            run = self._runs[event.run_id] = _Run(event.run_id, "", event.timestamp_ms)
+            run = self._runs[event.run_id] = _Run(event.run_id, event.timestamp_ms)
         return run
 
     def _on_start(self, event: SessionStart) -> None:
@@ -223,8 +217,7 @@ class _Chronicle:
         for run in list(self._runs.values()):
             self._close(run, event)  # its process died, or this log is a fork from the middle of it
         self._release()
-        self._runs[event.run_id] = _Run(event.run_id, event.agent, event.timestamp_ms)
-        self._note_session(event.agent, event)
+        self._runs[event.run_id] = _Run(event.run_id, event.timestamp_ms)
 
     def _on_message(self, message: Message) -> None:
         if message.role != "assistant":
@@ -301,23 +294,13 @@ class _Chronicle:
         if run is not None and run.is_in_step:
             run.has_failed = True
 
-    def _on_info(self, event: Info) -> None:
-        run = self._runs.get(event.run_id)
-        if run is not None:
-            self._note_session(run.agent, event)
-
     def _on_result(self, event: Result) -> None:
         run = self._run(event)
-        self._note_session(run.agent, event)
         self._close(run, event)
         if event.text and not run.has_answered and not run.steps:
             name = f"{event.run_id}/{event.seq}"
             self._entries.append(Entry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq))
         self._release()
-
-    def _note_session(self, agent: str, event: Event) -> None:
-        if agent and event.session_id:
-            self._session_ids[agent] = event.session_id
 
     def _close(self, run: _Run, closing: Event) -> None:
         self._flush(run, closing)

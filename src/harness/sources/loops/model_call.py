@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness.events import Error, Event, Message, StepEnd, TextDelta, UsageDelta
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
-from harness.sources.model import Ask, Turn
+from harness.sources.model import Turn
 
 
 class Answered(NamedTuple):
@@ -28,15 +28,9 @@ async def call_model(
     """Cancelling it closes the model's stream."""
     if host.stopped is not None:
         raise asyncio.CancelledError
-    ask = Ask(
-        turns=turns,
-        max_output_tokens=options.max_output_tokens,
-        temperature=options.temperature,
-        effort=options.effort,
-    )
     listener = _Listener(host, options.model.name, put, on_usage)
     try:
-        await listener.listen(options.model.answer(ask))
+        await listener.listen(options.model.answer(options.ask(turns)))
     except Exception as error:
         listener.fail(Error(message=f"the model broke: {error!r}", code="model_error"))
     if listener.message is None and not listener.failure:

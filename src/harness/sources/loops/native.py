@@ -73,7 +73,7 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
     request = launch.request
     environ = launch.invocation.env
     return AgentOptions(
-        model=_model(request.model, environ),
+        model=chosen_model(request.model, environ),
         tools=tuple(
             default_tools(
                 request.cwd, request.permissions, sandbox=request.sandbox, redact=redact, environ=environ
@@ -90,7 +90,8 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
     )
 
 
-def _model(name: str, environ: Mapping[str, str]) -> Model:
+def chosen_model(name: str, environ: Mapping[str, str]) -> Model:
+    """The model of that name; without one, the one that can be asked here without a choice. Raises UsageError."""
     from harness.sources.model_registry import open_model, usual_model
 
     name = name or usual_model(environ)

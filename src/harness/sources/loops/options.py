@@ -12,7 +12,7 @@ from harness.sources.loops.call_words import denied
 from harness.sources.loops.entries import StepContext
 from harness.sources.loops.permissions import Permissions
 from harness.sources.loops.policy import PermissionPolicy
-from harness.sources.model import Model, Turn
+from harness.sources.model import Ask, Model, ToolSpec, Turn
 from harness.sources.request import OWN_AGENT
 from harness.sources.tool import Tool, ToolOutput
 
@@ -56,3 +56,13 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     is, and it goes on."""
     stop_when: Callable[[StepContext], bool] | None = None
     """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""
+
+    def ask(self, turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> Ask:
+        """What the model is asked with."""
+        return Ask(
+            turns=turns,
+            tools=tools,
+            max_output_tokens=self.max_output_tokens,
+            temperature=self.temperature,
+            effort=self.effort,
+        )

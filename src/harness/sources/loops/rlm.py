@@ -47,8 +47,9 @@ from harness.sources.loops.repl import Repl, ReplTurn, Stream
 from harness.sources.loops.repl_command import Exec
 from harness.sources.loops.rlm_options import RlmOptions
 from harness.sources.loops.rlm_text import error_feedback, extract, output_feedback, system_prompt
-from harness.sources.loops.steering import Inbox
+from harness.sources.loops.steering import Inbox, not_taken
 from harness.sources.loops.stopping import GRACE_S, stoppable
+from harness.sources.loops.subagent import ended
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
 from harness.sources.tool import ToolFailure, ToolOutput
 
@@ -112,9 +113,8 @@ class RlmRun:
             outcome = self.host.stopped or "interrupted"
             raise
         except HarnessError as error:
-            message = f"{error.message}; {error.hint}" if error.hint else error.message
-            self.failure = message
-            self._put(Error(message=message, code="spawn_failed"))
+            self.failure = error.words
+            self._put(Error(message=error.words, code="spawn_failed"))
         except Exception as error:
             self._put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
             raise
@@ -221,17 +221,7 @@ class RlmRun:
 
     async def _ask_recursively(self, prompt: str, context: str, parent_id: str) -> str:
         child = RlmRun(self.host, self.options.inner(), context, parent_id=parent_id, depth=self.depth + 1)
-        running = asyncio.create_task(child.run(prompt))
-        self.host.runs[child.run_id] = running
-        try:
-            result = await running
-        except asyncio.CancelledError:
-            waiting = asyncio.current_task()
-            if waiting is None or waiting.cancelling():
-                raise
-            raise ToolFailure("the query was stopped") from None
-        finally:
-            self.host.runs.pop(child.run_id, None)
+        result = await ended(self.host, child.run_id, child.run(prompt), if_stopped="the query was stopped")
         if not result.success:
             raise ToolFailure(f"there is no answer: {child.failure or result.outcome}")
         return result.text
@@ -339,9 +329,8 @@ class RlmRun:
             self._put(
                 ReplOutput(id=self._input.id, error="the run was stopped", iteration=self._input.iteration)
             )
-        if left := len(self.inbox.close()):
-            noun = "message was" if left == 1 else "messages were"
-            self._put(Warning(message=f"{left} {noun} not taken any more", code="not_taken"))
+        if left := self.inbox.close():
+            self._put(not_taken(left))
         result = Result(
             success=outcome == "completed",
             outcome=outcome,

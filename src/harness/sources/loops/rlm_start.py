@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from harness.errors import UsageError
 from harness.log.hub import Hub
 from harness.sources.launch import Launch
 from harness.sources.loops.host import Host
-from harness.sources.loops.native import RELAY_DEADLINE_S
+from harness.sources.loops.native import RELAY_DEADLINE_S, chosen_model
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.permissions import permissions_for
 from harness.sources.loops.rlm import RlmRun
@@ -52,7 +50,7 @@ def _options(launch: Launch) -> RlmOptions:
     environ = launch.invocation.env
     options = RlmOptions(
         agent=AgentOptions(
-            model=open_model(_model_name(request.model, environ), environ),
+            model=chosen_model(request.model, environ),
             permissions=permissions_for(request.permissions),
             system_prompt=request.append_system_prompt,
             max_iterations=request.limits.max_turns or MAX_ITERATIONS,
@@ -65,15 +63,3 @@ def _options(launch: Launch) -> RlmOptions:
     )
     sub_model = open_model(words.sub_model, environ) if words.sub_model else None
     return words.applied(options, sub_model)
-
-
-def _model_name(name: str, environ: Mapping[str, str]) -> str:
-    from harness.sources.model_registry import usual_model
-
-    name = name or usual_model(environ)
-    if not name:
-        raise UsageError(
-            "no model was named, and none can be used here without a choice",
-            hint="set the key of a provider, or give --model provider/model (see `harness models list`)",
-        )
-    return name

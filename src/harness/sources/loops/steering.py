@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.errors import UsageError
+from harness.events import Warning
 from harness.sources.model import Attachment
 
 
@@ -14,6 +16,12 @@ class Said(NamedTuple):
     text: str
     attachments: tuple[Attachment, ...] = ()
     message_id: str = ""
+
+
+def not_taken(left: Sequence[Said]) -> Warning:
+    """Of messages that came when nobody took them any more."""
+    noun = "message was" if len(left) == 1 else "messages were"
+    return Warning(message=f"{len(left)} {noun} not taken any more", code="not_taken")
 
 
 class Inbox:

@@ -26,7 +26,7 @@ from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import calls_of, is_call
 from harness.sources.loops.transcript import Place, Transcript
-from harness.sources.model import Ask, Call, ToolSpec, Turn
+from harness.sources.model import Call, ToolSpec, Turn
 
 _CUT_SHORT = {
     "length": "the answer was cut off: it reached the greatest length that the model may write",
@@ -93,15 +93,8 @@ class Steps:
         self.count += 1
         self._transcript.begin_step()
         self._put(StepStart(id=step.id, model=options.model.name))
-        ask = Ask(
-            turns=turns,
-            tools=tools,
-            max_output_tokens=options.max_output_tokens,
-            temperature=options.temperature,
-            effort=options.effort,
-        )
         try:
-            await self._listen(options.model.answer(ask), step)
+            await self._listen(options.model.answer(options.ask(turns, tools)), step)
         except Exception as error:
             self._put(
                 self._take_error(step, Error(message=f"the model broke: {error!r}", code="model_error"))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
+from harness.events import Result
+from harness.sources.loops.host import Host
 from harness.sources.tool import ToolFailure
 
 if TYPE_CHECKING:
@@ -18,17 +21,22 @@ async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> st
             f"sub-agents may not nest deeper than {parent.options.max_depth}: do this task yourself"
         )
     child = parent.child(call_id, name)
-    running = asyncio.create_task(child.run(task))
-    parent.host.runs[child.run_id] = running
+    result = await ended(parent.host, child.run_id, child.run(task), if_stopped="the sub-agent was stopped")
+    if result.outcome not in ("completed", "limit_exceeded"):
+        raise ToolFailure(f"the sub-agent failed: {child.failure or result.outcome}")
+    return result.text
+
+
+async def ended(host: Host, run_id: str, run: Coroutine[Any, Any, Result], *, if_stopped: str) -> Result:
+    """Run what is inside of another run. Raises ToolFailure when it alone was stopped."""
+    running = asyncio.create_task(run)
+    host.runs[run_id] = running
     try:
-        result = await running
+        return await running
     except asyncio.CancelledError:
         waiting = asyncio.current_task()
         if waiting is None or waiting.cancelling():
             raise
-        raise ToolFailure("the sub-agent was stopped") from None
+        raise ToolFailure(if_stopped) from None
     finally:
-        parent.host.runs.pop(child.run_id, None)
-    if result.outcome not in ("completed", "limit_exceeded"):
-        raise ToolFailure(f"the sub-agent failed: {child.failure or result.outcome}")
-    return result.text
+        host.runs.pop(run_id, None)

@@ -126,8 +126,7 @@ class LoopWorker:
             )
         )
         channel.put(Message(role="user", text=request.prompt))
-        message = f"{error.message}; {error.hint}" if error.hint else error.message
-        channel.put(Error(message=message, code="spawn_failed"))
+        channel.put(Error(message=error.words, code="spawn_failed"))
         channel.put(Result(success=False, outcome="spawn_failed"))
         channel.close()
 

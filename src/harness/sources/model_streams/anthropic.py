@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harness.events import Usage
+from harness.sources.dialects.fields import besides
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_turns import encode
@@ -201,11 +202,10 @@ class AnthropicReader:
         if told is None:
             return
         thinking = told.output_tokens_details.thinking_tokens if told.output_tokens_details else None
-        output = told.output_tokens
         before = self.answer.usage
         self.answer.usage = Usage(
             input=_latest(told.input_tokens, before.input),
-            output=_latest(None if output is None else output - (thinking or 0), before.output),
+            output=_latest(besides(told.output_tokens, thinking), before.output),
             cache_read=_latest(told.cache_read_input_tokens, before.cache_read),
             cache_write=_latest(told.cache_creation_input_tokens, before.cache_write),
             reasoning=_latest(thinking, before.reasoning),

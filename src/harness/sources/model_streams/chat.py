@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from harness.events import Usage
+from harness.sources.dialects.fields import besides
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
+from harness.sources.model_streams.counts import count_in
 from harness.sources.model_turns import encode
 
 _STOPS = {
@@ -178,42 +180,28 @@ def _is_another(piece: _ToolCall, function: _Function, id: str, call: OpenCall) 
 
 def _usage(told: dict[str, Any]) -> Usage:
     """Cached input is part of the prompt, and reasoning of the completion, but for those who say otherwise."""
-    given = _dictionary(told.get("prompt_tokens_details"))
-    made = _dictionary(told.get("completion_tokens_details"))
-    prompt, completion = _count_of(told, "prompt_tokens"), _count_of(told, "completion_tokens")
+    given, made = told.get("prompt_tokens_details"), told.get("completion_tokens_details")
+    prompt, completion = count_in(told, "prompt_tokens"), count_in(told, "completion_tokens")
     cache_read = _first(
-        _count_of(given, "cached_tokens"),
-        _count_of(told, "cache_read_input_tokens"),
-        _count_of(told, "prompt_cache_hit_tokens"),
+        count_in(given, "cached_tokens"),
+        count_in(told, "cache_read_input_tokens"),
+        count_in(told, "prompt_cache_hit_tokens"),
     )
-    cache_write = _first(
-        _count_of(given, "cache_write_tokens"), _count_of(told, "cache_creation_input_tokens")
-    )
-    reasoning = _count_of(made, "reasoning_tokens")
-    total = _count_of(told, "total_tokens")
+    cache_write = _first(count_in(given, "cache_write_tokens"), count_in(told, "cache_creation_input_tokens"))
+    reasoning = count_in(made, "reasoning_tokens")
+    total = count_in(told, "total_tokens")
     is_apart = total is not None and total == (prompt or 0) + (completion or 0) + (reasoning or 0)
-    if completion is not None and not is_apart:
-        completion = max(0, completion - (reasoning or 0))
     cost = told.get("cost")
     has_cost = isinstance(cost, int | float) and not isinstance(cost, bool)
     return Usage(
-        input=None if prompt is None else max(0, prompt - (cache_read or 0) - (cache_write or 0)),
-        output=completion,
+        input=besides(prompt, cache_read, cache_write),
+        output=completion if is_apart else besides(completion, reasoning),
         cache_read=cache_read,
         cache_write=cache_write,
         reasoning=reasoning,
         cost_usd=float(cost) if has_cost and cost is not None else None,
         cost_source="stated" if has_cost else "",
     )
-
-
-def _dictionary(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _count_of(values: dict[str, Any], name: str) -> int | None:
-    value = values.get(name)
-    return int(value) if isinstance(value, int | float) else None
 
 
 def _first(*counts: int | None) -> int | None:

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from harness.events import Usage
+from harness.sources.dialects.fields import besides
 from harness.sources.model_answer import Answer
 from harness.sources.model_failure import Failure, read_error
+from harness.sources.model_streams.counts import count_in
 from harness.sources.model_turns import encode
 
 _STOPS = {"STOP": "end", "MAX_TOKENS": "length"}
@@ -133,18 +135,13 @@ class GeminiReader:
 
 def _usage(told: dict[str, Any]) -> Usage:
     """What comes from the cache is part of the prompt; thoughts are no part of the candidates."""
-    cache_read = _count(told, "cachedContentTokenCount")
-    prompt = _count(told, "promptTokenCount")
+    cache_read = count_in(told, "cachedContentTokenCount")
+    prompt = count_in(told, "promptTokenCount")
     if prompt is not None:
-        prompt += _count(told, "toolUsePromptTokenCount") or 0
+        prompt += count_in(told, "toolUsePromptTokenCount") or 0
     return Usage(
-        input=None if prompt is None else max(0, prompt - (cache_read or 0)),
-        output=_count(told, "candidatesTokenCount"),
+        input=besides(prompt, cache_read),
+        output=count_in(told, "candidatesTokenCount"),
         cache_read=cache_read,
-        reasoning=_count(told, "thoughtsTokenCount"),
+        reasoning=count_in(told, "thoughtsTokenCount"),
     )
-
-
-def _count(values: dict[str, Any], name: str) -> int | None:
-    value = values.get(name)
-    return int(value) if isinstance(value, int | float) else None

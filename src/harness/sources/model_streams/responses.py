@@ -7,8 +7,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harness.events import Usage
+from harness.sources.dialects.fields import besides, text_of
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
+from harness.sources.model_streams.counts import count_in
 
 _LIMITS = {"max_output_tokens": "length", "content_filter": "refusal"}
 
@@ -162,8 +164,10 @@ class ResponsesReader:
 
     def _begin(self, index: int, item: dict[str, Any]) -> None:
         if item.get("type") == "function_call":
-            call = self._calls[index] = self.answer.call(_text(item.get("call_id")), _text(item.get("name")))
-            self.answer.argue(call, _text(item.get("arguments")))
+            call = self._calls[index] = self.answer.call(
+                text_of(item.get("call_id")), text_of(item.get("name"))
+            )
+            self.answer.argue(call, text_of(item.get("arguments")))
 
     def _finish(self, index: int, item: dict[str, Any]) -> None:
         match item.get("type"):
@@ -178,13 +182,13 @@ class ResponsesReader:
                     self._begin(index, {**item, "arguments": ""})
                 call = self._calls[index]
                 if not call.pieces:
-                    self.answer.argue(call, _text(item.get("arguments")))
+                    self.answer.argue(call, text_of(item.get("arguments")))
 
     def _complete(self, response: _Response) -> None:
         self.is_complete = self.is_over = True
         self.answer.response_id = response.id or self.answer.response_id
         if response.incomplete_details:
-            reason = _text(response.incomplete_details.get("reason"))
+            reason = text_of(response.incomplete_details.get("reason"))
             self._stop = _LIMITS.get(reason, reason or "length")
         if response.usage:
             self.answer.usage = _usage(response.usage)
@@ -199,31 +203,22 @@ class ResponsesReader:
         self.failure = Failure(message=message, code=code, is_passing=found.is_passing or not found.code)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _said(item: dict[str, Any]) -> str:
     content = item.get("content")
     parts = content if isinstance(content, list) else []
-    return "".join(_text(part.get("text")) for part in parts if isinstance(part, dict))
+    return "".join(text_of(part.get("text")) for part in parts if isinstance(part, dict))
 
 
 def _usage(told: dict[str, Any]) -> Usage:
     given, made = told.get("input_tokens_details"), told.get("output_tokens_details")
-    cache_read = _count(given, "cached_tokens")
-    cache_write = _count(given, "cache_write_tokens")
-    reasoning = _count(made, "reasoning_tokens")
-    total_in, total_out = _count(told, "input_tokens"), _count(told, "output_tokens")
+    cache_read = count_in(given, "cached_tokens")
+    cache_write = count_in(given, "cache_write_tokens")
+    reasoning = count_in(made, "reasoning_tokens")
+    total_in, total_out = count_in(told, "input_tokens"), count_in(told, "output_tokens")
     return Usage(
-        input=None if total_in is None else max(0, total_in - (cache_read or 0) - (cache_write or 0)),
-        output=None if total_out is None else max(0, total_out - (reasoning or 0)),
+        input=besides(total_in, cache_read, cache_write),
+        output=besides(total_out, reasoning),
         cache_read=cache_read,
         cache_write=cache_write,
         reasoning=reasoning,
     )
-
-
-def _count(values: Any, name: str) -> int | None:
-    value = values.get(name) if isinstance(values, dict) else None
-    return int(value) if isinstance(value, int | float) else None

@@ -29,14 +29,13 @@ from harness.sources.model_turns import (
     EncodedOnce,
     arguments_of,
     cannot_show,
-    closed,
     data_url,
     encode,
     fitting_id,
     fitting_name,
     ids_in,
-    is_strict,
     later_instruction,
+    schema_format,
     split_system,
     text_of,
     titled_text,
@@ -80,8 +79,7 @@ class Chat:
         return f"{self._endpoint.url}/chat/completions"
 
     def headers(self) -> dict[str, str]:
-        key = self._endpoint.key
-        return {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        return self._endpoint.bearer_headers
 
     def prepare(self, ask: Ask) -> Prepared:
         system, turns = split_system(ask.turns)
@@ -185,13 +183,6 @@ def _said_aside(parts: list[bytes]) -> bytes:
 
 def _told_schema(schema: dict[str, Any]) -> str:
     return f"\n\nAnswer with JSON that satisfies this JSON Schema:\n{encode(schema).decode()}"
-
-
-def schema_format(schema: dict[str, Any]) -> dict[str, Any]:
-    """Strict where the schema allows it: a server refuses others."""
-    shut = closed(schema)
-    strict = is_strict(shut)
-    return {"name": "answer", "schema": shut if strict else schema, "strict": strict}
 
 
 def _tool(tool: ToolSpec) -> bytes:

@@ -6,11 +6,13 @@ Each file of weights is loaded once per process, when it is first asked.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -31,8 +33,6 @@ _MOST_THREADS = 4
 
 def trouble() -> str:
     """Why there is no local model here; empty when there is one."""
-    from importlib.util import find_spec
-
     if find_spec("xllamacpp") is None:
         return "pip install 'harness[local]'"
     return "" if has_weights() else f"harness models fetch local ({SIZE_MB} MB)"
@@ -40,8 +40,6 @@ def trouble() -> str:
 
 def open_local(model: str) -> Local:
     """`smollm2`, or the path of a GGUF file. Raises UsageError when it cannot be used."""
-    from importlib.util import find_spec
-
     require_httpx()
     if find_spec("xllamacpp") is None:
         raise MissingExtra(
@@ -64,8 +62,6 @@ class Local:
         self._asked: HttpModel | None = None
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
-        import asyncio
-
         if self._asked is None:
             try:
                 url, key = await asyncio.to_thread(_served, self._path)

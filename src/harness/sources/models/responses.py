@@ -27,13 +27,12 @@ from harness.sources.model_turns import (
     EncodedOnce,
     arguments_of,
     cannot_show,
-    closed,
     data_url,
     encode,
     fitting_id,
     fitting_name,
     ids_in,
-    is_strict,
+    schema_format,
     split_system,
     text_of,
     titled_text,
@@ -57,8 +56,7 @@ class Responses:
         return f"{self._endpoint.url}/responses"
 
     def headers(self) -> dict[str, str]:
-        key = self._endpoint.key
-        return {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        return self._endpoint.bearer_headers
 
     def prepare(self, ask: Ask) -> Prepared:
         system, turns = split_system(ask.turns)
@@ -91,10 +89,7 @@ class Responses:
         if ask.temperature is not None:
             fields["temperature"] = ask.temperature
         if ask.schema is not None:
-            shut = closed(ask.schema)
-            strict = is_strict(shut)
-            form = {"type": "json_schema", "name": "answer", "strict": strict}
-            fields["text"] = {"format": {**form, "schema": shut if strict else ask.schema}}
+            fields["text"] = {"format": {"type": "json_schema", **schema_format(ask.schema)}}
         return fields
 
     def _turn(self, turn: Turn) -> bytes:

@@ -33,6 +33,7 @@ from msgspec import Meta
 
 from harness.errors import UsageError
 from harness.events import Event, Usage
+from harness.sources.dialects.fields import besides
 from harness.sources.model import Ask, AssistantTurn, UserTurn
 from harness.sources.model_answer import Answer
 from harness.sources.model_turns import encode
@@ -70,16 +71,12 @@ class Used(_Said, frozen=True, kw_only=True, tag="usage", rename="camel"):
     @property
     def usage(self) -> Usage:
         return Usage(
-            input=_besides(self.input_tokens, self.cache_read_tokens, self.cache_creation_tokens),
-            output=_besides(self.output_tokens, self.reasoning_tokens),
+            input=besides(self.input_tokens, self.cache_read_tokens, self.cache_creation_tokens),
+            output=besides(self.output_tokens, self.reasoning_tokens),
             cache_read=self.cache_read_tokens,
             cache_write=self.cache_creation_tokens,
             reasoning=self.reasoning_tokens,
         )
-
-
-def _besides(total: int | None, *parts: int | None) -> int | None:
-    return None if total is None else max(0, total - sum(part or 0 for part in parts))
 
 
 class Failed(_Said, frozen=True, kw_only=True, tag="error"):

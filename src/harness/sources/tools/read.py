@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -80,8 +82,6 @@ class ReadTool(Tool):
                 return _attached(path, asked.file_path, media_type)
             if not _is_large(path):
                 return _numbered(path, asked, context)
-            import asyncio
-
             return await asyncio.to_thread(_numbered, path, asked, context)
 
 
@@ -90,8 +90,6 @@ def _is_large(path: str) -> bool:
 
 
 def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
-    from base64 import b64encode
-
     data = read_all(path, MOST_ATTACHED_BYTES)
     attachment = Attachment(media_type, b64encode(data).decode(), os.path.basename(path))
     text = f"{shown}: {media_type}, {len(data)} bytes, attached"
