@@ -33,7 +33,8 @@ from harness.settings import key_to_toml, to_toml
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 PLATFORM = f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
-MARKS = {"verified": "✓", "degraded": "degraded", "drift": "drift", "broken": "broken", "skipped": "–"}
+MARKS = {"verified": "✓", "skipped": "–"}
+"""Every other verdict is its own."""
 
 
 class Pin(NamedTuple):
@@ -262,7 +263,7 @@ def _page(results: list[tuple[Pin, dict[str, Any]]]) -> str:
 def _cell(trial: dict[str, Any] | None) -> str:
     if trial is None:
         return ""
-    return MARKS[trial["verdict"]] + (
+    return MARKS.get(trial["verdict"], trial["verdict"]) + (
         "*" if trial["verdict"] == "verified" and trial.get("known_gaps") else ""
     )
 

@@ -70,6 +70,23 @@ def test_the_home_of_the_user_is_not_taken(world: World) -> None:
     assert list(world.home.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--agent", "pi", "--home", "/dev/null/home"], "--home '/dev/null/home' cannot be made"),
+        (["--agent", "pi", "--cwd", "/nowhere"], "there is no folder '/nowhere'"),
+        (["--cwd", "/"], "--cwd is for an agent, and none is named"),
+        (["--home", "/tmp/x"], "--home is for an agent, and none is named"),
+    ],
+)
+def test_a_place_that_an_agent_cannot_have_is_one_clear_line(
+    world: World, words: list[str], told: str
+) -> None:
+    answer = world.call("lab", "serve", script(world, GOOD), *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+
+
 def test_a_port_in_use_is_one_clear_line(world: World) -> None:
     import socket
 
@@ -98,6 +115,19 @@ def test_it_serves_until_it_is_interrupted(world: World, number: signal.Signals)
     assert err == b"1 POST /v1/messages: answered (main, turn 0)\n"
     recorded = json.loads((world.project / "requests.jsonl").read_text())
     assert (recorded["wire"], recorded["lane"], recorded["turn"]) == ("anthropic", "main", 0)
+
+
+def test_a_full_disk_is_told_once_and_the_model_goes_on_answering(world: World) -> None:
+    process = world.spawn("lab", "serve", script(world, GOOD), "--record", "/dev/full")
+    assert process.stdout is not None
+    found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline().decode())
+    assert found
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    for _ in range(2):
+        assert post(found[0] + "/v1/messages", body)["content"]
+    process.terminate()
+    _, err = process.communicate(timeout=20)
+    assert err.decode().count("harness: nothing more is recorded: No space left on device\n") == 1
 
 
 def test_with_an_agent_it_tells_the_environment_and_cleans_up(world: World) -> None:

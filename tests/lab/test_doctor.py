@@ -15,9 +15,14 @@ import lab_agents
 import msgspec
 import pytest
 
+from harness.errors import UsageError
 from harness.lab import doctor
 from harness.lab.doctor import choose, examine, find_patients
+from harness.lab.known_fields import load_known
+from harness.lab.scenario import load_scenario
+from harness.lab.trial import Subject, play
 from harness.lab.verdict import Diagnosis, exit_code
+from harness.sources.registry import load
 from harness.testing.golden import check, find_cases, rewrite
 
 
@@ -100,16 +105,58 @@ def test_an_agent_that_ignores_the_base_url_is_found_out(tmp_path: Path) -> None
 
 
 def test_an_agent_that_hangs_is_given_up(tmp_path: Path) -> None:
-    began_s = time.monotonic()
-
-    diagnosis = _examine(
-        doctored_agents.install(tmp_path, change="time.sleep(600)"), "hello", "tour", limit_s=4
+    path = doctored_agents.install(tmp_path, change="time.sleep(600)")
+    (patient,) = find_patients(["pi"], {"PATH": path})
+    subject = Subject(
+        agent=load("pi"), binary=patient.binary, version="0.73.1", known=load_known("pi"), known_gaps={}
     )
+    hello = msgspec.structs.replace(load_scenario("hello"), timeout_s=3)
+
+    trial, performance = play(subject, hello, str(tmp_path / "place"), timeout_s=60)
+
+    assert [finding.what for finding in trial.findings] == ["it hangs: no end within 3 s"]
+    assert trial.verdict == "broken"
+    assert performance is not None
+    assert performance.has_asked
+
+
+@pytest.mark.parametrize("moment", ["before", "change"])
+def test_when_the_time_of_a_quick_examination_runs_out_nothing_is_said_to_be_well(
+    tmp_path: Path, moment: str
+) -> None:
+    began_s = time.monotonic()
+    path = doctored_agents.install(tmp_path, **{moment: "time.sleep(600)"})
+
+    diagnosis = _examine(path, "hello", "tour", limit_s=4)
 
     assert time.monotonic() - began_s < 15
-    assert diagnosis.trials[0].verdict == "broken"
-    assert diagnosis.trials[0].findings[0].what.startswith("it hangs: no end within ")
-    assert [trial.verdict for trial in diagnosis.trials] == ["broken", "skipped"]
+    assert (diagnosis.verdict, exit_code([diagnosis])) == ("unfinished", 2)
+    assert diagnosis.trials[0].reason.endswith("; examine it without --quick")
+
+
+def test_an_agent_that_hangs_before_it_begins_is_not_asked_again_and_again(tmp_path: Path) -> None:
+    path = doctored_agents.install(tmp_path, before="time.sleep(600)")
+
+    diagnosis = _examine(path, "hello", "tour", "write", limit_s=9)
+
+    assert [trial.scenario for trial in diagnosis.trials] == ["hello", "–"]
+    assert diagnosis.trials[1].reason == "2 more: it hangs before it begins"
+
+
+def test_a_program_that_is_another_one_is_shown_by_what_it_wrote(tmp_path: Path) -> None:
+    before = 'print("usage: pi [-p] <digits>"); sys.exit(0)'
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+
+    assert diagnosis.trials[0].findings[0].example.endswith("it wrote: usage: pi [-p] <digits>")
+
+
+def test_a_folder_for_recordings_that_cannot_be_written_is_the_callers_mistake(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    path = doctored_agents.install(tmp_path)
+
+    with pytest.raises(UsageError, match="cannot record in"):
+        _examine(path, record=str(tmp_path / "file"))
 
 
 def test_an_agent_that_crashes_is_broken_and_its_last_words_are_shown(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from lab_answers import READERS
 from lab_client import ROUTES, Client, Cut, Serve, ask, question, route
 
 WIRES = sorted(ROUTES)
+STREAMED = json.dumps(question("chat", "Go.", stream=True)).encode()
 KINDS = {
     "anthropic": {
         401: "authentication_error",
@@ -129,7 +131,7 @@ def test_a_slow_answer_takes_its_time_and_comes_bit_by_bit(serve: Serve) -> None
     port = serve({"turns": [[slow, {"text": "0123456789", "pieces": 10}]]}).port
     began = time.monotonic()
     with Client(port) as client:
-        client.send("POST", ROUTES["chat"], {"content-length": "15"}, b'{"stream":true}')
+        client.send("POST", ROUTES["chat"], {"content-length": str(len(STREAMED))}, STREAMED)
         first = client.connection.recv(65536)
         assert time.monotonic() - began >= 0.1
         assert b"[DONE]" not in first
@@ -141,9 +143,35 @@ def test_a_slow_answer_takes_its_time_and_comes_bit_by_bit(serve: Serve) -> None
 def test_closing_the_server_ends_a_slow_answer_at_once(serve: Serve) -> None:
     server = serve({"turns": [[{"fault": "slow", "pause_s": 60}, {"text": "Never."}]]})
     with Client(server.port) as client:
-        client.send("POST", ROUTES["chat"], {"content-length": "15"}, b'{"stream":true}')
+        client.send("POST", ROUTES["chat"], {"content-length": str(len(STREAMED))}, STREAMED)
         client._until(b"\r\n\r\n")
         began = time.monotonic()
         server.close()
         assert client.is_closed()
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_status_that_a_gateway_may_give_can_be_scripted_as_a_number_too(
+    serve: Serve, wire: str
+) -> None:
+    for status in (402, 408, 409, 413, 422, 502, 504):
+        port = serve({"turns": [[{"fault": status}, {"text": "Then."}]]}).port
+        refused = ask(port, wire)
+        assert refused.status == status
+        assert refused.data["error"]["message"]
+        assert READERS[wire, False](ask(port, wire, stream=False)).text == "Then."
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_stream_that_began_well_may_tell_of_an_error(serve: Serve, wire: str) -> None:
+    fault = {"fault": 529, "after": 3, "message": "Too many."}
+    server = serve({"turns": [[fault, {"text": "Hello there.", "pieces": 5}]]})
+    broken = ask(server.port, wire, stream=True)
+    *sent, (kind, last) = broken.events
+    error = last["response"]["error"] if wire == "responses" else last["error"]
+    assert (broken.status, len(sent), error["message"]) == (200, 3, "Too many.")
+    assert kind == {"anthropic": "error", "responses": "response.failed"}.get(wire, "")
+    assert READERS[wire, True](ask(server.port, wire, stream=True)).text == "Hello there."
+    assert [entry.outcome for entry in server.requests] == ["refused", "answered"]
+    assert ask(server.port, wire, stream=False).status == 529

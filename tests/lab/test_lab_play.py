@@ -204,6 +204,16 @@ def test_a_tool_that_must_be_called_is_called(serve: Serve) -> None:
     assert made.calls == [("session_title", SAMPLE)]
 
 
+def test_a_tool_that_must_be_called_is_called_as_the_script_says(serve: Serve) -> None:
+    port = serve({"turns": [{"tool": "extract", "input": {"name": "Ada"}}, {"text": "Thanks."}]}).port
+    offered = {"type": "function", "function": {"name": "extract", "parameters": SCHEMA}}
+    choice = {"type": "function", "function": {"name": "extract"}}
+    body = question("chat", "Go.", stream=False) | {"tools": [offered], "tool_choice": choice}
+    with Client(port) as client:
+        made = READERS["chat", False](client.ask("POST", CHAT, body))
+    assert made.calls == [("extract", {"name": "Ada"})]
+
+
 def test_an_input_takes_what_the_latest_results_hold(serve: Serve) -> None:
     given = {
         "first": "{{agent_id: (\\w+)}}",
@@ -237,8 +247,8 @@ def test_an_input_takes_what_the_latest_results_hold(serve: Serve) -> None:
 
 
 def test_an_expression_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match="no regular expression"):
-        Play(parse_script({"turns": [{"tool": "x", "input": {"a": ["{{(}}"]}}]}))
+    with pytest.raises(UsageError, match=r"turns\[0\]\.input: '\(' is no regular expression"):
+        parse_script({"turns": [{"tool": "x", "input": {"a": ["{{(}}"]}}]})
 
 
 def test_a_call_by_meaning_needs_an_agent() -> None:

@@ -163,7 +163,19 @@ MISTAKES = {
         "",
     ),
     "an unknown fault": ("turns = [\n [{ fault = '418' }]]", 2, "'418' is not a fault", "401, "),
-    "a fault that is a number": ("turns = [{ fault = 401 }]", 1, "401 is not a fault", "401, "),
+    "an unknown fault that is a number": ("turns = [{ fault = 418 }]", 1, "'418' is not a fault", "401, "),
+    "an order that is none": (
+        "turns = [[]]\norder = 'arival'",
+        2,
+        "Invalid enum value 'arival'",
+        "conversation, arrival",
+    ),
+    "an expression that is none": (
+        "turns = [\n { tool = 'x', input = { a = '{{(}}' } }]",
+        2,
+        "no regular expression",
+        "",
+    ),
     "a count below one": (
         "turns = [[{ fault = '500', times = 0 }]]",
         1,

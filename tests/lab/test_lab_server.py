@@ -146,7 +146,8 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(serve: Serve) -> None:
     server = serve({"turns": [[{"fault": "slow", "pause_s": 0.01}, {"fault": "huge", "bytes": 3_000_000}]]})
     for _ in range(3):
         with Client(server.port) as client:
-            client.send("POST", ROUTES["chat"], {"content-length": "15"}, b'{"stream":true}')
+            body = json.dumps(question("chat", "Go.", stream=True)).encode()
+            client.send("POST", ROUTES["chat"], {"content-length": str(len(body))}, body)
             client._until(b"\r\n\r\n")
     with Client(server.port) as client:
         client.connection.sendall(b"NONSENSE\r\n\r\n")
@@ -158,3 +159,11 @@ def test_without_a_script_it_says_so(serve: Serve) -> None:
     with Server() as server:
         reply = ask(server.port, "gemini")
     assert (reply.status, reply.data["error"]["status"]) == (503, "UNAVAILABLE")
+
+
+def test_a_record_that_cannot_be_written_any_more_leaves_nobody_without_an_answer(serve: Serve) -> None:
+    server = serve(HELLO, record_path="/dev/full")
+    assert ask(server.port, "chat").status == 200
+    assert ask(server.port, "chat").status == 200
+    assert server.journal.failure == "No space left on device"
+    assert [entry.outcome for entry in server.requests] == ["answered", "answered"]

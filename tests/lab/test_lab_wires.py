@@ -8,6 +8,8 @@ import pytest
 from lab_answers import READERS
 from lab_client import ROUTES, Client, Serve, ask, question
 
+from harness.lab.exchange import pieces
+
 UNICODE = 'ünï ⟶ 漢字 👩‍👩‍👧 "quoted" \\ \u2028 line \u2029 end\r\n\ttab'
 TURN = [
     {"reasoning": "First I think."},
@@ -131,14 +133,53 @@ def test_tokens_are_counted_and_models_listed_for_whoever_asks(serve: Serve) -> 
         assert theirs["data"][0]["type"] == "model"
         assert client.ask("GET", "/v1/models").data["data"][0]["object"] == "model"
         assert client.ask("GET", "/v1beta/models").data["models"][0]["name"].startswith("models/")
+        google = {"x-goog-api-key": "k"}
+        assert client.ask("GET", "/v1/models", headers=google).data["models"][0]["displayName"]
+
+
+def test_a_model_of_any_name_is_there_for_whoever_asks_for_it(serve: Serve) -> None:
+    with Client(serve({"turns": [[]]}).port) as client:
+        theirs = client.ask("GET", "/v1/models/my-model", headers={"anthropic-version": "2023-06-01"}).data
+        assert (theirs["type"], theirs["id"]) == ("model", "my-model")
+        assert client.ask("GET", "/v1/models/maker/my-model").data["id"] == "maker/my-model"
+        assert client.ask("GET", "/v1beta/models/my-model").data["name"] == "models/my-model"
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
     "body",
-    [None, 7, "text", [], {"messages": 5, "input": 5, "contents": 5}, {"messages": [3, {"role": ["x"]}]}],
+    [None, 7, "text", [], {}, {"messages": 5, "input": 5, "contents": 5}, {"messages": [], "input": []}],
 )
-def test_a_body_of_any_shape_is_answered(serve: Serve, wire: str, body: object) -> None:
-    with Client(serve({"turns": [{"text": "ok"}]}).port) as client:
+def test_a_request_without_a_conversation_is_refused_in_the_words_of_its_api(
+    serve: Serve, wire: str, body: object
+) -> None:
+    server = serve({"turns": [{"text": "ok"}]})
+    field = {"responses": "input", "gemini": "contents"}.get(wire, "messages")
+    with Client(server.port) as client:
         raw = json.dumps(body).encode() if body != "text" else b"{ not json \xff"
-        assert client.ask("POST", ROUTES[wire], raw=raw).status == 200
+        reply = client.ask("POST", ROUTES[wire], raw=raw)
+    assert reply.status == 400
+    assert f"`{field}`" in reply.data["error"]["message"]
+    assert (reply.data.get("type") == "error") is (wire == "anthropic")
+    assert [(entry.outcome, entry.wire) for entry in server.requests] == [("unreadable", wire)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_conversation_of_any_shape_is_answered(serve: Serve, wire: str) -> None:
+    strange = [3, {"role": ["x"], "content": 7, "parts": {"text": 5}}]
+    with Client(serve({"turns": [{"text": "ok"}]}).port) as client:
+        body = {"messages": strange, "input": strange, "contents": strange, "tools": 7, "model": []}
+        assert client.ask("POST", ROUTES[wire], body).status == 200
+
+
+def test_a_text_is_one_part_of_a_whole_gemini_answer(serve: Serve) -> None:
+    script = {"turns": [[{"reasoning": "Let me think."}, {"text": "Hello there.", "pieces": 3}]]}
+    reply = ask(serve(script).port, "gemini", stream=False)
+    parts = reply.data["candidates"][0]["content"]["parts"]
+    assert parts == [{"text": "Let me think.", "thought": True}, {"text": "Hello there."}]
+
+
+@pytest.mark.parametrize(("text", "count", "made"), [("1234567", 5, 5), ("12", 5, 2), ("123456789", None, 4)])
+def test_a_text_comes_in_as_many_pieces_as_are_asked_for(text: str, count: int | None, made: int) -> None:
+    found = pieces(text, count)
+    assert (len(found), "".join(found), min(map(len, found)) > 0) == (made, text, True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import child_process
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event, TextDelta, Unknown, Warning
 from harness.log.hub import Hub
@@ -150,6 +151,30 @@ def test_the_holder_of_a_lock_is_named(store: FileStore) -> None:
 
     assert str(os.getpid()) in caught.value.message
     writer.close()
+
+
+def test_the_holder_is_who_opened_the_log_last(store: FileStore) -> None:
+    log_id = written(store, 1)
+    ready, done = os.pipe(), os.pipe()
+
+    def hold() -> None:
+        writer = store.open(log_id)
+        os.write(ready[1], b"!")
+        os.read(done[0], 1)
+        writer.close()
+
+    child = child_process.begin(hold)
+    os.read(ready[0], 1)
+    store.save_metadata(store.metadata(log_id))
+    with pytest.raises(LogLocked) as refused:
+        store.open(log_id)
+    os.write(done[1], b"!")
+    assert child_process.end(child) == 0
+    for descriptor in (*ready, *done):
+        os.close(descriptor)
+
+    if os.path.exists("/proc/locks"):
+        assert refused.value.holder.split()[0] == str(child)
 
 
 def test_a_lock_is_free_at_once_when_its_holder_is_killed(store: FileStore) -> None:

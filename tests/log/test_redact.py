@@ -88,11 +88,43 @@ def test_a_known_value_is_masked_in_every_spelling() -> None:
         b"a%22b%5Cc/d%2B%C3%A9" + secret[-12:].encode(),
         base64.b64encode(secret.encode()),
         base64.urlsafe_b64encode(secret.encode()),
+        json.dumps(json.dumps(secret)).encode(),
+        json.dumps(secret, ensure_ascii=False).replace("/", "\\/").encode(),
+        b"a%22b%5cc%2fd%2b%c3%a9" + secret[-12:].encode(),
     ]
     for spelling in spellings:
         output = redacted(b"<" + spelling + b">\n", KNOWN)
         assert b"[REDACTED:QUOTED_SECRET]" in output
         assert_unseen(secret[-12:], output)
+
+
+def test_a_known_value_is_masked_wherever_it_stands_in_base64() -> None:
+    secret = made_up(31, LETTERS, 11)
+    for before in ("", "a", "me:", "user:", "x-token:"):
+        encoded = base64.b64encode(f"{before}{secret}\n".encode()).decode()
+        output = redacted(f'{{"auth": "{encoded}"}}\n'.encode(), {"GIT_TOKEN": secret})
+        assert b"[REDACTED:GIT_TOKEN]" in output
+        shown = output.replace(b"[REDACTED:GIT_TOKEN]", b"")
+        assert len(shown) < len('{"auth": ""}') + len(before) * 4 // 3 + 8
+
+
+@pytest.mark.parametrize(
+    ("secret", "spelling"),
+    [
+        ("pass&word<1>", "pass\\u0026word\\u003c1\\u003e"),
+        ("long pass phrase 1", "long+pass+phrase+1"),
+        ("it's(1)*secret!/", "it's(1)*secret!%2F"),
+    ],
+)
+def test_a_known_value_is_masked_as_other_languages_write_it(secret: str, spelling: str) -> None:
+    assert redacted(f"<{spelling}>\n".encode(), {"MY_SECRET": secret}) == b"<[REDACTED:MY_SECRET]>\n"
+
+
+def test_only_a_data_url_may_hold_what_looks_like_a_secret() -> None:
+    assert redacted(f";base64,{SECRET}\n".encode(), KNOWN) == f";base64,[REDACTED:{KEY}]\n".encode()
+    assert redacted(f"see data: and ;base64,{SECRET}\n".encode(), KNOWN).endswith(
+        f"[REDACTED:{KEY}]\n".encode()
+    )
 
 
 def test_of_overlapping_values_all_is_masked_under_the_longest_name() -> None:
@@ -112,6 +144,7 @@ HARMLESS = [
     b"task-ant-colony-optimization-algorithms-in-practice desk-proj-long-hyphenated-words-here\n",
     b"class='sk-fading-circle sk-circle-fade-dot' npm_config_registry_with_a_long_name hf_hub_download\n",
     b"Authorization: Bearer $TOKEN, authorization: bearer authentication, Authorization: Basic <credentials>\n",
+    b"postgres://user:password@localhost/db https://username:PASS@host mysql://root:passwd@db\n",
     b"http://localhost:8080/a@b https://user@host/x postgres://${USER}:${PASSWORD}@host git@github.com:a/b.git\n",
     b'if "-----BEGIN RSA PRIVATE KEY-----" in text: raise ValueError("-----END RSA PRIVATE KEY-----")\n',
     b"-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA\n-----END PUBLIC KEY-----\n",

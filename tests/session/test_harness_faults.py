@@ -180,8 +180,8 @@ def test_what_the_disk_refused_is_told_and_written_when_it_can_be(caplog: pytest
         world.fail_from(1, None)
         await world.harness.session.state.set({"lost?": False})
         told = [data["type"] for data in world.record.wire]
-        assert told == ["state_changed", "info"]
-        assert "the log is incomplete from seq" in world.record.wire[1]["message"]
+        assert told == ["info", "state_changed"]
+        assert "the log is incomplete from seq" in world.record.wire[0]["message"]
         world.heal()
         await world.harness.session.state.set({"again": True})
         await world.check_usable()

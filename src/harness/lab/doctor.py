@@ -19,6 +19,7 @@ import msgspec
 
 from harness.lab.bench import bench_names
 from harness.lab.examination import Order
+from harness.lab.recording import require_writable
 from harness.lab.scenario import load_scenario, scenario_names
 from harness.lab.verdict import Diagnosis, Finding, Patient, Trial
 from harness.sources.agent import Agent
@@ -101,7 +102,12 @@ def examine(
     watch: Watch = lambda _patient, _trial: None,
     environ: Mapping[str, str] | None = None,
 ) -> Diagnosis:
-    """Play the scenarios with one agent. Contract: leaves neither processes nor files, but for `record`."""
+    """Play the scenarios with one agent. Raises UsageError for a `record` that cannot be written.
+
+    Contract: leaves neither processes nor files, but for `record`.
+    """
+    if record:
+        require_writable(record)
     if patient.note:
         watch(patient, None)
         return Diagnosis(patient=patient, trials=())

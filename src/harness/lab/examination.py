@@ -29,7 +29,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     """Where everything happens."""
     limit_s: float | None = None
-    """For all scenarios together: what does not fit any more is skipped."""
+    """For all scenarios together: what does not fit any more is not played."""
     record: str = ""
     """Where recordings go; empty for none."""
     known_gaps: dict[str, tuple[str, ...]] = {}
@@ -55,18 +55,22 @@ def main() -> int:
         known_gaps=order.known_gaps,
     )
     longest_s = 0.0
-    for name in order.scenarios:
+    for number, name in enumerate(order.scenarios, 1):
         left_s = float("inf") if order.limit_s is None else order.limit_s - (time.monotonic() - began_s)
         if longest_s > left_s:
-            _tell(Trial(scenario=name, verdict="skipped", reason=f"no time left of {order.limit_s:g} s"))
+            _tell(Trial(scenario=name, verdict="unfinished", reason=f"no time left of {order.limit_s:g} s"))
             continue
         trial_s = time.monotonic()
-        _one(order, subject, name, max(1.0, left_s - 1))
+        has_begun = _one(order, subject, name, max(1.0, left_s - 1))
         longest_s = max(longest_s, time.monotonic() - trial_s)
+        if not has_begun and (left := len(order.scenarios) - number):
+            _tell(Trial(scenario="–", verdict="skipped", reason=f"{left} more: it hangs before it begins"))
+            break
     return 0
 
 
-def _one(order: Order, subject: Subject, name: str, timeout_s: float) -> None:
+def _one(order: Order, subject: Subject, name: str, timeout_s: float) -> bool:
+    """Play one scenario. False: its time ran out before it asked its model anything."""
     folder = os.path.join(order.folder, name)
     scenario = load_scenario(name)
     trial, performance = play(subject, scenario, folder, timeout_s)
@@ -74,6 +78,7 @@ def _one(order: Order, subject: Subject, name: str, timeout_s: float) -> None:
         save_recording(order.record, subject, scenario, performance)
     _tell(trial)
     shutil.rmtree(folder, ignore_errors=True)
+    return performance is None or performance.has_asked or not performance.is_out_of_time
 
 
 def missing_interpreter(binary: str) -> str:

@@ -60,6 +60,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's side said before the first answer: a lane's marker is looked for here."""
     answers: int
     """How many answers the conversation already holds."""
+    has_conversation: bool = True
+    """Whether there is anything to answer."""
     results: tuple[str, ...] = ()
     """The tool results since the last answer."""
     tools: Mapping[str, Record] = {}
@@ -118,6 +120,16 @@ class Frame(NamedTuple):
     """The part of the answer of which it brings a piece; -1 for what only frames it."""
 
 
+class Failing(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that is to fail in the middle of its stream."""
+
+    answer: Answer
+    status: int
+    message: str
+    sent: int
+    """How many events came before."""
+
+
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """One model API. Contract: nothing here does I/O; a body of any shape is read without an exception."""
 
@@ -126,6 +138,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variable by which most clients learn the base URL."""
     base_path: str
     """What they expect the base URL to end with."""
+    conversation: str
+    """The field of a request that holds what was said."""
     errand: Callable[[Arrived], Errand | None]
     """What a request is for; None when it is not this API's."""
     read: Callable[[Arrived], Asked]
@@ -133,8 +147,24 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     stream: Callable[[Answer, Asked], Iterator[Frame]]
     refusal: Callable[[int, str, float | None], Any]
     """The body of an error: status, message, seconds to wait."""
-    others: Mapping[Errand, Callable[[], Any]]
+    failed: Callable[[Failing, Asked], bytes]
+    """What a stream that began well says when it fails."""
+    others: Mapping[Errand, Callable[[Arrived], Any]]
     """The bodies for the other errands."""
+
+
+def asks_for_models(arrived: Arrived) -> bool:
+    """For the list of all, or for one by its name."""
+    return arrived.method == "GET" and (arrived.path.endswith("/models") or bool(named_model(arrived)))
+
+
+def named_model(arrived: Arrived) -> str:
+    return arrived.path.rpartition("/models/")[2] if "/models/" in arrived.path else ""
+
+
+def is_from_google(arrived: Arrived) -> bool:
+    """Its clients ask for models at the path of everybody else's, some of them."""
+    return "v1beta" in arrived.path or "x-goog-api-key" in arrived.headers
 
 
 def encode(value: Any) -> bytes:
@@ -173,12 +203,10 @@ _LONGEST_PIECE = 16 * 1024
 
 
 def pieces(text: str, count: int | None = None) -> list[str]:
-    """A text as a model would stream it; an empty one has no pieces."""
-    wanted = min(len(text), count or _PIECES)
-    size = max(1, -(-len(text) // max(1, wanted)))
-    if count is None:
-        size = min(size, _LONGEST_PIECE)
-    return [text[start : start + size] for start in range(0, len(text), size)]
+    """A text as a model would stream it, in as many pieces as it has letters at most."""
+    size = len(text)
+    count = min(size, count or max(_PIECES, -(-size // _LONGEST_PIECE)))
+    return [text[size * number // count : size * (number + 1) // count] for number in range(count)]
 
 
 class Conversation(NamedTuple):

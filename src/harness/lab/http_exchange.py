@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from harness.lab import wires
-from harness.lab.exchange import Arrived, Asked, Frame, Wire, encode
+from harness.lab.exchange import Arrived, Asked, Failing, Frame, Wire, encode
 from harness.lab.folder import names_in
 from harness.lab.journal import Entry, Journal, public_path, without_secrets
 from harness.lab.play import SIDE, Play, Reply
@@ -32,11 +32,18 @@ _JSON, _HTML = "application/json", "text/html; charset=utf-8"
 _REFUSALS = {
     400: "The scripted model refuses this request.",
     401: "Incorrect API key provided: invalid x-api-key. API key not valid.",
+    402: "Your credit balance is too low.",
     403: "This key may not do that.",
     404: "The model does not exist.",
+    408: "The request timed out.",
+    409: "The request conflicts with another one.",
+    413: "The request is too large.",
+    422: "The request cannot be processed.",
     429: "Rate limit reached. Please try again later.",
     500: "Internal server error.",
+    502: "Bad gateway.",
     503: "The service is currently overloaded. Please try again later.",
+    504: "Gateway timeout.",
     529: "Overloaded.",
 }
 """In words that the clients of any of the APIs look for."""
@@ -89,7 +96,7 @@ class Exchange:
                     self._answer(name, wire, arrived)
                 else:
                     self._note(200, errand, wire=name)
-                    self._send_json(200, wire.others[errand]())
+                    self._send_json(200, wire.others[errand](arrived))
                 return
         self._serve_other(arrived)
 
@@ -102,7 +109,7 @@ class Exchange:
             self._send(200, _JSON, b"")
         else:
             self._note(404, "not found")
-            message = f"the scripted model has no route for {arrived.method} {arrived.path}"
+            message = f"the scripted model has no route for {arrived.method} {arrived.path or '/'}"
             self._send_json(404, {"error": {"message": message, "type": "not_found_error"}})
 
     def _answer(self, name: str, wire: Wire, arrived: Arrived) -> None:
@@ -111,10 +118,16 @@ class Exchange:
             self._note(503, "refused", wire=name)
             self._send_json(503, wire.refusal(503, "The scripted model has no script yet.", None))
             return
+        if not asked.has_conversation:
+            what = "has no" if isinstance(self._body, dict) else "is not a JSON object with"
+            self._note(400, "unreadable", wire=name, model=asked.model)
+            message = f"The body {what} `{wire.conversation}`: there is nothing to answer."
+            self._send_json(400, wire.refusal(400, message, None))
+            return
         reply = self._play.reply(asked, self._number)
         failure = reply.failure
         about = {"wire": name, "lane": reply.lane, "turn": reply.turn, "model": asked.model}
-        if isinstance(failure, StatusFault):
+        if isinstance(failure, StatusFault) and (failure.after is None or not asked.is_streamed):
             self._note(int(failure.fault), "refused", **about)
             self._refuse(wire, failure)
             return
@@ -123,7 +136,7 @@ class Exchange:
         if reply.slow is not None:
             self._closing.wait(reply.slow.wait_s)
         if asked.is_streamed:
-            self._stream(list(wire.stream(reply.answer, asked)), reply, asked)
+            self._stream(_frames(wire, reply, asked), reply, asked)
         elif isinstance(failure, DropFault):
             body = encode(wire.whole(reply.answer))
             self._send(200, _JSON, body, cut_bytes=0 if failure.after == 0 else len(body) // 2)
@@ -131,11 +144,10 @@ class Exchange:
             self._send_json(200, wire.whole(reply.answer))
 
     def _refuse(self, wire: Wire, failure: StatusFault) -> None:
-        status = int(failure.fault)
+        status, message = int(failure.fault), _message(failure)
         headers = {}
         if failure.retry_after_s is not None:
             headers["retry-after"] = f"{failure.retry_after_s:g}"
-        message = failure.message or _REFUSALS[status]
         self._send_json(status, wire.refusal(status, message, failure.retry_after_s), headers)
 
     def _stream(self, frames: list[Frame], reply: Reply, asked: Asked) -> None:
@@ -204,7 +216,25 @@ class Exchange:
         )
 
 
+def _message(failure: StatusFault) -> str:
+    return failure.message or _REFUSALS[int(failure.fault)]
+
+
+def _frames(wire: Wire, reply: Reply, asked: Asked) -> list[Frame]:
+    """The whole stream; where it is to fail, up to there and how."""
+    frames = list(wire.stream(reply.answer, asked))
+    failure = reply.failure
+    if not isinstance(failure, StatusFault):
+        return frames
+    frames = frames[: failure.after]
+    status, message = int(failure.fault), _message(failure)
+    failing = Failing(answer=reply.answer, status=status, message=message, sent=len(frames))
+    return [*frames, Frame(wire.failed(failing, asked))]
+
+
 def _outcome(reply: Reply) -> str:
+    if isinstance(reply.failure, StatusFault):
+        return "refused"
     if isinstance(reply.failure, DropFault):
         return "dropped"
     if reply.lane == SIDE:
@@ -260,5 +290,5 @@ def _decoded(data: bytes) -> Any:
         return None
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return data.decode("utf-8", "backslashreplace")

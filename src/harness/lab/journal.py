@@ -46,6 +46,8 @@ class Journal:
         self._entries: list[Entry] = []
         self._on_entry = on_entry
         self._file = -1
+        self.failure = ""
+        """Why the file has no further entries; empty when all is well."""
         if path:
             try:
                 self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -62,9 +64,19 @@ class Journal:
         with self._lock:
             self._entries.append(entry)
             if self._file >= 0:
-                os.write(self._file, msgspec.json.encode(entry) + b"\n")
+                self._write(msgspec.json.encode(entry) + b"\n")
             if self._on_entry is not None:
                 self._on_entry(entry)
+
+    def _write(self, line: bytes) -> None:
+        """A disk that is full is no reason to leave an agent without an answer."""
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+            os.close(self._file)
+            self._file = -1
 
     def close(self) -> None:
         with self._lock:

@@ -64,6 +64,13 @@ class Play:
         is_toolless = script.side.toolless
         self._is_toolless_side = bench is not None if is_toolless is None else is_toolless
         self._side_markers = script.side.markers + (bench.side_markers if bench else ())
+        self._called = {
+            part.tool
+            for lane in self._lanes.values()
+            for turn in lane.turns
+            for part in turn.parts
+            if isinstance(part, ToolCall)
+        }
         self._lock = threading.Lock()
         self._met: dict[_Key, int] = {}
         """How often each fault was met since its turn was last answered without it."""
@@ -80,7 +87,8 @@ class Play:
             return self._turn(asked, number)
 
     def _is_side(self, asked: Asked) -> bool:
-        if asked.forced_tool or (self._is_toolless_side and not asked.tools):
+        is_forced = bool(asked.forced_tool) and asked.forced_tool not in self._called
+        if is_forced or (self._is_toolless_side and not asked.tools):
             return True
         return any(marker in asked.system or marker in asked.opening for marker in self._side_markers)
 

@@ -6,8 +6,22 @@ import os
 
 import msgspec
 
+from harness.errors import UsageError
 from harness.lab.scenario import Scenario
 from harness.lab.trial import Performance, Subject
+
+
+def require_writable(root: str) -> None:
+    """Make the folder of recordings. Raises UsageError: better now than after the first scenario."""
+    try:
+        os.makedirs(root, exist_ok=True)
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise UsageError(
+            f"cannot record in {root!r}: {error.strerror or error}",
+            hint="give --record a folder that may be written",
+        ) from error
 
 
 def save_recording(root: str, subject: Subject, scenario: Scenario, performance: Performance) -> None:

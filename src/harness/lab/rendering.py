@@ -90,7 +90,6 @@ def _rendered(lane: Lane, bench: Bench | None, place: Place | None) -> Lane:
         for part in turn.parts:
             if isinstance(part, Text | Reasoning | ToolCall):
                 now.append(part)
-                _check_placeholders(part, turn.place)
                 continue
             what = f"{turn.place}: `{name_of(part)}` is a call by meaning"
             if bench is None or place is None:
@@ -109,12 +108,15 @@ def _rendered(lane: Lane, bench: Bench | None, place: Place | None) -> Lane:
     return msgspec.structs.replace(lane, turns=tuple(turns))
 
 
-def _check_placeholders(part: Content, place: str) -> None:
+def wrong_expression(value: Any) -> str:
+    """What is wrong with the expressions that an input holds; empty when nothing is."""
+    mistakes: list[str] = []
+
     def check(_which: str, expression: str) -> None:
         try:
             re.compile(expression)
         except re.error as error:
-            raise UsageError(f"{place}: {expression!r} is no regular expression: {error}") from None
+            mistakes.append(f"{expression!r} is no regular expression: {error}")
 
-    if isinstance(part, ToolCall):
-        _replaced(part.input, check)
+    _replaced(value, check)
+    return next(iter(mistakes), "")

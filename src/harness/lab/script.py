@@ -25,7 +25,7 @@ A value of a `tool` call's input may be `"{{expression}}"`: the first match of t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta
@@ -73,14 +73,21 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reasoning: _Count = 0
 
 
+Status: TypeAlias = Literal[
+    "400", "401", "402", "403", "404", "408", "409", "413", "422", "429", "500", "502", "503", "504", "529"
+]
+
+
 class StatusFault(_Part, frozen=True, kw_only=True):
     """The request is refused with this HTTP status."""
 
-    fault: Literal["400", "401", "403", "404", "429", "500", "503", "529"]
+    fault: Status
     times: Times = 1
     """How many requests for this turn meet it; then the turn is answered, and it counts anew."""
     retry_after_s: _Seconds | None = None
     message: str = ""
+    after: _Count | None = None
+    """A stream begins well, and says this after so many events; what is not streamed is refused."""
 
 
 class DropFault(_Part, frozen=True, kw_only=True):
@@ -117,15 +124,15 @@ class HugeFault(_Part, frozen=True, kw_only=True):
 
 
 Fault: TypeAlias = StatusFault | DropFault | SlowFault | ArgumentsFault | HugeFault
-STATUSES = ("400", "401", "403", "404", "429", "500", "503", "529")
 FAULTS: dict[str, type[Fault]] = {
-    **dict.fromkeys(STATUSES, StatusFault),
+    **dict.fromkeys(get_args(Status), StatusFault),
     "drop": DropFault,
     "slow": SlowFault,
     "malformed_arguments": ArgumentsFault,
     "huge": HugeFault,
 }
 Stop: TypeAlias = Literal["length", "refusal"]
+Order: TypeAlias = Literal["conversation", "arrival"]
 Content: TypeAlias = Text | Reasoning | ToolCall | Meaning
 
 
@@ -143,7 +150,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     marker: str = ""
     repeat_last: bool = False
     """The last turn again and again, instead of an end."""
-    order: Literal["conversation", "arrival"] = "conversation"
+    order: Order = "conversation"
     """How the turn is found: by the answers that the request already holds, or one after the other."""
 
 

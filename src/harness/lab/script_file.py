@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from harness.errors import UsageError
 from harness.lab.meaning import MEANINGS, Read
 from harness.lab.positions import Path, Positions
+from harness.lab.rendering import wrong_expression
 from harness.lab.script import (
     FAULTS,
     MAIN,
     Content,
     Fault,
     Lane,
+    Order,
     Reasoning,
     Script,
     Side,
@@ -75,7 +77,6 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 class _LaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     marker: str = ""
     repeat_last: bool = False
-    order: Literal["conversation", "arrival"] = "conversation"
 
 
 class _Reader:
@@ -114,13 +115,14 @@ class _Reader:
         turns = data.get("turns")
         if not isinstance(turns, list) or not turns:
             raise self._error((*path, "turns"), "`turns` must be a list of turns, at least one")
-        named = {name: data[name] for name in ("marker", "repeat_last", "order") if name in data}
+        named = {name: data[name] for name in ("marker", "repeat_last") if name in data}
         options = self._convert(named, _LaneOptions, path)
+        order = data.get("order", "conversation")
         return Lane(
             turns=tuple(self._turn(turn, (*path, "turns", number)) for number, turn in enumerate(turns)),
             marker=options.marker,
             repeat_last=options.repeat_last,
-            order=options.order,
+            order=self._convert(order, Order, (*path, "order"), "conversation, arrival"),
         )
 
     def _turn(self, data: Any, path: Path) -> Turn:
@@ -156,7 +158,9 @@ class _Reader:
                     raise self._error((*path, "lines"), "`lines` must be [first, last], from 1")
                 return kind, part
             case "fault":
-                return kind, self._convert(value, self._named(FAULTS, named, (*path, kind), "a fault"), path)
+                name = str(named) if isinstance(named, int) else named
+                fault = self._named(FAULTS, name, (*path, kind), "a fault")
+                return kind, self._convert(value | {kind: name}, fault, path)
             case "usage":
                 self._table(value, path, ("usage",))
                 given = self._table(named, (*path, kind))
@@ -168,7 +172,10 @@ class _Reader:
                 return kind, self._convert(named, Stop, (*path, kind), "length or refusal")
             case "tool" | "reasoning" | "text":
                 kinds = {"tool": ToolCall, "reasoning": Reasoning, "text": Text}
-                return kind, self._convert(value, kinds[kind], path)
+                part = self._convert(value, kinds[kind], path)
+                if isinstance(part, ToolCall) and (mistake := wrong_expression(part.input)):
+                    raise self._error((*path, "input"), mistake)
+                return kind, part
             case _:
                 keys = ", ".join(sorted(map(str, value))) or "nothing"
                 allowed = f"exactly one of {', '.join(reversed(_PART_KEYS))}"

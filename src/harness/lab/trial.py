@@ -60,6 +60,16 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True):
     requests: list[Entry]
     faults: list[str]
 
+    @property
+    def has_asked(self) -> bool:
+        """Whether any request for its model arrived."""
+        return any(entry.wire for entry in self.requests)
+
+    @property
+    def is_out_of_time(self) -> bool:
+        result = self.events[-1]
+        return isinstance(result, Result) and result.outcome == "timed_out"
+
 
 def play(
     subject: Subject, scenario: Scenario, folder: str, timeout_s: float
@@ -77,10 +87,10 @@ def play(
         findings = list(_judge(subject, scenario, performance, cwd))
     except HarnessError as error:
         findings = [Finding(kind="broken", what=error.message, example=error.hint)]
-    if performance is not None and timeout_s < scenario.timeout_s and _is_still_starting(performance):
-        # It was our time that ran out, not its own: that says nothing of it but that it is slow here.
-        reason = f"it had not begun within {timeout_s:.0f} s; examine it without --quick"
-        return Trial(scenario=scenario.name, verdict="skipped", reason=reason), performance
+    if performance is not None and timeout_s < scenario.timeout_s and performance.is_out_of_time:
+        # It was our time that ran out, not its own: it may hang, or be slow here.
+        reason = f"no end within {timeout_s:.0f} s; examine it without --quick"
+        return Trial(scenario=scenario.name, verdict="unfinished", reason=reason), performance
     gaps = subject.known_gaps.get(scenario.name, ())
     accepted = tuple(one.what for one in findings if one.kind == "degraded" and one.what in gaps)
     left = tuple(one for one in findings if one.what not in accepted)
@@ -94,13 +104,6 @@ def play(
         ),
         performance,
     )
-
-
-def _is_still_starting(performance: Performance) -> bool:
-    """Whether its time ran out before it asked its model anything."""
-    result = performance.events[-1]
-    has_asked = any(entry.wire for entry in performance.requests)
-    return not has_asked and isinstance(result, Result) and result.outcome == "timed_out"
 
 
 def _perform(subject: Subject, scenario: Scenario, folder: str, cwd: str, timeout_s: float) -> Performance:
@@ -200,28 +203,33 @@ def _gathered(
 
 def _judge(subject: Subject, scenario: Scenario, performance: Performance, cwd: str) -> Iterator[Finding]:
     result = performance.events[-1]
-    last_words = b"\n".join(performance.stderr.strip().split(b"\n")[-_STDERR_LINES:]).decode(
-        errors="replace"
-    )[:400]
+    last_words = _last_lines(performance.stderr, _STDERR_LINES)
     yield from (
         Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in performance.faults
     )
-    if not any(entry.wire for entry in performance.requests):
-        what = "no request arrived: it ignores the base URL, or ended before it asked its model"
-        errors = [event.message for event in performance.events if isinstance(event, Error)]
-        yield Finding(kind="broken", what=what, example=last_words or " / ".join(errors[-1:])[:300])
-        return
-    if isinstance(result, Result) and result.outcome == "timed_out":
-        limit_s = performance.request.limits.timeout_s or 0
-        yield Finding(kind="broken", what=f"it hangs: no end within {limit_s:g} s", example=last_words)
-        return
     errors = [event.message for event in performance.events if isinstance(event, Error)]
+    if performance.is_out_of_time:
+        limit_s = performance.request.limits.timeout_s or 0
+        how = "" if performance.has_asked else ", and no request for its model"
+        what = f"it hangs: no end within {limit_s:g} s{how}"
+        yield Finding(kind="broken", what=what, example=last_words)
+        return
+    if not performance.has_asked:
+        what = "no request arrived: it ignores the base URL, or ended before it asked its model"
+        written = _last_lines(performance.stdout, 1)
+        said = [*errors[-1:], *([f"it wrote: {written}"] if written else [])]
+        yield Finding(kind="broken", what=what, example=last_words or "; ".join(said)[:400])
+        return
     if scenario.is_about_recovery and errors and isinstance(result, Result) and result.outcome == "failed":
         # Poor, but visible: nothing of it is lost on whoever reads the log.
         yield Finding(kind="degraded", what=_GIVES_UP, example=errors[-1][:300])
     else:
         yield from missing(scenario.expect, performance.events, cwd)
     yield from _drift(subject, performance)
+
+
+def _last_lines(data: bytes, count: int) -> str:
+    return b"\n".join(data.strip().split(b"\n")[-count:]).decode(errors="replace")[:400]
 
 
 def _drift(subject: Subject, performance: Performance) -> Iterator[Finding]:

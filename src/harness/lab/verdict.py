@@ -6,9 +6,17 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Verdict: TypeAlias = Literal["verified", "degraded", "drift", "broken", "skipped"]
+Verdict: TypeAlias = Literal["verified", "degraded", "drift", "broken", "unfinished", "skipped"]
+"""unfinished: the time of a quick examination ran out · skipped: not played, with the reason."""
 
-EXIT_CODES: dict[Verdict, int] = {"verified": 0, "skipped": 0, "degraded": 1, "drift": 1, "broken": 2}
+EXIT_CODES: dict[Verdict, int] = {
+    "verified": 0,
+    "skipped": 0,
+    "degraded": 1,
+    "drift": 1,
+    "broken": 2,
+    "unfinished": 2,
+}
 _WORST_FIRST: tuple[Literal["broken", "drift", "degraded"], ...] = ("broken", "drift", "degraded")
 
 
@@ -28,7 +36,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     known_gaps: tuple[str, ...] = ()
     """Not visible, and not in the last verified version either."""
     reason: str = ""
-    """Why it was skipped."""
+    """Why it was skipped, or is unfinished."""
     duration_ms: int = 0
 
 
@@ -55,9 +63,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all; `skipped` when none was run."""
+        """The worst of all that were played to the end; without any, whether one was begun."""
         found = {trial.verdict for trial in self.trials}
-        return next((verdict for verdict in (*_WORST_FIRST, "verified") if verdict in found), "skipped")
+        order: tuple[Verdict, ...] = (*_WORST_FIRST, "verified", "unfinished")
+        return next((verdict for verdict in order if verdict in found), "skipped")
 
 
 def verdict_of(findings: tuple[Finding, ...]) -> Verdict:

@@ -18,6 +18,8 @@ _CLASSES: dict[str, type[Event]] = {cls.__name__: cls for cls in AnyEvent.__args
 
 _unread_of = attrgetter("unread")
 _DEEPEST = 200
+_GOES_ON = tuple(",]}")
+"""What follows an object that is a part of another one: no event of the log, whatever it looks like."""
 
 LINES_AT_ONCE = 128
 """How many are encoded together: a block that fits into the cache costs a third less than one of a megabyte."""
@@ -138,8 +140,9 @@ def salvage(line: bytes, expected_seq: int) -> list[Event]:
         try:
             value, position = JSONDecoder(strict=False).raw_decode(text, start)
             event = decode(_encoder.encode(value))
-            if event.seq >= 0:  # else it is a part of an event, not one
-                found.append(event)
-        except (ValueError, RecursionError):
+        except (ValueError, OverflowError, RecursionError):
             position = start + 1
+            continue
+        if event.seq >= 0 and text[position : position + 1] not in _GOES_ON:
+            found.append(event)
     return found or [Unknown(raw=text, reason="damaged line of the log", seq=expected_seq)]

@@ -5,15 +5,16 @@ Whoever writes holds the file's lock, which the system frees with the process.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
+from msgspec.structs import replace
+
 from harness.errors import LogLocked, UnknownSession
-from harness.events import Event, Unknown
+from harness.events import Event
 from harness.log import codec
-from harness.log.files import append_all
+from harness.log.files import append_all, lock_alone, lock_holder
 
 LOG, SIDECAR = ".ndjson", ".meta.json"
 """What follows the id in the name of a log, and of its metadata."""
@@ -33,13 +34,18 @@ class Place(NamedTuple):
 
 
 class FileWriter:
-    """Holds the lock of one log. Opening repairs the end that a crash tore."""
+    """Holds the lock of one log. Opening repairs the end that a crash tore.
+
+    `holder` is who is thought to hold it, for systems that do not tell.
+    """
 
     def __init__(self, fd: int, path: str, holder: str, base: int = 0) -> None:
         self._fd = fd
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_alone(fd)
         except OSError as error:
+            if pid := lock_holder(fd):
+                holder = f"{pid} on {os.uname().nodename}"
             os.close(fd)
             message = f"{path} is being written by process {holder}"
             raise LogLocked(message, holder=holder, hint="wait until it has ended, or stop it") from error
@@ -83,7 +89,10 @@ class FileReader:
             if not line.endswith(b"\n"):
                 self._file.seek(start)
                 break
-            for event in events_of(line, self._expected):
+            events = events_of(line, self._expected)
+            if events[0].seq != self._expected:
+                events = self._placed(events)
+            for event in events:
                 self._expected = event.seq + 1
                 if event.seq >= self._cursor:
                     batch.append(event)
@@ -92,8 +101,18 @@ class FileReader:
     def close(self) -> None:
         self._file.close()
 
+    def _placed(self, events: list[Event]) -> list[Event]:
+        """With the `seq` that their place gives them, where what they say was damaged.
+
+        A log may have gaps, left by a disk that refused: behind one, the line after it agrees with it.
+        """
+        expected, told = self._expected, events[0].seq
+        if told > expected and self._next_seq() != expected + len(events):
+            return events
+        return [replace(event, seq=seq) for seq, event in enumerate(events, expected)]
+
     def _skip_to(self, cursor: int, place: Place) -> None:
-        """Jump over as many lines as there should be; if it lands too far, begin at the beginning."""
+        """Jump over as many lines as there should be; if that is too far, for there are gaps, begin at the beginning."""
         if not self._is_at(place):
             place = Place(self._base, 0)
         self._file.seek(place.offset)
@@ -109,7 +128,7 @@ class FileReader:
             self._file.seek(position + 1 - len(block), os.SEEK_CUR)
             missing = 0
         first = self._next_seq()
-        is_past = first is not None and first > cursor
+        is_past = missing > 0 or (first is not None and first > cursor)
         self._expected = self._base if is_past else cursor
         if is_past:
             self._file.seek(0)
@@ -169,15 +188,16 @@ def _end_of(fd: int, base: int) -> tuple[int, int, int]:
 
 
 def _last_seq(tail: bytes, *, is_whole: bool) -> int | None:
-    """The `seq` of the last readable line in a tail of the file; None when there is none in it."""
-    lines = tail.split(b"\n")
-    for line in reversed(lines if is_whole else lines[1:]):
-        if line:
-            found = [
-                event
-                for event in events_of(line + b"\n", -1)
-                if not isinstance(event, Unknown) or event.seq >= 0
-            ]
-            if found and found[-1].seq >= 0:
-                return found[-1].seq
-    return None
+    """The `seq` of the last line in a tail of the file; None when no line in it can be read.
+
+    A damaged line counts as well, so that what is appended does not take its place; of the last two that can
+    be read, the one that says more is believed.
+    """
+    lines = tail.split(b"\n")[0 if is_whole else 1 :]
+    told: list[int] = []
+    for after, line in enumerate(reversed([line for line in lines if line])):
+        if (seq := events_of(line, -1)[-1].seq) >= 0:
+            told.append(seq + after)
+            if len(told) == 2:
+                break
+    return max(told, default=None)

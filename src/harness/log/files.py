@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 _MOST_BUFFERS = 1000
 """How many one write may be made of; the kernel's own limit is 1,024."""
+
+_LOCK_PAUSES_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
 
 
 def make_private_directory(path: str) -> None:
@@ -35,15 +40,50 @@ def open_private(path: str, flags: int) -> int:
     return fd
 
 
+def lock_alone(fd: int) -> None:
+    """Hold a file's lock, which the system frees with the process. Raises BlockingIOError: another one writes it.
+
+    Whoever only asks whether somebody does holds it for an instant, so once is not enough to be refused.
+    """
+    for pause_s in _LOCK_PAUSES_S:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause_s)
+        else:
+            return
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock_holder(fd: int) -> int | None:
+    """The process that holds a file's lock, where the system tells."""
+    status = os.fstat(fd)
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        with open("/proc/locks", encoding="ascii") as locks:
+            for line in locks:
+                _number, kind, *_, pid, locked, _start, _end = line.split()
+                if (kind, locked) == ("FLOCK", file) and int(pid) > 0:
+                    return int(pid)
+    except (OSError, ValueError):
+        pass  # no Linux, or another kind of line
+    return None
+
+
 def replace_private(path: str, data: bytes) -> None:
     """Replace a file's content atomically: a reader sees the old or the new one, never a part."""
     temporary = f"{path}.{os.getpid()}.new"
     fd = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        append_all(fd, (data,))
-    finally:
-        os.close(fd)
-    os.replace(temporary, path)
+        try:
+            append_all(fd, (data,))
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)  # a full disk needs the space
+        raise
 
 
 def append_all(fd: int, buffers: Sequence[bytes]) -> int:

@@ -17,9 +17,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
+from harness.errors import StoreError, UnknownSession
 from harness.events import Event, SessionStart, Warning
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
@@ -47,6 +49,8 @@ class Hub:
         self._recent: deque[tuple[int, Sequence[Event], int]] = deque()
         self._recent_bytes = 0
         self._unwritten: list[Event] = []
+        self._warning = Warning(message="")
+        """What was said when the disk last refused."""
         self._wakers: list[Callable[[], object]] = []
         self._closed = False
 
@@ -74,8 +78,7 @@ class Hub:
             while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
                 self._recent_bytes -= self._recent.popleft()[2]
             self._changed.notify_all()
-        for wake in self._wakers:
-            wake()
+        self._wake()
         return stamped
 
     def close(self) -> None:
@@ -88,8 +91,12 @@ class Hub:
                 self._write([])
             self._writer.close()
             self._changed.notify_all()
+        self._wake()
+
+    def _wake(self) -> None:
         for wake in self._wakers:
-            wake()
+            with suppress(Exception):  # a reader who is gone, or fails, is no reason to stop writing
+                wake()
 
     def batches(self, cursor: int = 0) -> Iterator[Sequence[Event]]:
         """Everything from `cursor` on, in batches: what is there, then what comes, until the end."""
@@ -100,9 +107,10 @@ class Hub:
                     while self._next_seq <= follower.cursor and not self._closed:
                         self._changed.wait()
                 batch = follower.poll()
-                if not batch:
+                if batch:
+                    yield batch
+                elif follower.is_ended:
                     return
-                yield batch
         finally:
             follower.close()
 
@@ -152,23 +160,13 @@ class Hub:
             size = self._writer.append([*self._unwritten, *stamped] if self._unwritten else stamped)
         except OSError as error:
             if not self._unwritten and stamped:
-                stamped.append(self._incomplete(stamped, error))
+                self._warning = _warn(stamped, error)
             self._unwritten = [*self._unwritten, *stamped][-_MOST_UNWRITTEN:]
+            if self._unwritten and self._unwritten[0].seq > self._warning.seq:
+                self._unwritten[0] = self._warning  # whoever reads the log must learn why a part is missing
             return len(stamped) * 500
         self._unwritten = []
         return size
-
-    def _incomplete(self, stamped: list[Event], error: OSError) -> Warning:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        first, last = stamped[0], stamped[-1]
-        message = f"the log is incomplete from seq {first.seq} on: {reason}; the run goes on"
-        return Warning(
-            message=message,
-            code="log_incomplete",
-            seq=last.seq + 1,
-            timestamp_ms=last.timestamp_ms,
-            run_id=last.run_id,
-        )
 
 
 class Source:
@@ -214,14 +212,36 @@ class Follower:
 
     def _from_store(self) -> list[Event]:
         start = self._hub.recent_start()
-        if self._reader is None:
-            self._reader = self._store.reader(self._hub.log_id, self.cursor)
-        batch = [event for event in self._reader.read() if event.seq >= self.cursor]
+        try:
+            if self._reader is None:
+                self._reader = self._store.reader(self._hub.log_id, self.cursor)
+            batch = [event for event in self._reader.read() if event.seq >= self.cursor]
+        except (StoreError, UnknownSession, OSError):
+            batch = []
         if batch:
             return batch
         self.close()
-        self.cursor = max(self.cursor, start)  # the disk refused what lies between
+        self.cursor = max(self.cursor, start)  # the disk refused what lies between, or somebody deleted it
         return self._hub.recent(self.cursor) or []
+
+
+def _warn(stamped: list[Event], error: OSError) -> Warning:
+    """Put a warning before the last of these events: a `Result` stays the last word of its run.
+
+    Other processes may have seen the lines before it while the disk took a part of them; never the last.
+    """
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    last = stamped.pop()
+    first_seq = stamped[0].seq if stamped else last.seq
+    warning = Warning(
+        message=f"the log is incomplete from seq {first_seq} on: {reason}; the run goes on",
+        code="log_incomplete",
+        seq=last.seq,
+        timestamp_ms=last.timestamp_ms,
+        run_id=last.run_id,
+    )
+    stamped += [warning, replace(last, seq=last.seq + 1)]
+    return warning
 
 
 def _stamped(event: Event, seq: int, now_ms: int, run_ids: dict[str, str]) -> Event:

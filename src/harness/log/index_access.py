@@ -25,6 +25,8 @@ Answer = TypeVar("Answer")
 
 _PARTS = ("", "-wal", "-shm", "-journal")
 _LOCK_SUFFIX = ".lock"
+_NONSENSE = (ValueError, TypeError, OverflowError, RecursionError)
+"""What an index is read with raises one of these when a bit in it has flipped."""
 _LEFT_TO_THE_PARENT: list[Index] = []
 """A child that closes what its parent has open may take the parent's files away."""
 
@@ -51,7 +53,7 @@ class IndexAccess:
                     index = self._opened()
                     index.refresh(log_ids)
                     return question(index)
-                except (sqlite3.Error, Unusable, OSError) as error:
+                except (sqlite3.Error, Unusable, OSError, *_NONSENSE) as error:
                     self._give_up(error)
             try:
                 index = self._opened()
@@ -67,7 +69,7 @@ class IndexAccess:
         with self._lock:
             try:
                 return self._index.place(log_id, cursor) if self._index is not None else None
-            except sqlite3.Error:
+            except (sqlite3.Error, *_NONSENSE):
                 return None
 
     def rebuild(self) -> None:
@@ -151,7 +153,7 @@ def _is_broken(error: Exception) -> bool:
 
     from harness.log.index_schema import Unusable
 
-    if isinstance(error, Unusable):
+    if isinstance(error, (Unusable, *_NONSENSE)):
         return True
     broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
     return isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in broken

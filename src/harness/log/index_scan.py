@@ -6,10 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
-
 from harness.events import Event
-from harness.log import codec
+from harness.log import codec, sidecar
 from harness.log.digest import KINDS, Digest, Gain
 from harness.log.event_file import HIDDEN, LOG, SIDECAR, Place
 from harness.log.files import open_private
@@ -93,10 +91,9 @@ def read_metadata(found: Found) -> Metadata:
     """Of a damaged sidecar nothing but the id is known."""
     try:
         with os.fdopen(open_private(found.sidecar_path, os.O_RDONLY), "rb") as file:
-            metadata = msgspec.json.decode(file.read(), type=Metadata)
-    except (OSError, msgspec.DecodeError):
+            metadata = sidecar.decode(file.read(), found.log_id)
+    except OSError:
         metadata = Metadata(session_id=found.log_id)
-    metadata.session_id = found.log_id
     metadata.deleted = found.path.endswith(HIDDEN)
     return metadata
 

@@ -46,6 +46,7 @@ OPAQUE_KEYS = ("signature", "encrypted_content", "thoughtSignature", "thought_si
 
 _OPAQUE_STRING = rb'"(%b|data)"[ \t]*:[ \t]*\Z' % "|".join(OPAQUE_KEYS).encode()
 _BINARY_NEIGHBOUR = rb'"(?:redacted_thinking|base64|image|document|audio|media_type|mime_?[tT]ype)"'
+_DATA_URL = rb"data:[\w.+/;=-]{0,100}\Z"
 _BASE64_RUN = rb"[A-Za-z0-9+/=_-]*"
 _NEIGHBOURHOOD_BYTES = 512
 
@@ -234,8 +235,10 @@ class _OpaqueStrings:
 
     def _in_data_url(self, span: Span) -> bool:
         while (found := self._block.find(b";base64,", self._searched, span.start)) >= 0:
-            run = compiled(_BASE64_RUN).match(self._block, found + 8)
-            self._searched = self._data_url_end = run.end() if run else found + 8
+            self._searched = found + 8
+            if compiled(_DATA_URL).search(self._block, max(0, found - 105), found):
+                run = compiled(_BASE64_RUN).match(self._block, found + 8)
+                self._searched = self._data_url_end = run.end() if run else found + 8
         return span.start < self._data_url_end
 
 

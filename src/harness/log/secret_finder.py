@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from harness.log.anchored_search import (
@@ -18,6 +17,7 @@ from harness.log.anchored_search import (
     rarest_byte,
 )
 from harness.log.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, SHORTEST_BODY, TOKEN, KeyShape, Phrase
+from harness.log.secret_spellings import spellings
 
 SHAPE_ANCHORS = (b"-", b"_", b"A", b"J")
 """Every prefix of a shape has one of them."""
@@ -129,11 +129,24 @@ class SecretFinder:
         longest = max((len(form.spelling) for form in self.forms), default=0)
         self._longest_form = min(longest, WINDOW_BYTES)
         self._blanks = any(b" " in form.spelling for form in self.forms)
-        self._heads: dict[bytes, list[Form]] = {}
+
+    # What only streamed text needs is made when the first of it comes.
+
+    @cached_property
+    def cut_endings(self) -> dict[bytes, list[tuple[Form, int]]]:
+        """The last characters of a known value that is cut off → which one, and how much of it is there."""
+        return _cut_endings(self.forms)
+
+    @cached_property
+    def _heads(self) -> dict[bytes, list[Form]]:
+        heads: dict[bytes, list[Form]] = {}
         for form in self.forms:
-            self._heads.setdefault(form.spelling[:SIGNIFICANT_BEGINNING], []).append(form)
-        self._head_pattern = re.compile(b"|".join(re.escape(head) for head in self._heads) or b"(?!)")
-        self.cut_endings = _cut_endings(self.forms)
+            heads.setdefault(form.spelling[:SIGNIFICANT_BEGINNING], []).append(form)
+        return heads
+
+    @cached_property
+    def _head_pattern(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(re.escape(head) for head in self._heads) or b"(?!)")
 
     def spans(self, text: bytes) -> list[Span]:
         """All secrets, in order; those that overlap are one."""
@@ -268,7 +281,7 @@ def _forms(secrets: Mapping[str, str]) -> list[Form]:
     names: dict[bytes, str] = {}
     for variable, value in secrets.items():
         name = mark_name(variable)
-        for spelling in _spellings(value):
+        for spelling in spellings(value):
             if len(spelling) >= SHORTEST_VALUE:
                 names.setdefault(spelling, name)
     known = {*names.values(), *(shape.name for shape in KEY_SHAPES), *(phrase.name for phrase in PHRASES)}
@@ -297,58 +310,3 @@ def mark_name(name: str) -> str:
 
 def mark(name: str) -> bytes:
     return b"[REDACTED:%b]" % name.encode("ascii")
-
-
-_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~"
-_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in range(32)} | {
-    ord(character): escape
-    for character, escape in zip(
-        '"\\\n\r\t\b\f', ('\\"', "\\\\", "\\n", "\\r", "\\t", "\\b", "\\f"), strict=True
-    )
-}
-
-
-def _spellings(value: str) -> list[bytes]:
-    """The value as it is, JSON-escaped once and twice, percent-encoded and decoded, and in base64."""
-    raw = _encoded(value)
-    escaped = value.translate(_JSON_ESCAPES)
-    nested = escaped.translate(_JSON_ESCAPES)
-    base64 = b2a_base64(raw, newline=False).rstrip(b"=")
-    texts = (escaped, nested, _ascii_escaped(escaped))
-    return [
-        raw,
-        *(_encoded(text) for text in texts),
-        _percent_encoded(raw, _UNRESERVED),
-        _percent_encoded(raw, _UNRESERVED + b"/"),
-        re.sub(rb"%[0-9A-Fa-f]{2}", lambda match: bytes([int(match[0][1:], 16)]), raw),
-        base64,
-        base64.translate(bytes.maketrans(b"+/", b"-_")),
-    ]
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _percent_encoded(raw: bytes, kept: bytes) -> bytes:
-    if not raw.strip(kept):
-        return raw
-    return b"".join(bytes([byte]) if byte in kept else b"%%%02X" % byte for byte in raw)
-
-
-def _ascii_escaped(text: str) -> str:
-    if text.isascii():
-        return text
-    return "".join(
-        character if character < "\x80" else f"\\u{unit:04x}"
-        for character in text
-        for unit in _utf16_units(character)
-    )
-
-
-def _utf16_units(character: str) -> list[int]:
-    encoded = character.encode("utf-16-be", "surrogatepass")
-    return [int.from_bytes(encoded[index : index + 2], "big") for index in range(0, len(encoded), 2)]

@@ -135,8 +135,8 @@ _SCHEME = _NAMED + rb"(?:[Bb]earer|BEARER|[Bb]asic|[Tt]oken)[ +]{1,3}"
 _CREDENTIALS = rb"[A-Za-z0-9._~+/=-]"
 _USER = rb"://[^\s/?#:@\"'<>\\\[\]{}]{0,128}:"
 _PASSWORD = rb"[^\s/?#@\"'<>\\]"
-# Placeholders such as ${PASSWORD}, {password}, %s or an earlier mark are no passwords.
-_NO_PLACEHOLDER = rb"(?![${*]|%[s(]|\[REDACTED:)"
+# Placeholders such as ${PASSWORD}, {password}, %s, the word itself or an earlier mark are no passwords.
+_NO_PLACEHOLDER = rb"(?![${*]|%[s(]|\[REDACTED:|(?i:pass(?:word|wd)?)@)"
 
 PHRASES: tuple[Phrase, ...] = (
     PRIVATE_KEY,

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, LogLocked, UnknownAgent
-from harness.events import Event, Result, SessionStart, Suspended, Unknown
+from harness.events import Event, Result, SessionStart, Suspended, Unknown, Warning
 from harness.log import codec
 from harness.log.files import open_private
 from harness.log.hub import Hub
@@ -36,6 +36,8 @@ RAW = RawWriter.suffix
 _SETTLED = "settled"
 """The snapshot that says up to where nothing is left open in a thread."""
 _MOST_DIFFERENCES = 20
+_OF_THE_DISK = ("log_incomplete", "raw_incomplete")
+"""Warnings of ours that no raw record gives: the disk refused for a while. Whether anything is missing, the rest tells."""
 
 
 class Audit(msgspec.Struct):
@@ -105,7 +107,7 @@ def _prove(path: str, logged: list[Event], audit: Audit, *, is_live: bool) -> No
     audit.rules = dict(sorted(rules.items()))
     audit.problems += [f"lost line: {line[:200]!r}" for line in pipeline.lost[:_MOST_DIFFERENCES]]
     if not is_live:
-        audit.problems += list(_differences(expected, logged))
+        audit.problems += list(_differences(expected, _translated(logged)))
 
 
 def _check_runs(store: FileStore, logged: list[Event], audit: Audit) -> Audit:
@@ -203,9 +205,10 @@ def _missing_of(path: str, logged: list[Event], top: str) -> tuple[list[Event], 
         _, expected = translate(_completed(path))
     except HarnessError:
         expected = []
-    known = _matching(expected, logged)
-    if known is not None and len(expected) > len(logged):
-        return expected[len(logged) :], {"": top} | known
+    translated = _translated(logged)
+    known = _matching(expected, translated)
+    if known is not None and len(expected) > len(translated):
+        return expected[len(translated) :], {"": top} | known
     return closing_events(logged, top)
 
 
@@ -225,6 +228,10 @@ def _completed(path: str) -> Iterator[Entry]:
     writer.write(lost)
     writer.close()
     yield lost
+
+
+def _translated(logged: list[Event]) -> list[Event]:
+    return [event for event in logged if not (isinstance(event, Warning) and event.code in _OF_THE_DISK)]
 
 
 def _matching(expected: list[Event], logged: list[Event]) -> dict[str, str] | None:
@@ -259,7 +266,7 @@ def _differences(expected: list[Event], logged: list[Event]) -> Iterator[str]:
         yield f"the raw record gives {len(expected)} events, the log has {len(logged)}"
     run_ids: dict[str, str] = {}
     found = 0
-    for position, (ours, theirs) in enumerate(zip(expected, logged, strict=False)):
+    for ours, theirs in zip(expected, logged, strict=False):
         same_run = run_ids.setdefault(ours.run_id, theirs.run_id) == theirs.run_id
         if same_run and _bare(ours) == _bare(theirs):
             continue
@@ -267,7 +274,7 @@ def _differences(expected: list[Event], logged: list[Event]) -> Iterator[str]:
         if found > _MOST_DIFFERENCES:
             yield "…"
             return
-        yield f"event {position} differs: raw gives {_short(ours)}, the log has {_short(theirs)}"
+        yield f"event {theirs.seq} differs: raw gives {_short(ours)}, the log has {_short(theirs)}"
 
 
 def _bare(event: Event) -> bytes:

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from harness.sources.lines import DECODE_ERRORS
+
 _PASSING_STATUSES = frozenset((408, 409, 425, 429))
 _PASSING_CODES = frozenset(
     (
@@ -104,7 +106,7 @@ def read_error(value: Any, status: int = 0) -> Failure:
 def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
 
 

@@ -22,6 +22,7 @@ import msgspec
 
 from harness.errors import MissingExtra
 from harness.events import Event, Warning
+from harness.log.redact import SHORTEST_CREDENTIAL
 from harness.sources.event_stream import EventStream
 from harness.sources.model import Ask
 from harness.sources.model_answer import Answer
@@ -167,7 +168,7 @@ class HttpModel:
     def _masked(self, text: str) -> str:
         """Some providers quote the key that they refuse."""
         key = self._endpoint.key
-        return text.replace(key, HIDDEN) if key else text
+        return text.replace(key, HIDDEN) if len(key) >= SHORTEST_CREDENTIAL else text
 
     async def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

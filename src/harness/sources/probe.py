@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from contextlib import suppress
 
 import msgspec
@@ -13,7 +14,8 @@ from harness.errors import HarnessError
 from harness.log.files import make_private_directory, replace_private
 from harness.sources.invocation import Invocation
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 10.0
+"""For all of it: a program that does not know the question begins to work instead, and may do so for hours."""
 _NUMBER = r"v?(\d+(?:\.\d+)+[^\s,)]*|\d+)"
 
 
@@ -56,15 +58,28 @@ def _ask(binary: str, args: tuple[str, ...]) -> str:
         child = Child(Invocation(argv=(binary, *args), env=os.environ, cwd=os.getcwd()))
     except (HarnessError, OSError):
         return ""
+    deadline = time.monotonic() + _PATIENCE_S
     try:
         while child.exit is None:
-            chunks = child.read(_PATIENCE_S)
-            if not chunks and child.exit is None:
-                child.kill()
+            chunks = child.read(max(0.0, deadline - time.monotonic()))
             output += [chunk.data for chunk in chunks]
+            told = b"".join(output)
+            if not chunks or time.monotonic() >= deadline or _is_session(told) or _is_whole(told):
+                child.kill()
     finally:
         child.close()
-    return version_in(b"".join(output).decode("utf-8", "replace"))
+    told = b"".join(output)
+    return "" if _is_session(told) else version_in(told.decode("utf-8", "replace"))
+
+
+def _is_session(output: bytes) -> bool:
+    """A program that does not know the question has begun to write records."""
+    return output.lstrip().startswith(b"{")
+
+
+def _is_whole(output: bytes) -> bool:
+    """The version is told, and the line that tells it has ended."""
+    return version_in(output[: output.rfind(b"\n") + 1].decode("utf-8", "replace")) != ""
 
 
 def _path() -> str:
@@ -75,7 +90,7 @@ def _load() -> dict[str, str]:
     try:
         with open(_path(), "rb") as file:
             return msgspec.json.decode(file.read(), type=dict[str, str])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
 
 

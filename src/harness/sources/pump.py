@@ -57,7 +57,7 @@ class Pump:
             exit = Exit(
                 at_ms=self._hub.clock(),
                 failure="agent_not_found" if isinstance(error, AgentNotFound) else "spawn_failed",
-                message=f"{error.message}; {error.hint}" if error.hint else error.message,
+                message=error.words,
             )
         self._take(exit)
         self._recorder.close()

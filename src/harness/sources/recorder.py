@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import to_builtins
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from harness.log.redact import Redactor
 
 StreamName = Literal["stdout", "stderr"]
+
+_MOST_UNWRITTEN_BYTES = 16 * 1024 * 1024
+"""How much waits for a disk that refuses, before the oldest of it is given up."""
 
 
 class Recorder:
@@ -36,8 +40,9 @@ class Recorder:
                 "stderr": Redactor(self._secrets),
             }
         self._raw: RawWriter | None = None
+        self._unwritten: list[Entry] = []
         self.failure: OSError | None = None
-        """Set while the raw file cannot be written."""
+        """Set once the raw file could not be written."""
 
     def open(self, path: str) -> None:
         """Keep the raw entries in that file from now on."""
@@ -53,6 +58,17 @@ class Recorder:
 
         return redact_text(text, self._secrets)
 
+    def masked_all(self, value: Any) -> Any:
+        """The same for every text in a value."""
+        match value:
+            case str():
+                return self.masked(value)
+            case list() | tuple():
+                return [self.masked_all(item) for item in value]
+            case dict():
+                return {key: self.masked_all(item) for key, item in value.items()}
+        return value
+
     def start_entry(self, at_ms: int) -> Start:
         launch = self._launch
         request = to_builtins(launch.request)
@@ -63,12 +79,12 @@ class Recorder:
             agent=launch.agent.name,
             native=launch.request.native,
             version=launch.version,
-            argv=[self.masked(argument) for argument in launch.invocation.argv],
+            argv=self.masked_all(list(launch.invocation.argv)),
             cwd=launch.request.cwd,
-            model=launch.request.model,
+            model=self.masked(launch.request.model),
             prompt=self.masked(launch.request.prompt),
             warnings=list(launch.warnings),
-            request={key: value for key, value in request.items() if value},
+            request=self.masked_all({key: value for key, value in request.items() if value}),
         )
 
     def entries(self, chunks: Sequence[Chunk], at_ms: int) -> Iterator[Output]:
@@ -97,18 +113,34 @@ class Recorder:
         yield from self.release(at_ms)
 
     def write(self, entry: Entry) -> None:
-        """Keep an entry. A disk that refuses is remembered in `failure`, and tried again next time."""
+        """Keep an entry. While the disk refuses, `failure` tells, and what waits is tried again next time."""
         if self._raw is None:
             return
+        self._unwritten.append(entry)
         try:
-            self._raw.write(entry)
+            while self._unwritten:
+                self._raw.write(self._unwritten[0])
+                del self._unwritten[0]
         except OSError as error:
             self.failure = error
+            self._give_up_oldest()
 
     def close(self) -> None:
         if self._raw is not None:
+            with suppress(OSError):
+                for entry in self._unwritten:
+                    self._raw.write(entry)
             self._raw.close()
             self._raw = None
+
+    def _give_up_oldest(self) -> None:
+        outputs = [entry for entry in self._unwritten if isinstance(entry, Output)]
+        too_much = sum(len(entry.data) for entry in outputs) - _MOST_UNWRITTEN_BYTES
+        for entry in outputs:
+            if too_much <= 0:
+                return
+            too_much -= len(entry.data)
+            self._unwritten.remove(entry)
 
     def _masked_block(self, stream: StreamName, block: bytes, at_ms: int) -> Iterator[Output]:
         redactor = self._redactors.get(stream)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
 from harness.config import sessions_directory
-from harness.errors import HarnessError, StoreError, UsageError
+from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import Error, Event, RelayReply, Result, SessionStart, Warning
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
@@ -181,7 +182,8 @@ def start(
     metadata = _metadata(launch, run_id, clock())
     store = store or FileStore(sessions_directory())
     recorder = Recorder(launch, redact=redact)
-    metadata.prompt = recorder.masked(metadata.prompt)
+    for field in ("prompt", "model", "name", "tags"):
+        setattr(metadata, field, recorder.masked_all(getattr(metadata, field)))
     trouble: StoreError | None = None
     try:
         writer = store.create(metadata)
@@ -273,4 +275,6 @@ def _finish(store: Store, metadata: Metadata, result: Result, session: SessionSt
         metadata.agent_session_id = result.session_id or session.session_id
         metadata.model = session.model or metadata.model
         metadata.version = session.version or metadata.version
-    store.save_metadata(metadata)
+    with suppress(StoreError, UnknownSession):
+        # The disk is full, or somebody deleted the session: the log, as far as it is there, says it all.
+        store.save_metadata(metadata)

@@ -16,12 +16,15 @@ from harness.lab.exchange import (
     Asked,
     Called,
     Errand,
+    Failing,
     Frame,
     Record,
     Said,
     Thought,
     Wire,
+    asks_for_models,
     divide,
+    named_model,
     pieces,
     plain_text,
     record_of,
@@ -37,9 +40,13 @@ _STOPS = {"length": "max_tokens", "refusal": "refusal"}
 _ERROR_KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
+    402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
     429: "rate_limit_error",
+    504: "timeout_error",
     529: "overloaded_error",
 }
 
@@ -50,7 +57,7 @@ def errand(arrived: Arrived) -> Errand | None:
     if arrived.path.endswith("/messages/count_tokens"):
         return "count"
     is_ours = "anthropic-version" in arrived.headers
-    return "models" if is_ours and arrived.path.endswith("/models") else None
+    return "models" if is_ours and asks_for_models(arrived) else None
 
 
 def read(arrived: Arrived) -> Asked:
@@ -66,6 +73,7 @@ def read(arrived: Arrived) -> Asked:
         system=plain_text(body.get("system")),
         opening="\n".join(plain_text(message.get("content")) for message in conversation.opening),
         answers=conversation.answers,
+        has_conversation=bool(messages),
         results=tuple(result for message in conversation.latest for result in _results(message)),
         tools={
             text_of(tool.get("name")): record_of(tool.get("input_schema"))
@@ -179,22 +187,32 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_lab"}
 
 
-def models() -> Record:
-    listed = [
-        {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
-        for name in MODELS
-    ]
+def failed(failing: Failing, asked: Asked) -> bytes:
+    del asked
+    return sse(refusal(failing.status, failing.message, None), "error")
+
+
+def models(arrived: Arrived) -> Record:
+    if name := named_model(arrived):
+        return _model(name)
+    listed = [_model(name) for name in MODELS]
     return {"data": listed, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
+
+
+def _model(name: str) -> Record:
+    return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
 
 
 WIRE = Wire(
     title="Anthropic Messages",
     variable="ANTHROPIC_BASE_URL",
     base_path="",
+    conversation="messages",
     errand=errand,
     read=read,
     whole=whole,
     stream=stream,
     refusal=refusal,
-    others={"count": lambda: {"input_tokens": COUNTED_TOKENS}, "models": models},
+    failed=failed,
+    others={"count": lambda _: {"input_tokens": COUNTED_TOKENS}, "models": models},
 )

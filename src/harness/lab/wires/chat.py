@@ -17,12 +17,16 @@ from harness.lab.exchange import (
     Asked,
     Called,
     Errand,
+    Failing,
     Frame,
     Record,
     Said,
     Thought,
     Wire,
+    asks_for_models,
     divide,
+    is_from_google,
+    named_model,
     pieces,
     plain_text,
     record_of,
@@ -33,7 +37,6 @@ from harness.lab.exchange import (
 
 _STOPS = {"length": "length", "refusal": "content_filter"}
 _ERROR_KINDS = {
-    400: ("invalid_request_error", None),
     401: ("invalid_request_error", "invalid_api_key"),
     403: ("invalid_request_error", "unsupported_country_region_territory"),
     404: ("invalid_request_error", "model_not_found"),
@@ -44,8 +47,7 @@ _ERROR_KINDS = {
 def errand(arrived: Arrived) -> Errand | None:
     if arrived.path.endswith("/chat/completions"):
         return "answer" if arrived.method == "POST" else None
-    is_list = arrived.path.endswith("/models") and "v1beta" not in arrived.path
-    return "models" if is_list and arrived.method == "GET" else None
+    return "models" if asks_for_models(arrived) and not is_from_google(arrived) else None
 
 
 def read(arrived: Arrived) -> Asked:
@@ -60,6 +62,7 @@ def read(arrived: Arrived) -> Asked:
         system=_said_by(("system", "developer"), messages),
         opening=_said_by(("user",), conversation.opening),
         answers=conversation.answers,
+        has_conversation=bool(messages),
         results=tuple(
             plain_text(message.get("content"))
             for message in conversation.latest
@@ -166,23 +169,36 @@ def _usage(answer: Answer) -> Record:
 
 def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     del retry_after_s
-    kind, code = _ERROR_KINDS.get(status, ("server_error", None))
+    default = ("invalid_request_error" if status < 500 else "server_error", None)
+    kind, code = _ERROR_KINDS.get(status, default)
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def models() -> Record:
-    listed = [{"id": name, "object": "model", "created": CREATED_S, "owned_by": "lab"} for name in MODELS]
-    return {"object": "list", "data": listed}
+def failed(failing: Failing, asked: Asked) -> bytes:
+    del asked
+    return sse(refusal(failing.status, failing.message, None))
+
+
+def models(arrived: Arrived) -> Record:
+    if name := named_model(arrived):
+        return _model(name)
+    return {"object": "list", "data": [_model(name) for name in MODELS]}
+
+
+def _model(name: str) -> Record:
+    return {"id": name, "object": "model", "created": CREATED_S, "owned_by": "lab"}
 
 
 WIRE = Wire(
     title="OpenAI Chat Completions",
     variable="OPENAI_BASE_URL",
     base_path="/v1",
+    conversation="messages",
     errand=errand,
     read=read,
     whole=whole,
     stream=stream,
     refusal=refusal,
+    failed=failed,
     others={"models": models},
 )

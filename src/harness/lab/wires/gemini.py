@@ -17,13 +17,17 @@ from harness.lab.exchange import (
     Asked,
     Called,
     Errand,
+    Failing,
     Frame,
     Record,
     Said,
     Thought,
     Wire,
+    asks_for_models,
     divide,
     encode,
+    is_from_google,
+    named_model,
     pieces,
     plain_text,
     record_of,
@@ -38,8 +42,10 @@ _STATUS_NAMES = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
+    409: "ABORTED",
     429: "RESOURCE_EXHAUSTED",
     500: "INTERNAL",
+    504: "DEADLINE_EXCEEDED",
 }
 _ERRANDS: dict[str, Errand] = {
     "generateContent": "answer",
@@ -53,7 +59,7 @@ _SIGNATURE = "bGFiLXNpZ25hdHVyZQ=="
 def errand(arrived: Arrived) -> Errand | None:
     if arrived.method == "POST":
         return _ERRANDS.get(arrived.path.rpartition(":")[2])
-    return "models" if "v1beta" in arrived.path and arrived.path.endswith("/models") else None
+    return "models" if asks_for_models(arrived) and is_from_google(arrived) else None
 
 
 def read(arrived: Arrived) -> Asked:
@@ -73,6 +79,7 @@ def read(arrived: Arrived) -> Asked:
         system=plain_text(record_of(body.get("systemInstruction")).get("parts")),
         opening="\n".join(plain_text(content.get("parts")) for content in conversation.opening),
         answers=conversation.answers,
+        has_conversation=bool(contents),
         results=tuple(
             encode(record_of(part.get("functionResponse")).get("response")).decode()
             for content in conversation.latest
@@ -90,7 +97,7 @@ def read(arrived: Arrived) -> Asked:
 
 
 def whole(answer: Answer) -> Record:
-    parts = [part for frame in _groups(answer) for part in frame[1]]
+    parts = [part for frame in _groups(answer, is_whole=True) for part in frame[1]]
     return _chunk(answer, parts or [{"text": ""}], is_last=True)
 
 
@@ -117,15 +124,17 @@ def _elements(frames: Iterator[Frame]) -> Iterator[Frame]:
     yield Frame(b"]")
 
 
-def _groups(answer: Answer) -> Iterator[tuple[int, list[Record]]]:
+def _groups(answer: Answer, *, is_whole: bool = False) -> Iterator[tuple[int, list[Record]]]:
     """The parts of each chunk; calls that follow one another come together, as the API sends them."""
     calls: list[Record] = []
     for index, part in enumerate(answer.parts):
         match part:
             case Said():
-                yield from ((index, [{"text": piece}]) for piece in pieces(part.text, part.piece_count))
+                count = 1 if is_whole else part.piece_count
+                yield from ((index, [{"text": piece}]) for piece in pieces(part.text, count))
             case Thought():
-                yield from ((index, [{"text": piece, "thought": True}]) for piece in pieces(part.text))
+                count = 1 if is_whole else None
+                yield from ((index, [{"text": piece, "thought": True}]) for piece in pieces(part.text, count))
             case Called(is_malformed=False):
                 given = part.input if isinstance(part.input, dict) else {"input": part.input}
                 call: Record = {"functionCall": {"name": part.name, "args": given}}
@@ -169,31 +178,42 @@ def _usage(answer: Answer) -> Record:
 
 
 def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
-    error: Record = {"code": status, "message": message, "status": _STATUS_NAMES.get(status, "UNAVAILABLE")}
+    default = "FAILED_PRECONDITION" if status < 500 else "UNAVAILABLE"
+    error: Record = {"code": status, "message": message, "status": _STATUS_NAMES.get(status, default)}
     if retry_after_s is not None:
         kind = "type.googleapis.com/google.rpc.RetryInfo"
         error["details"] = [{"@type": kind, "retryDelay": f"{retry_after_s:g}s"}]
     return {"error": error}
 
 
-def models() -> Record:
+def failed(failing: Failing, asked: Asked) -> bytes:
+    body = refusal(failing.status, failing.message, None)
+    if asked.content_type == "text/event-stream":
+        return sse(body)
+    return (b",\r\n" if failing.sent else b"[") + encode(body) + b"]"
+
+
+def models(arrived: Arrived) -> Record:
+    if name := named_model(arrived):
+        return _model(name)
+    return {"models": [_model(name) for name in MODELS]}
+
+
+def _model(name: str) -> Record:
     methods = ["generateContent", "countTokens"]
-    return {
-        "models": [
-            {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
-            for name in MODELS
-        ]
-    }
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
 WIRE = Wire(
     title="Gemini",
     variable="GOOGLE_GEMINI_BASE_URL",
     base_path="",
+    conversation="contents",
     errand=errand,
     read=read,
     whole=whole,
     stream=stream,
     refusal=refusal,
-    others={"count": lambda: {"totalTokens": COUNTED_TOKENS}, "models": models},
+    failed=failed,
+    others={"count": lambda _: {"totalTokens": COUNTED_TOKENS}, "models": models},
 )

@@ -18,6 +18,7 @@ from harness.lab.exchange import (
     Asked,
     Called,
     Errand,
+    Failing,
     Frame,
     Record,
     Said,
@@ -43,7 +44,6 @@ _ANSWER_KINDS = frozenset(
     )
 )
 _ERROR_KINDS = {
-    400: ("invalid_request_error", None),
     401: ("invalid_request_error", "invalid_api_key"),
     404: ("invalid_request_error", "model_not_found"),
     429: ("rate_limit_exceeded", "rate_limit_exceeded"),
@@ -71,6 +71,7 @@ def read(arrived: Arrived) -> Asked:
         system="\n".join([text_of(body.get("instructions")), _said_by(("system", "developer"), items)]),
         opening=_said_by(("user", None), conversation.opening),
         answers=conversation.answers,
+        has_conversation=bool(items) or "previous_response_id" in body,
         results=tuple(
             _output(item) for item in conversation.latest if text_of(item.get("type")).endswith("_output")
         ),
@@ -240,18 +241,32 @@ def _usage(answer: Answer) -> Record:
 
 def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     del retry_after_s
-    kind, code = _ERROR_KINDS.get(status, ("server_error", None))
+    default = ("invalid_request_error" if status < 500 else "server_error", None)
+    kind, code = _ERROR_KINDS.get(status, default)
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def failed(failing: Failing, asked: Asked) -> bytes:
+    del asked
+    error = refusal(failing.status, failing.message, None)["error"]
+    response = _response(failing.answer, [], is_done=False) | {
+        "status": "failed",
+        "error": {"code": error["code"] or error["type"], "message": failing.message},
+    }
+    kind = "response.failed"
+    return sse({"type": kind, "sequence_number": failing.sent, "response": response}, kind)
 
 
 WIRE = Wire(
     title="OpenAI Responses",
     variable="OPENAI_BASE_URL",
     base_path="/v1",
+    conversation="input",
     errand=errand,
     read=read,
     whole=whole,
     stream=stream,
     refusal=refusal,
+    failed=failed,
     others={},
 )

@@ -30,7 +30,7 @@ from harness.log.event_file import (
     Place,
     next_seq_of,
 )
-from harness.log.files import make_private_directory, open_private, replace_private
+from harness.log.files import lock_alone, make_private_directory, open_private, replace_private
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
@@ -47,6 +47,8 @@ class FileStore:
         self.directory = os.path.abspath(directory)
         self._index: IndexAccess | None = None
         self._watch: FileWatch | None = None
+        self._parents: dict[str, tuple[tuple[int, int, int], str | None]] = {}
+        """Name of a sidecar → how the file was marked when it was read, and what its log is a fork of."""
 
     def path(self, log_id: str, suffix: str = LOG) -> str:
         """Where a log, or a file beside it, is. Raises UnknownSession for what is no id of ours."""
@@ -216,7 +218,7 @@ class FileStore:
             raise self._unknown(log_id, error) from error
         try:
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_alone(fd)
             except BlockingIOError as error:
                 raise LogLocked(f"session {log_id} is being written", hint="stop the run first") from error
             yield
@@ -247,16 +249,23 @@ class FileStore:
                 os.unlink(os.path.join(self.directory, name))
 
     def _has_forks(self, log_id: str) -> bool:
-        for name in os.listdir(self.directory):
-            stem, dot, suffix = name.partition(".")
-            if (dot + suffix).removesuffix(HIDDEN) == SIDECAR and is_log_id(stem):
-                try:
-                    fork = self._sidecar(stem, dot + suffix).fork
-                except (UnknownSession, StoreError):
-                    continue
-                if fork is not None and fork.log_id == log_id:
-                    return True
-        return False
+        with os.scandir(self.directory) as entries:
+            return any(self._parent(entry) == log_id for entry in entries)
+
+    def _parent(self, entry: os.DirEntry[str]) -> str | None:
+        """What the log of a sidecar is a fork of. Who deletes many logs does not read all sidecars each time."""
+        stem, dot, suffix = entry.name.partition(".")
+        if (dot + suffix).removesuffix(HIDDEN) != SIDECAR or not is_log_id(stem):
+            return None
+        try:
+            status = entry.stat(follow_symlinks=False)
+            mark = status.st_ino, status.st_size, status.st_mtime_ns
+            if entry.name not in self._parents or self._parents[entry.name][0] != mark:
+                fork = self._sidecar(stem, dot + suffix).fork
+                self._parents[entry.name] = mark, fork.log_id if fork else None
+        except (OSError, UnknownSession, StoreError):
+            return None
+        return self._parents[entry.name][1]
 
     def _check(self, fork: Fork) -> None:
         if not 0 <= fork.seq <= self._next_seq(fork.log_id):
@@ -297,13 +306,13 @@ class FileStore:
         try:
             fd = open_private(self.path(log_id, suffix), os.O_RDONLY)
             with os.fdopen(fd, "rb") as file:
-                metadata = msgspec.json.decode(file.read(), type=Metadata)
-        except (OSError, msgspec.DecodeError) as error:
+                metadata = sidecar.decode(file.read(), log_id)
+        except OSError as error:
             if may_be_hidden and os.path.lexists(self.path(log_id, LOG + HIDDEN)):
                 return self._sidecar(log_id, suffix + HIDDEN)
             if not os.path.lexists(self.path(log_id, LOG + suffix.removeprefix(SIDECAR))):
                 raise self._unknown(log_id, error) from error
-            return Metadata(session_id=log_id)  # the sidecar is damaged; the log itself is the truth
+            return Metadata(session_id=log_id)  # the sidecar is gone; the log itself is the truth
         if not os.path.lexists(self.path(log_id, LOG + suffix.removeprefix(SIDECAR))):
             raise self._unknown(log_id, FileNotFoundError())
         return metadata

@@ -34,6 +34,7 @@ from harness.events import (
     Warning,
 )
 from harness.sources.dialects.fields import amount_of, count_of, first_text, record_of, text_of
+from harness.sources.dialects.json_text import decoded
 from harness.sources.dialects.opencode_calls import Calls
 from harness.sources.translator import Ending, Record, Translator
 
@@ -283,6 +284,7 @@ def _error_of(record: Record) -> Error:
         return Error(message=message or "unknown error", code=code or text_of(record.get("code")) or "error")
     data, name = record_of(told.get("data")), text_of(told.get("name"))
     message = first_text(data, "message") or first_text(told, "message") or name
+    message = first_text(record_of(decoded(message)), "message") or message  # some is JSON within the text
     status = count_of(data.get("statusCode"))
     if not message:
         message = msgspec.json.encode(told).decode()

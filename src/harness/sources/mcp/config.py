@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from harness.config import config_directory
+from harness.sources.lines import DECODE_ERRORS
 
 FILE_NAME = "mcp.json"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -74,7 +75,7 @@ def _entries(path: str, on_warning: Callable[[str], object]) -> dict[str, Any]:
     except OSError as error:
         on_warning(f"{path} cannot be read: {error.strerror}")
         return {}
-    except (msgspec.DecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         on_warning(f"{path} is left out, it is not valid JSON: {error}")
         return {}
     entries = content.get("mcpServers", content.get("servers")) if isinstance(content, dict) else None

@@ -8,6 +8,7 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.dialects.fields import besides
+from harness.sources.lines import DECODE_ERRORS
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_turns import encode
@@ -125,7 +126,7 @@ class AnthropicReader:
     def read(self, data: bytes) -> None:
         try:
             record = _decode(data)
-        except msgspec.DecodeError:
+        except DECODE_ERRORS:
             self._read_unknown(data)
             return
         match record:
@@ -157,7 +158,7 @@ class AnthropicReader:
         """Kinds of events and deltas that are newer than this file are left out, as the API demands."""
         try:
             kind = _decode_any(data).type
-        except msgspec.DecodeError:
+        except DECODE_ERRORS:
             self.answer.skip()
             return
         if kind in ("message_start", "content_block_start", "message_delta"):

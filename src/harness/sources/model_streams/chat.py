@@ -12,6 +12,7 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.dialects.fields import besides
+from harness.sources.lines import DECODE_ERRORS
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_streams.counts import count_in
@@ -84,7 +85,7 @@ class ChatReader:
     def read(self, data: bytes) -> None:
         try:
             chunk = _decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except DECODE_ERRORS:
             self._read_other(data)
             return
         if chunk.choices:

@@ -8,6 +8,7 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.dialects.fields import besides
+from harness.sources.lines import DECODE_ERRORS
 from harness.sources.model_answer import Answer
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_streams.counts import count_in
@@ -82,7 +83,7 @@ class GeminiReader:
     def read(self, data: bytes) -> None:
         try:
             chunk = _decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except DECODE_ERRORS:
             self.answer.skip()
             return
         if chunk.candidates:

@@ -8,6 +8,7 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.dialects.fields import besides, text_of
+from harness.sources.lines import DECODE_ERRORS
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_streams.counts import count_in
@@ -119,7 +120,7 @@ class ResponsesReader:
     def read(self, data: bytes) -> None:
         try:
             record = _decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except DECODE_ERRORS:
             self._read_unknown(data)
             return
         match record:
@@ -157,7 +158,7 @@ class ResponsesReader:
         try:
             if _decode_any(data).type not in _KNOWN:
                 return
-        except msgspec.DecodeError:
+        except DECODE_ERRORS:
             if data.strip() == b"[DONE]":
                 return
         self.answer.skip()

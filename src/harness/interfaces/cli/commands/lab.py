@@ -73,6 +73,7 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
     from harness.interfaces.cli.output import write_text
     from harness.lab import Play, Rehearsal, Server
 
+    _require_places(arguments)
     tell = _Teller(console)
     with _Ending() as ending:
         if not arguments.agent:
@@ -160,11 +161,29 @@ def _installed_version(agent: str) -> Version:
     return parse_version(probe_version(binary, known.version_args)) if binary else ()
 
 
+def _require_places(arguments: argparse.Namespace) -> None:
+    """Raises UsageError."""
+    from harness.errors import UsageError
+
+    if not arguments.agent and (arguments.cwd or arguments.home):
+        name = "--cwd" if arguments.cwd else "--home"
+        raise UsageError(f"{name} is for an agent, and none is named", hint="say for which with --agent")
+    if arguments.cwd and not os.path.isdir(arguments.cwd):
+        raise UsageError(f"there is no folder {arguments.cwd!r}", hint="make it, or give another --cwd")
+
+
 def _checked_home(home: str) -> str:
+    """Raises UsageError."""
     from harness.errors import UsageError
 
     if home and os.path.realpath(home) == os.path.realpath(os.path.expanduser("~")):
         raise UsageError("--home is your own", hint="give the agent one that may be thrown away")
+    try:
+        if home:
+            os.makedirs(home, mode=0o700, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"--home {home!r} cannot be made: {reason}", hint="give another folder") from error
     return os.path.abspath(home) if home else ""
 
 

@@ -1,0 +1,38 @@
+"""Asking a program for its version: quickly, and without taking a session for an answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.sources.probe import probe_version
+
+RECORD = '{"type":"system","subtype":"init","version":"9.9"}'
+
+
+@pytest.mark.parametrize(
+    ("script", "version"),
+    [
+        ("echo '2.1.99 (Some Agent)'", "2.1.99"),
+        ("echo 'warning: old node' >&2; echo v1.2.3", "1.2.3"),
+        ("echo 4.5.6; sleep 60", "4.5.6"),
+        (f"echo '{RECORD}'; sleep 60", ""),
+        (f"echo '{RECORD}'", ""),
+        (f"while true; do echo '{RECORD}'; done", ""),
+        ("exec >&- 2>&-; sleep 60", ""),
+        ("exit 3", ""),
+    ],
+)
+def test_a_version_is_told_at_once_or_not_at_all(
+    script: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = tmp_path / "agent"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    began = time.monotonic()
+
+    assert probe_version(str(program), ("--version",)) == version
+    assert time.monotonic() - began < 8
