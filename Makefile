@@ -45,7 +45,7 @@ bench: $(READY) ## measure speed against the promised ratios
 	@$(BIN)/python benchmarks/run.py
 
 web: ## build the page into the package (needs node and npm; the built page is part of the repository)
-	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent build
+	@cd web && npm install --no-save --no-audit --no-fund --silent && npm run --silent build
 
 verify-agents: $(READY) ## install pinned real agents, let the doctor examine them, write docs/verified.md
 	@$(BIN)/python docs/verify_agents.py $(ARGS)

@@ -24,7 +24,7 @@ _CHOSEN = (
 @pytest.mark.slow
 @pytest.mark.skipif(
     not (_BROWSER and shutil.which("node") and _DRIVER.is_dir()),
-    reason="the page is tried with Chromium, node and what `npm ci` fetches into web/",
+    reason="the page is tried with Chromium, node and what `npm install` fetches into web/",
 )
 def test_a_newcomer_can_use_the_page_in_a_real_browser(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("harness")
