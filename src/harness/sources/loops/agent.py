@@ -134,10 +134,9 @@ class AgentRun:
         """The same for a run that may be suspended, and may be begun by a signal."""
         return await self._go(self._rounds, partial(self._announce, said))
 
-    @property
-    def is_asking(self) -> bool:
-        """Whether it does nothing but wait for a permission."""
-        return self._calls.is_asking
+    def leave(self) -> bool:
+        """Wait in the log alone, if it does nothing but wait for a permission."""
+        return self._calls.leave()
 
     async def resume(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
         """Go on with a run that waits; `replies` are by relay id."""

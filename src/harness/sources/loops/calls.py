@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.events import Operation, Relay, RelayReply, ToolEnd, ToolProgress, ToolStart
+from harness.events import Operation, Relay, RelayReply, Suspended, ToolEnd, ToolProgress, ToolStart
 from harness.sources.function_tool import output_of
 from harness.sources.loops.call_words import bounded, data_of, failure_words, problem_of
 from harness.sources.loops.host import Host
@@ -123,6 +123,13 @@ class ToolCalls:
                 self.ended[call_id] = entry.turn
             elif call.id in pending.begun:
                 self._open[call_id] = call.name
+
+    def leave(self) -> bool:
+        """Let an unanswered question wait in the log: of all that the run says later nobody hears."""
+        if is_left := self.is_asking:
+            self._channel.put(Suspended())
+            self._channel.close()
+        return is_left
 
     def close(self) -> None:
         """End what is still open: nobody knows any more what became of it."""

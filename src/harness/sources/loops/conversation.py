@@ -126,14 +126,9 @@ class Conversation:
 
     def leave(self) -> bool:
         """Let go of a run that only waits for a permission: in the log it goes on waiting, and who takes that up
-        can answer it. False when no run does that. Whatever the run says afterwards, nobody hears.
+        can answer it. False when no run does that.
         """
-        if self._run is None or not self._run.is_asking:
-            return False
-        channel = self.host.channel(self._run.run_id)
-        channel.put(Suspended())
-        self.host.outbox.close()
-        return True
+        return self._run is not None and self._run.leave()
 
     def steer(self, text: str, attachments: Sequence[Attachment] = (), *, message_id: str = "") -> bool:
         """Say something to the run that goes on; False when there is none that could take it."""

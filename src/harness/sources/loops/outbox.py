@@ -38,7 +38,6 @@ class Outbox:
         self._channel: Channel | None = None
         self._buffer: list[Event] = []
         self._is_scheduled = False
-        self.is_closed = False
 
     def channel(self, run_id: str) -> Channel:
         """The way in for one run."""
@@ -47,8 +46,6 @@ class Outbox:
 
     def put(self, channel: Channel, event: Event) -> bool:
         """Take one event; true when a whole batch went out, so that others should have their turn."""
-        if self.is_closed:
-            return False
         if channel is not self._channel:
             self.flush()
             self._channel = channel
@@ -80,13 +77,6 @@ class Outbox:
                 if self.hub.next_seq != first:
                     raise  # it was somebody who was told of them
                 self._append_singly(self._channel, buffer)
-
-    def close(self) -> None:
-        """Everything that was put is in the log now; what is put from now on, by any run, is not."""
-        if self._channel is not None:
-            self.flush()
-            self._channel.release()
-        self.is_closed = True
 
     def note(self, stamped: Sequence[Event]) -> None:
         if not stamped:
@@ -135,7 +125,7 @@ class Channel:
         self._is_closed = True
 
     def append(self, events: list[Event]) -> None:
-        if self._is_closed or self._outbox.is_closed:
+        if self._is_closed:
             return
         veil = self._veil
         if veil is not None:
@@ -148,7 +138,7 @@ class Channel:
     def release(self) -> None:
         """Put into the log what waited for its other half."""
         self._is_timed = False
-        if self._veil is not None and not self._is_closed and not self._outbox.is_closed:
+        if self._veil is not None and not self._is_closed:
             self._note(self._source.append(self._veil.release()))
 
     def _note(self, stamped: Sequence[Event]) -> None:
