@@ -50,3 +50,8 @@ class ToolEnd(Event, frozen=True, kw_only=True):
     result: Any = None
     """The same as data, where the tool gives that besides its text."""
     raw: Any = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Who answers without saying how it went has done it; a call that nobody answered has come to nothing."""
+        return self.output is None if self.success is None else not self.success

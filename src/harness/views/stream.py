@@ -137,7 +137,7 @@ class Stream:
                 arguments = None if event.input is None else compact(event.input)
                 return ToolStartLine(at_ms, event.call_id, event.tool_name, arguments)
             case ToolEnd():
-                return ToolEndLine(at_ms, event.call_id, event.tool_name, _is_success(event), event.output)
+                return ToolEndLine(at_ms, event.call_id, event.tool_name, not event.has_failed, event.output)
             case Message():
                 return MessageLine(at_ms, event.role, event.text)
             case UsageDelta():
@@ -198,8 +198,3 @@ class Stream:
 
 def open(options: ViewOptions) -> View:
     return Stream(options)
-
-
-def _is_success(end: ToolEnd) -> bool:
-    """Who answers without saying how it went has done it; a call that nobody answered has come to nothing."""
-    return end.output is not None if end.success is None else end.success

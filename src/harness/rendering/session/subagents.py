@@ -80,11 +80,6 @@ def _result(child: ChildRun, event: Result) -> Sequence[HarnessEvent]:
     return [*left, *child.end(event.text, duration_ms, is_error=not event.success)]
 
 
-def has_failed(end: ToolEnd) -> bool:
-    """Also when nobody knows how it ended, because it was stopped."""
-    return end.success is False or (end.success is None and end.output is None)
-
-
 def result_of(end: ToolEnd) -> Any:
     """As data where the tool gave any, else its text."""
     return end.output if end.result is None else end.result
@@ -95,7 +90,7 @@ _HANDLERS: Mapping[type[Event], Callable[[ChildRun, Any], Sequence[HarnessEvent]
     TextRetracted: _retracted,
     Message: _message,
     ToolStart: lambda child, event: child.start_call(event.call_id, event.tool_name, event.input),
-    ToolEnd: lambda child, event: child.end_call(event.call_id, result_of(event), is_error=has_failed(event)),
+    ToolEnd: lambda child, event: child.end_call(event.call_id, result_of(event), is_error=event.has_failed),
     ReplInput: lambda child, event: child.start_call(event.id, REPL_TOOL, {"code": event.code}),
     ReplOutput: lambda child, event: child.end_call(
         event.id, event.error or event.stdout, is_error=bool(event.error)

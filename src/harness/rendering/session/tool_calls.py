@@ -19,7 +19,7 @@ from harness.rendering.session import events as wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.parts import ToolCallPart, ToolResultPart
 from harness.rendering.session.runs import OpenCall, TopRun
-from harness.rendering.session.subagents import REPL_TOOL, has_failed, result_of
+from harness.rendering.session.subagents import REPL_TOOL, result_of
 
 
 def _input(run: TopRun, event: ToolInputDelta) -> Sequence[HarnessEvent]:
@@ -74,8 +74,8 @@ def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
         success = event.success is not False
         exited = wire.CommandExit(tool_call_id=event.call_id, exit_code=event.exit_code, success=success)
         told.append(exited)
-    given, is_error = result_of(event), has_failed(event)
-    result = ToolResultPart(id=event.call_id, name=call.name, result=given, is_error=is_error)
+    given = result_of(event)
+    result = ToolResultPart(id=event.call_id, name=call.name, result=given, is_error=event.has_failed)
     return [*told, *_result(run, event, result, len(event.output or ""), call.written(event))]
 
 
