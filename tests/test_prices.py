@@ -83,6 +83,13 @@ def test_every_class_has_its_own_price_and_reasoning_costs_what_output_costs() -
     assert SOME.cost_usd("some-model-4-5", usage) == 1 + 0.1 + 1.25 + 5 + 5
 
 
+def test_what_answers_on_this_machine_costs_nothing_unless_somebody_sets_a_price() -> None:
+    used = Usage(input=1_000_000)
+
+    assert Prices("", {}).cost_usd("local/small", used) == 0.0
+    assert Prices("", {"local/small": Price(input=2.0)}).cost_usd("local/small", used) == 2.0
+
+
 def test_a_model_without_a_price_costs_nobody_knows_what() -> None:
     assert SOME.cost_usd("unheard-of", Usage(input=1)) is None
 

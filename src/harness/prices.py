@@ -47,9 +47,8 @@ class Prices(NamedTuple):
     by_model: dict[str, Price]
 
     def find(self, model: str) -> Price | None:
-        if model.startswith(_FREE_PROVIDERS):
-            return _FREE
-        return next((self.by_model[name] for name in _spellings(model) if name in self.by_model), None)
+        unset = _FREE if model.startswith(_FREE_PROVIDERS) else None
+        return next((self.by_model[name] for name in _spellings(model) if name in self.by_model), unset)
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         """None when nothing is known of the tokens, or of the price of any that were used."""
