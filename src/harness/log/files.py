@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-_MOST_BUFFERS = 1000
+MOST_BUFFERS = 1000
 """How many one write may be made of; the kernel's own limit is 1,024."""
 
 _LOCK_PAUSES_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
@@ -92,7 +92,7 @@ def append_all(fd: int, buffers: Sequence[bytes]) -> int:
     A full disk first takes a part and then refuses: what it took is cut off again, so that the
     file never holds a torn piece in the middle.
     """
-    if len(buffers) > _MOST_BUFFERS:
+    if len(buffers) > MOST_BUFFERS:
         buffers = (b"".join(buffers),)
     size = sum(map(len, buffers))
     written = os.write(fd, buffers[0]) if len(buffers) == 1 else os.writev(fd, buffers)

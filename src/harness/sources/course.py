@@ -89,12 +89,6 @@ class Course:
                     self._begin_unannounced(out)
                 out.append(event)
 
-    def pass_on(self, events: Sequence[Event], out: list[Event]) -> None:
-        """The same for events that begin and end nothing: pieces of a text."""
-        if not self._begun:
-            self._begin_unannounced(out)
-        out += events
-
     def note_text(self, stream: str, line: str) -> None:
         """Remember a line of plain text: a failure quotes the last ones."""
         self._tails[stream].append(line)

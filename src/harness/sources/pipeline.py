@@ -90,9 +90,7 @@ class Pipeline:
     def _pieces(self, lines: Sequence[bytes], told: list[Event], out: list[Event]) -> None:
         events = self.translator.pieces(lines)
         if events is not None:
-            self.course.accept(told, out)
-            told.clear()
-            self.course.pass_on(events, out)
+            told += events
             self.rules[self.translator.rule] += len(lines)
         elif len(lines) > 1:
             for line in lines:

@@ -8,11 +8,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.interfaces.cli.console import Console
+from harness.log.files import MOST_BUFFERS
 from harness.stage import Aside
 
 STDOUT = 1
-_MOST_PIECES = 1000
-"""How many one write may be made of; the kernel's own limit is 1,024."""
 
 
 class ReaderGone(Exception):
@@ -113,7 +112,7 @@ def _await_hangup(on_gone: Callable[[], object]) -> None:
 
 
 def _write_all(fd: int, pieces: Sequence[bytes]) -> None:
-    if len(pieces) > _MOST_PIECES:
+    if len(pieces) > MOST_BUFFERS:
         pieces = (b"".join(pieces),)
     written = _written(fd, pieces)
     if written == sum(map(len, pieces)):

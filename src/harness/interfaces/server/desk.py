@@ -11,7 +11,7 @@ from harness.commands import Command
 from harness.log.hub import Hub
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
+class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How a conversation is to be run. Empty: the user's own default, else the agent's."""
 
     agent: str = ""

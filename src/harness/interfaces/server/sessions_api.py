@@ -29,19 +29,10 @@ _END = 10**12
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class NewSession(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    agent: str = ""
-    model: str = ""
-    mode: str = ""
-    cwd: str = ""
+class NewSession(Setup, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """And what is said first in it."""
+
     prompt: str = ""
-    title: str = ""
-    permission_mode: str = ""
-    system_prompt: str = ""
-    max_turns: int | None = None
-    effort: str = ""
-    continues: str = ""
-    before: str = ""
     attachments: tuple[Attached, ...] = ()
 
 
@@ -88,8 +79,8 @@ class SessionsApi:
 
     async def _create(self, request: Request) -> Response:
         wanted = await read_body(request, NewSession)
-        names = (name for name in Setup.__struct_fields__ if hasattr(wanted, name))
-        log_id = await self._desk.create(Setup(**{name: getattr(wanted, name) for name in names}))
+        setup = {name: getattr(wanted, name) for name in Setup.__struct_fields__}
+        log_id = await self._desk.create(Setup(**setup))
         if wanted.prompt or wanted.attachments:
             await self._desk.carry_out(log_id, Submit(prompt=wanted.prompt, attachments=wanted.attachments))
         return json_answer(describe(self._store.metadata(log_id), self._store, self._desk), 201)
