@@ -15,7 +15,7 @@ INIT = {
     "type": "system",
     "subtype": "init",
     "session_id": "mock-session",
-    "cwd": "/work",
+    "cwd": "/shop",
     "model": "claude-test-1",
     "claude_code_version": "2.1.325",
 }

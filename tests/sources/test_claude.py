@@ -130,7 +130,7 @@ def test_a_plain_run_is_session_prompt_answer_result() -> None:
     events = play(INIT, assistant(text("Analysis complete.")), {**OK, "result": "Analysis complete."})
     start, prompt, answer, result = events
     assert start == SessionStart(
-        session_id="mock-session", agent="claude", model="claude-test-1", cwd="/work", version="2.1.325"
+        session_id="mock-session", agent="claude", model="claude-test-1", cwd="/shop", version="2.1.325"
     )
     assert prompt == Message(role="user", text="do it")
     assert answer == Message(role="assistant", text="Analysis complete.", id="msg_1:0")
@@ -186,21 +186,21 @@ def test_a_killed_run_keeps_what_was_streamed_and_what_it_used() -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        (call("Read", file_path="src/a.py", offset=130, limit=65), Read(path="/work/src/a.py", start_line=130, end_line=194)),
+        (call("Read", file_path="src/a.py", offset=130, limit=65), Read(path="/shop/src/a.py", start_line=130, end_line=194)),
         (call("Read", file_path="/x/../a.py", offset=7), Read(path="/a.py", start_line=7)),
-        (call("NotebookRead", notebook_path="n.ipynb"), Read(path="/work/n.ipynb")),
-        (call("Write", file_path="./a.py", content=""), Write(path="/work/a.py", change="update")),
-        (call("Edit", file_path="a.py"), Write(path="/work/a.py", change="update")),
-        (call("MultiEdit", file_path="a.py", edits=[]), Write(path="/work/a.py", change="update")),
-        (call("NotebookEdit", notebook_path="n.ipynb"), Write(path="/work/n.ipynb", change="update")),
-        (call("Grep", pattern="foo", path="src"), Search(query="foo", path="/work/src")),
+        (call("NotebookRead", notebook_path="n.ipynb"), Read(path="/shop/n.ipynb")),
+        (call("Write", file_path="./a.py", content=""), Write(path="/shop/a.py", change="update")),
+        (call("Edit", file_path="a.py"), Write(path="/shop/a.py", change="update")),
+        (call("MultiEdit", file_path="a.py", edits=[]), Write(path="/shop/a.py", change="update")),
+        (call("NotebookEdit", notebook_path="n.ipynb"), Write(path="/shop/n.ipynb", change="update")),
+        (call("Grep", pattern="foo", path="src"), Search(query="foo", path="/shop/src")),
         (call("Glob", pattern="**/*.py"), Search(query="**/*.py")),
-        (call("LS", path="/work/src"), List(path="/work/src")),
+        (call("LS", path="/shop/src"), List(path="/shop/src")),
         (call("Bash", command="npm test"), Command(command="npm test")),
-        (call("Bash", command="cat README.md"), Read(path="/work/README.md")),
+        (call("Bash", command="cat README.md"), Read(path="/shop/README.md")),
         (call("WebFetch", url="http://localhost/"), Fetch(url="http://localhost/")),
         (call("WebSearch", query="python"), Fetch(query="python")),
-        (call("Skill", skill="greet"), Skill(path="/work/skills/greet/SKILL.md", name="greet")),
+        (call("Skill", skill="greet"), Skill(path="/shop/skills/greet/SKILL.md", name="greet")),
     ],
 )  # fmt: skip
 def test_a_tool_means_an_operation(asked: dict[str, Any], expected: Any) -> None:
@@ -247,14 +247,14 @@ def test_paths_follow_the_shell_of_the_main_agent() -> None:
     for number, line in enumerate(commands):
         steps += [assistant(call("Bash", f"call_{number}", command=line)), result_of(f"call_{number}")]
     paths = [each.path for each in operations(play(INIT, *steps, OK)) if isinstance(each, Read)]
-    assert paths == ["/work/src/a.py", "b.py", "/x/c.py"]
+    assert paths == ["/shop/src/a.py", "b.py", "/x/c.py"]
 
 
 def test_a_shell_that_was_put_back_is_followed_too() -> None:
-    back = {"stdout": "", "stderr": "\nShell cwd was reset to /work"}
+    back = {"stdout": "", "stderr": "\nShell cwd was reset to /shop"}
     lines = [assistant(call("Bash", command="cd /tmp")), result_of(detail=back)]
     more = [assistant(call("Bash", "call_2", command="cat a")), result_of("call_2")]
-    assert operations(play(INIT, *lines, *more, OK))[-1] == Read(path="/work/a")
+    assert operations(play(INIT, *lines, *more, OK))[-1] == Read(path="/shop/a")
 
 
 def test_a_patch_tells_the_lines_that_changed_and_not_those_around_them() -> None:
@@ -262,16 +262,16 @@ def test_a_patch_tells_the_lines_that_changed_and_not_those_around_them() -> Non
         {"newStart": 1, "newLines": 3, "lines": [" a", "-b", "+c", "+d"]},
         {"newStart": 20, "newLines": 2, "lines": [" x", "-gone", " y"]},
     ]
-    detail = {"filePath": "/work/a.py", "originalFile": "a\nb\n", "structuredPatch": hunks}
+    detail = {"filePath": "/shop/a.py", "originalFile": "a\nb\n", "structuredPatch": hunks}
     events = play(INIT, assistant(call("Edit", file_path="a.py")), result_of(detail=detail), OK)
-    assert operations(events) == [Write(path="/work/a.py", start_line=2, end_line=21, change="update")]
+    assert operations(events) == [Write(path="/shop/a.py", start_line=2, end_line=21, change="update")]
 
 
 def test_the_place_of_a_skill_is_told_by_the_text_after_it() -> None:
-    body = user(text("Base directory for this skill: /work/.claude/skills/greet\n\nGreet."), isSynthetic=True)
+    body = user(text("Base directory for this skill: /shop/.claude/skills/greet\n\nGreet."), isSynthetic=True)
     lines = [assistant(call("Skill", skill="greet")), result_of(detail={"success": True})]
     assert operations(play(INIT, *lines, body, OK)) == [
-        Skill(path="/work/.claude/skills/greet/SKILL.md", name="greet")
+        Skill(path="/shop/.claude/skills/greet/SKILL.md", name="greet")
     ]
     ends = of(ToolEnd, play(INIT, *lines, OK))
     assert [end.tool_name for end in ends] == ["Skill"]
@@ -291,10 +291,10 @@ def test_single_tasks_of_a_list_that_began_elsewhere_are_no_whole_list() -> None
 
 
 def test_a_result_without_its_call_is_unknown_but_a_read_is_recovered() -> None:
-    file = {"file": {"filePath": "/work/a.py", "startLine": 3, "numLines": 2}}
+    file = {"file": {"filePath": "/shop/a.py", "startLine": 3, "numLines": 2}}
     events = play(INIT, result_of("lost"), result_of("found", detail=file), OK)
     assert [event.raw["tool_use_id"] for event in of(Unknown, events)] == ["lost"]
-    assert operations(events) == [Read(path="/work/a.py", start_line=3, end_line=4)]
+    assert operations(events) == [Read(path="/shop/a.py", start_line=3, end_line=4)]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ _GOES_ON = tuple(",]}")
 """What follows an object that is a part of another one: no event of the log, whatever it looks like."""
 
 LINES_AT_ONCE = 128
-"""How many are encoded together: a block that fits into the cache costs a third less than one of a megabyte."""
+"""How many are encoded together: a block that fits into the cache costs less than one of a megabyte."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What `decode` raises on a line that is no event at all."""

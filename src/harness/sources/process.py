@@ -104,7 +104,7 @@ class Child:
         self._owed_bytes: dict[int, int] = {}
         self._feed: Feed | None = None
         self._buffer = memoryview(bytearray(READ_BYTES))
-        """What is read goes here first: memory that is used again and again costs half of what new memory costs."""
+        """What is read goes here first: to use memory again costs less than to ask for new memory each time."""
         self._requests = self._reports = self._wake_reader = self._wake_writer = -1
         self._report = b""
         self._status: int | None = None
