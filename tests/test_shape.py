@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from source_tree import PACKAGE, Module, expect_none, modules, package_modules, uses, uses_of
 
-MAXIMUM_FILE_LINES = 400
+MAXIMUM_FILE_LINES = 600
 MAXIMUM_FUNCTION_LINES = 50
 
 NAMES_THAT_SAY_NOTHING = re.compile(r"utils?|helpers?|common|misc|shared|lib|types|managers?|base_.*")
@@ -77,7 +77,7 @@ def test_the_rules_see_the_whole_package() -> None:
     assert PACKAGE / "__init__.py" in seen
 
 
-def test_no_file_is_longer_than_400_lines() -> None:
+def test_no_file_is_longer_than_600_lines() -> None:
     too_long = [
         f"{module.name} has {length} lines"
         for module in modules()
