@@ -33,6 +33,8 @@ class HarnessError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # so that a traceback shows it as well
 
     @property
     def words(self) -> str:
@@ -86,5 +88,13 @@ class LogLocked(StoreError):
         self.holder = holder
 
 
+def how_to_install(extra: str) -> str:
+    """The command that brings an optional part. The distribution has another name than the import."""
+    return f"pip install 'harness-agents[{extra}]'"
+
+
 class MissingExtra(UsageError):
-    pass
+    """An optional part is needed that is not installed; the hint installs it."""
+
+    def __init__(self, message: str, extra: str) -> None:
+        super().__init__(message, hint=how_to_install(extra))

@@ -57,4 +57,7 @@ def test_without_the_package_it_says_what_to_install(world: World, monkeypatch: 
     monkeypatch.setitem(sys.modules, "shtab", None)
     answer = world.call("completion", "bash")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == "harness: completion needs the package shtab\n  pip install 'harness[completion]'\n"
+    assert (
+        answer.err
+        == "harness: completion needs the package shtab\n  pip install 'harness-agents[completion]'\n"
+    )

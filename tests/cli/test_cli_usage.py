@@ -118,7 +118,7 @@ def test_nothing_that_is_shown_without_asking_is_wider_than_a_terminal() -> None
 
 
 def test_a_server_that_does_not_answer_is_told_at_once(world: World) -> None:
-    pytest.importorskip("websockets", reason="pip install harness[server] to test what needs it")
+    pytest.importorskip("websockets", reason="pip install harness-agents[server] to test what needs it")
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     (world.project / "token").write_text("secret\n")

@@ -228,7 +228,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(MissingExtra, match="psycopg") as caught:
         PostgresStore("postgresql://")
-    assert "harness[postgres]" in caught.value.hint
+    assert "harness-agents[postgres]" in caught.value.hint
 
 
 def test_the_driver_is_not_imported_before_it_is_needed() -> None:

@@ -78,9 +78,9 @@ def test_without_httpx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "httpx" else find_spec(name))
     with pytest.raises(MissingExtra) as raised:
         open_model("anthropic/m", {"ANTHROPIC_API_KEY": KEY})
-    assert raised.value.hint == "pip install 'harness[models]'"
+    assert raised.value.hint == "pip install 'harness-agents[models]'"
     assert {row.reason for row in usable({}) if row.provider in PROVIDERS} == {
-        "pip install 'harness[models]'"
+        "pip install 'harness-agents[models]'"
     }
 
 

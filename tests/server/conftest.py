@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("starlette", reason="pip install harness[server] to test the server")
-pytest.importorskip("uvicorn", reason="pip install harness[server] to test the server")
+pytest.importorskip("starlette", reason="pip install harness-agents[server] to test the server")
+pytest.importorskip("uvicorn", reason="pip install harness-agents[server] to test the server")
 
 from serving_world import ServingWorld
 

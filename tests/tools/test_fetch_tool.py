@@ -197,4 +197,4 @@ def test_without_the_library_it_says_what_is_missing(
     import sys
 
     monkeypatch.setitem(sys.modules, "httpx", None)
-    assert "harness[models]" in bench.refused(fetch, url="http://127.0.0.1/")
+    assert "harness-agents[models]" in bench.refused(fetch, url="http://127.0.0.1/")

@@ -258,7 +258,7 @@ def test_without_the_library_it_says_what_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     assert connected.within({"small": entry()}, listed) == []
-    assert "harness[mcp]" in connected.warnings[0]
+    assert "harness-agents[mcp]" in connected.warnings[0]
 
 
 def test_an_official_server_is_understood_on_its_standard_streams(connected: Connected) -> None:

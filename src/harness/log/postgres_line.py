@@ -128,9 +128,7 @@ def load() -> Any:
     try:
         import psycopg
     except ImportError as error:
-        raise MissingExtra(
-            "a PostgreSQL store needs psycopg, which is not installed", hint="pip install 'harness[postgres]'"
-        ) from error
+        raise MissingExtra("a PostgreSQL store needs psycopg, which is not installed", "postgres") from error
     return psycopg
 
 

@@ -161,9 +161,7 @@ def _json_schema(schema: dict[str, Any]) -> tuple[Check, dict[str, Any]]:
     try:
         import jsonschema
     except ImportError as error:
-        raise MissingExtra(
-            "a JSON Schema needs the package jsonschema", hint="pip install 'harness[schema]'"
-        ) from error
+        raise MissingExtra("a JSON Schema needs the package jsonschema", "schema") from error
     validator = jsonschema.validators.validator_for(schema)(schema)
 
     def check(value: dict[str, Any]) -> dict[str, Any]:

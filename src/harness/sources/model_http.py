@@ -343,6 +343,4 @@ def require_httpx() -> None:
     from importlib.util import find_spec
 
     if find_spec("httpx") is None:
-        raise MissingExtra(
-            "model APIs need httpx, which is not installed", hint="pip install 'harness[models]'"
-        )
+        raise MissingExtra("model APIs need httpx, which is not installed", "models")

@@ -11,6 +11,4 @@ def require_server() -> None:
     """Raises MissingExtra."""
     missing = [name for name in ("starlette", "uvicorn", "websockets") if find_spec(name) is None]
     if missing:
-        raise MissingExtra(
-            f"the server needs {', '.join(missing)}", hint="pip install 'harness[server]' installs it"
-        )
+        raise MissingExtra(f"the server needs {', '.join(missing)}", "server")

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, how_to_install
 from harness.sources.invocation import Invocation
 from harness.sources.mcp.config import Server
 from harness.sources.mcp.stdio import ServerProcess, transport
@@ -49,7 +49,7 @@ async def connected(
         yield []
         return
     if not _is_installed():
-        on_warning("mcp.json is left out, the extra `mcp` is missing: pip install 'harness[mcp]'")
+        on_warning(f"mcp.json is left out, the extra `mcp` is missing: {how_to_install('mcp')}")
         yield []
         return
     connections = [_Connection(name, server, cwd, env) for name, server in servers.items()]

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from harness.errors import HarnessError, MissingExtra, UsageError
+from harness.errors import HarnessError, MissingExtra, UsageError, how_to_install
 from harness.events import Error, Event, StepEnd
 from harness.sources.model import Ask
 from harness.sources.model_http import Endpoint, HttpModel, require_httpx
@@ -34,7 +34,7 @@ _MOST_THREADS = 4
 def trouble() -> str:
     """Why there is no local model here; empty when there is one."""
     if find_spec("xllamacpp") is None:
-        return "pip install 'harness[local]'"
+        return how_to_install("local")
     return "" if has_weights() else f"harness models fetch local ({SIZE_MB} MB)"
 
 
@@ -42,9 +42,7 @@ def open_local(model: str) -> Local:
     """`smollm2`, or the path of a GGUF file. Raises UsageError when it cannot be used."""
     require_httpx()
     if find_spec("xllamacpp") is None:
-        raise MissingExtra(
-            "a local model needs xllamacpp, which is not installed", hint="pip install 'harness[local]'"
-        )
+        raise MissingExtra("a local model needs xllamacpp, which is not installed", "local")
     path = weights_path() if model == USUAL else os.path.abspath(os.path.expanduser(model))
     if not os.path.isfile(path):
         hint = "harness models fetch local" if model == USUAL else f"name a GGUF file, or local/{USUAL}"

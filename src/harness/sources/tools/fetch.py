@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from msgspec import Meta
 
+from harness.errors import how_to_install
 from harness.events import Operation
 from harness.events.operation import Fetch
 from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
@@ -66,7 +67,7 @@ class FetchTool(Tool):
         try:
             import httpx
         except ImportError:
-            raise ToolFailure("fetch needs the extra `models`: pip install 'harness[models]'") from None
+            raise ToolFailure(f"fetch needs the extra `models`: {how_to_install('models')}") from None
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 page = await _get(httpx, asked.url)

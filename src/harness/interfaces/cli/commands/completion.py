@@ -28,9 +28,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     try:
         import shtab
     except ImportError as error:
-        raise MissingExtra(
-            "completion needs the package shtab", hint="pip install 'harness[completion]'"
-        ) from error
+        raise MissingExtra("completion needs the package shtab", "completion") from error
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
         shells = ", ".join(shtab.SUPPORTED_SHELLS)
         raise UsageError(f"unknown shell: {arguments.shell}", hint=f"expected one of: {shells}")

@@ -1,0 +1,7 @@
+"""`python -m harness`: the same program as `harness`."""
+
+from __future__ import annotations
+
+from harness.interfaces.cli.main import entry
+
+entry()
