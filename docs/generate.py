@@ -185,11 +185,9 @@ def _field_docs(cls: Any) -> dict[str, tuple[str, str]]:
             doc = ""
             if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
                 doc = " ".join(inspect.cleandoc(str(following.value.value)).split())
-            kind = ast.unparse(node.annotation).replace("|", "or").replace(" or None", ", optional")
-            found[node.target.id] = (
-                f"`{kind}`" if "," not in kind else f"`{kind.split(',')[0]}`, optional",
-                doc,
-            )
+            kind = ast.unparse(node.annotation).removesuffix(" | None")
+            optional = ", optional" if ast.unparse(node.annotation) != kind else ""
+            found[node.target.id] = (f"`{kind.replace('|', 'or')}`{optional}", doc)
     return found
 
 

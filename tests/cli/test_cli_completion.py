@@ -38,7 +38,6 @@ def test_the_script_for_bash_completes(world: World) -> None:
     [
         ("run --permissions r", "read-only"),
         ("config get default_a", "default_agent"),
-        ("sessions show l", "last"),
         ("doctor --scenario to", "todo tour"),
         ("completion po", "powershell"),
     ],
@@ -51,6 +50,54 @@ def test_values_that_can_be_known_are_completed(world: World, words: str, offere
     )
     done = subprocess.run(["/bin/bash", "script"], capture_output=True, text=True, check=False)
     assert done.stdout.split() == offered.split(), done.stderr
+
+
+def _offered(world: World, words: str) -> list[str]:
+    """What a real bash completes, asked with its own machinery."""
+    (world.project / "script").write_text(world.call("completion", "bash").out)
+    *before, last = words.split(" ")
+    array = " ".join(f"'{word}'" for word in [*before, last])
+    asked = f"source script; COMP_WORDS=({array}); COMP_CWORD={len(before)}; _shtab_harness; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(
+        ["/bin/bash", "-c", asked],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=world.project,
+        env=world.environ,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "harness translate -a pi rec",
+        "harness run --prompt-file rec",
+        "harness run --recording rec",
+        "harness run -o rec",
+        "harness lab check rec",
+    ],
+)
+def test_files_are_completed_where_a_file_is_wanted(world: World, words: str) -> None:
+    (world.project / "recording.jsonl").write_text("")
+    assert _offered(world, words) == ["recording.jsonl"]
+
+
+def test_folders_are_completed_where_a_folder_is_wanted(world: World) -> None:
+    (world.project / "recording.jsonl").write_text("")
+    (world.project / "records").mkdir()
+    assert _offered(world, "harness run --cwd rec") == ["records"]
+
+
+def test_ids_of_sessions_are_completed(world: World) -> None:
+    (world.bin / "harness").write_text(f'#!/bin/sh\nexec {sys.executable} -m harness "$@"\n')
+    (world.bin / "harness").chmod(0o755)
+    world.install("claude")
+    world.call("run", "-a", "claude", "-p", "x")
+    (log,) = world.logs()
+    assert _offered(world, f"harness sessions show {log.stem[:6]}") == [log.stem]
+    assert _offered(world, "harness sessions show la") == ["last"]
 
 
 def test_without_the_package_it_says_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

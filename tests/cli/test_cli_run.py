@@ -112,7 +112,7 @@ def test_every_permission_mode_is_accepted_under_every_name(world: World, mode: 
             ["-a", "claude", "-p", "x", "--cwd", "/dev/null"],
             "working directory is not a directory: /dev/null",
         ),
-        (["-a", "claude", "-p", ""], "the prompt is empty"),
+        (["-a", "claude", "-p", ""], "--prompt was given an empty value"),
         (["-a", "claude", "-p", " \n"], "the prompt is empty"),
         (["-a", "claude"], "no prompt was given"),
         (
@@ -336,3 +336,12 @@ def test_a_full_disk_behind_standard_output_stops_the_agent(world: World) -> Non
     assert process.returncode == 1
     assert err == b"harness: cannot write to standard output: No space left on device\n  is the disk full?\n"
     assert world.metadata()["outcome"] == "interrupted"
+
+
+@pytest.mark.parametrize("option", ["--resume", "--cwd", "--model", "--permissions", "--binary", "--name"])
+def test_an_empty_value_never_means_what_its_absence_would(world: World, option: str) -> None:
+    world.install("claude")
+    answer = world.call("run", "-a", "claude", "-p", "x", option, "")
+    assert (answer.code, answer.out) == (2, "")
+    assert f"{option} was given an empty value" in answer.err
+    assert world.logs() == []

@@ -267,3 +267,50 @@ def test_the_folder_of_sessions_may_lie_elsewhere(world: World, monkeypatch: pyt
     assert session_ids.all_ids(FileStore(str(world.root / "elsewhere"))) != []
     assert not world.sessions.exists()
     assert json.loads(world.call("sessions", "list", "--json").out) != []
+
+
+def _record(world: World, agent: str, *words: str) -> None:
+    world.install("claude", *CLAUDE_LINES)
+    world.call("run", "-a", agent, "-p", "x", *words)
+
+
+def _agents_listed(world: World, *words: str) -> list[str]:
+    answer = world.call("sessions", "list", "--json", *words)
+    assert answer.code == 0, answer.err
+    return [row["agent_name"] for row in json.loads(answer.out)]
+
+
+def test_a_list_can_be_narrowed(world: World) -> None:
+    _record(world, "claude", "--tag", "fleet=x", "--tag", "b")
+    _record(world, "generic", "--binary", str(world.script("nothing", "exit 3")))
+    assert _agents_listed(world) == ["generic", "claude"]
+    assert _agents_listed(world, "--tag", "fleet=x") == _agents_listed(world, "-a", "claude") == ["claude"]
+    assert _agents_listed(world, "--tag", "fleet=x", "--tag", "other") == []
+    assert _agents_listed(world, "--outcome", "failed") == ["generic"]
+    assert _agents_listed(world, "--since", "1h", "--outcome", "completed") == ["claude"]
+    assert _agents_listed(world, "--until", "1h") == []
+
+
+def test_a_list_that_is_cut_says_so_also_to_programs(world: World) -> None:
+    for _ in range(3):
+        _record(world, "claude")
+    answer = world.call("sessions", "list", "--json", "--limit", "2", "-a", "claude")
+    assert (len(json.loads(answer.out)), answer.err) == (2, "… and 1 older ones (--limit 0 shows all)\n")
+    ids = world.call("sessions", "list", "--ids").out.split()
+    assert len(ids) == 3
+    assert world.call("sessions", "path", ids[0]).code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--outcome", "good"], ["-a", "nobody"], ["--tag", ""], ["--since", "soon"]]
+)
+def test_a_filter_that_cannot_be_is_refused(world: World, words: list[str]) -> None:
+    answer = world.call("sessions", "list", *words)
+    assert (answer.code, answer.out) == (2, "")
+
+
+def test_a_failed_run_says_why_in_every_format(world: World) -> None:
+    _record(world, "generic", "--binary", str(world.script("nothing", "echo broken >&2; exit 3")))
+    for name in ("text", "markdown", "json", "activity"):
+        answer = world.call("sessions", "show", "last", "--format", name)
+        assert "exit code 3" in answer.out + answer.err, name

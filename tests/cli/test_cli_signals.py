@@ -187,3 +187,30 @@ def test_a_terminal_shows_a_sign_of_life_that_is_erased_again(world: World) -> N
     assert drawn
     assert "\x1b[K" in text.rpartition(drawn[-1])[2]
     assert "\x1b7" not in _on_terminal(world, TERM="dumb")
+
+
+INTERRUPTS_AT_AN_IMPORT = """\
+import os, signal, sys
+
+class Interrupts:
+    left = int(os.environ["INTERRUPT_AT"])
+    is_ours = False
+    def find_spec(self, name, path=None, target=None):
+        Interrupts.is_ours |= name == "harness.interfaces.cli.console"
+        if Interrupts.is_ours:
+            Interrupts.left -= 1
+            if Interrupts.left == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+"""
+
+
+@pytest.mark.parametrize("position", [1, 2, 3, 5, 8, 13, 21, 30, 40, 50, 60, 75, 90, 100, 110, 115])
+def test_an_interrupt_amid_the_imports_ends_the_program(world: World, position: int) -> None:
+    (world.project / "sitecustomize.py").write_text(INTERRUPTS_AT_AN_IMPORT)
+    world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
+    world.environ |= {"PYTHONPATH": str(world.project), "INTERRUPT_AT": str(position)}
+    process = world.spawn("run", "-a", "claude", "-p", "x")
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, b"")

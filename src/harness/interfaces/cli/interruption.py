@@ -16,6 +16,15 @@ _ENOUGH_BEFORE, _ENOUGH_AFTER = 2, 3
 """How many signals end the program at once, before and after the run."""
 
 
+def raise_on_interrupt() -> None:
+    """From now on Ctrl-C is a KeyboardInterrupt: for commands that have something to tidy up.
+
+    Called when everything is imported; before, Ctrl-C ends the program at once.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Interruption:
     """Contract: entered in the main thread, before the run is started.
 

@@ -23,11 +23,24 @@ _LEADING_OPTIONS = ("-v", "--verbose", "--no-color")
 
 def entry() -> NoReturn:
     """The installed program."""
+    _leave_on_interrupt()
     _fill_standard_streams()
     words = sys.argv[1:]
     if not _asks_version(words):
         _hurry()
     _leave(main(words))
+
+
+def _leave_on_interrupt() -> None:
+    """Until there is something to tidy up, Ctrl-C ends the program at once.
+
+    An exception would come up anywhere, also amid the imports: extension modules that are being set up
+    have crashed on it, and others have swallowed it. `interruption` says what happens later.
+    """
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 
 def _asks_version(words: Sequence[str]) -> bool:

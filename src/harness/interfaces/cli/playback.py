@@ -7,12 +7,13 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.events import Event
+from harness.events import Error, Event
 from harness.interfaces.cli import formats
 from harness.interfaces.cli.console import Console, can_erase, is_terminal, wants_color, width_of
 from harness.interfaces.cli.output import STDOUT, Output
 from harness.interfaces.cli.parser import completes
 from harness.log.stores.files import FileStore
+from harness.rendering.escapes import neutralised
 from harness.stage import ViewOptions, feed_all
 
 _POLL_S = 0.1
@@ -50,14 +51,24 @@ def show(
         width=width_of(STDOUT, os.environ),
         live=is_live and can_erase(STDOUT, os.environ),
     )
-    view = formats.open_view(formats.choose(arguments.format, is_terminal=on_terminal), options)
+    name = formats.choose(arguments.format, is_terminal=on_terminal)
+    view = formats.open_view(name, options)
     output = Output(console, arguments.output_file)
     try:
         for batch in batches:
             output.write_pieces(feed_all(view, batch))
+            if name not in formats.SHOW_ERRORS_THEMSELVES:
+                say_errors(batch, console)
         output.write_pieces(view.finish())
     finally:
         output.close()
+
+
+def say_errors(batch: Sequence[Event], console: Console) -> None:
+    """What went wrong, for the formats that have no place for it."""
+    for event in batch:
+        if isinstance(event, Error):
+            console.say(f"error: {neutralised(event.message)}")
 
 
 def stored(store: FileStore, log_id: str, cursor: int = 0) -> Iterator[Sequence[Event]]:

@@ -16,7 +16,7 @@ from harness import model_names
 from harness.config import Settings
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
-from harness.interfaces.cli.commands.usage import moment_ms
+from harness.interfaces.cli.parser import moment_ms
 from harness.interfaces.server.access import Access
 from harness.interfaces.server.answers import json_answer
 from harness.interfaces.server.desk import Setup

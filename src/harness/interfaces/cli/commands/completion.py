@@ -13,6 +13,19 @@ from harness.interfaces.cli.parser import completes
 
 SUMMARY = "print a completion script for a shell"
 
+_LIST_IDS = "harness sessions list --ids --limit 200 2>/dev/null"
+_SESSION_IDS = {
+    "bash": f'_harness_session_ids() {{ compgen -W "last $({_LIST_IDS})" -- "$1"; }}',
+    "zsh": f"_harness_session_ids() {{ compadd last $({_LIST_IDS}) }}",
+}
+"""Asked of the program when it is needed: a script that listed them would be old the next minute."""
+_COMPLETE_SESSION_IDS = {
+    "bash": "_harness_session_ids",
+    "zsh": "_harness_session_ids",
+    "tcsh": f"`echo last; {_LIST_IDS}`",
+    "fish": f"(echo last; {_LIST_IDS})",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "bash, zsh, fish, tcsh or powershell"
@@ -34,7 +47,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         raise UsageError(f"unknown shell: {arguments.shell}", hint=f"expected one of: {shells}")
     parser = whole_parser()
     _offer_names(parser, {**_choices(), "shells": shtab.SUPPORTED_SHELLS})
-    write_text(shtab.complete(parser, shell=arguments.shell))
+    _offer_paths(
+        parser, {"FILE": shtab.FILE, "PATH": shtab.FILE, "SCRIPT": shtab.FILE, "DIR": shtab.DIRECTORY}
+    )
+    write_text(shtab.complete(parser, shell=arguments.shell, preamble=_SESSION_IDS.get(arguments.shell, "")))
     return 0
 
 
@@ -50,7 +66,6 @@ def _choices() -> dict[str, Sequence[str]]:
         "formats": formats.spellings(),
         "permissions": [*dict.fromkeys(PERMISSION_SPELLINGS.values())],
         "scenarios": scenario_names(),
-        "sessions": ["last"],
         "settings": [setting.key for setting in TABLE if "<" not in setting.key],
     }
 
@@ -63,3 +78,15 @@ def _offer_names(parser: argparse.ArgumentParser, choices: Mapping[str, Sequence
                 _offer_names(below, choices)
         elif (kind := getattr(action, "completes", "")) in choices:
             action.choices = choices[kind]
+        elif kind == "sessions":
+            action.complete = _COMPLETE_SESSION_IDS  # type: ignore[attr-defined]
+
+
+def _offer_paths(parser: argparse.ArgumentParser, kinds: Mapping[str, object]) -> None:
+    """What an option is given is named once, by its metavar: where that is a file, files are offered."""
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for below in action.choices.values():
+                _offer_paths(below, kinds)
+        elif (offered := kinds.get(str(action.metavar))) is not None:
+            action.complete = offered  # type: ignore[attr-defined]

@@ -94,9 +94,12 @@ class _EndedBySignals:
     def __enter__(self) -> None:
         import signal
 
+        from harness.interfaces.cli.interruption import raise_on_interrupt
+
         def leave(number: int, _frame: object) -> None:
             sys.exit(128 + number)
 
+        raise_on_interrupt()
         self._before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
 
     def __exit__(self, *_: object) -> None:

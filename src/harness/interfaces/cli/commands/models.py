@@ -103,9 +103,11 @@ def _provider_lines() -> list[str]:
 
 def _fetch(arguments: argparse.Namespace, console: Console) -> int:
     del arguments
+    from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
     from harness.sources.model_weights import fetch
 
+    raise_on_interrupt()
     write_text(fetch(console.say) + "\n")
     return 0
 

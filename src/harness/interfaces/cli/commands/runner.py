@@ -32,6 +32,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     require_server()
     host = checked_host(arguments)
     from harness.interfaces.cli.dry_run import quoted
+    from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.server_address import token_path
     from harness.interfaces.runner.app import Runner
@@ -62,6 +63,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         )
         console.say("Ctrl-C ends it, and what it runs.")
 
+    raise_on_interrupt()
     try:
         Serving(guarded, listening, tell).run()
     finally:

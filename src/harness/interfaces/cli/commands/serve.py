@@ -59,6 +59,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console: Console) -> int:
     from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.server_address import leave_address, token_path
     from harness.interfaces.server.app import OWN_NAMES, Plan, Server, open_access
@@ -96,6 +97,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
             )
         console.say("Ctrl-C ends it, and what it runs.")
 
+    raise_on_interrupt()
     try:
         Serving(Server(plan).guarded(), listening, tell).run()
     finally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli import playback
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
-from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
+from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, moment_ms, positive
 
 if TYPE_CHECKING:
     from harness.events import Event
@@ -30,18 +30,21 @@ ACTIONS = {
     "delete": "delete sessions for good",
 }
 _SHOWN_BY_DEFAULT = 20
+_OUTCOMES = (
+    "running",
+    "completed",
+    "failed",
+    "timed_out",
+    "stalled",
+    "limit_exceeded",
+    "interrupted",
+    "unknown",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
-    actions["list"].add_argument("--json", action="store_true", help="for programs")
-    actions["list"].add_argument(
-        "--limit",
-        type=count_or_zero,
-        default=_SHOWN_BY_DEFAULT,
-        metavar="N",
-        help=f"at most so many (default: {_SHOWN_BY_DEFAULT}; 0 is all)",
-    )
+    _add_list(actions["list"])
     help_text = "an id, the beginning of one, or `last`"
     for name in ("show", "replay", "check", "path"):
         completes(actions[name].add_argument("id", metavar="ID", help=help_text), "sessions")
@@ -54,6 +57,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pace.add_argument("--fast", action="store_true", help="without any pause")
     actions["check"].add_argument("--json", action="store_true", help="for programs")
     actions["path"].add_argument("--raw", action="store_true", help="where the agent's own output is kept")
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    completes(add("-a", "--agent", default="", metavar="NAME", help="only those of this agent"), "agents")
+    add("--outcome", default="", metavar="WORD", help=f"only those that are {', '.join(_OUTCOMES)}")
+    add(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="only those with this tag (may be repeated)",
+    )
+    add(
+        "--since",
+        type=moment_ms,
+        metavar="TIME",
+        help="only those begun since 2026-08-31, today, 12h, 7d, 4w",
+    )
+    add("--until", type=moment_ms, metavar="TIME", help="only those begun before then")
+    help_text = f"at most so many (default: {_SHOWN_BY_DEFAULT}; 0 is all)"
+    add("--limit", type=count_or_zero, default=_SHOWN_BY_DEFAULT, metavar="N", help=help_text)
+    shape = parser.add_mutually_exclusive_group().add_argument
+    shape("--json", action="store_true", help="for programs")
+    shape("--ids", action="store_true", help="only the ids, one a line")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -78,17 +106,68 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     from harness.interfaces.cli.session_table import table
 
     known = all_ids(store)
-    chosen = known[: arguments.limit] if arguments.limit else known
-    sessions = [_up_to_date(store, log_id, console) for log_id in chosen]
+    sessions, rest = _chosen(arguments, store, known, console)
     if arguments.json:
         write_json([_as_data(session) for session in sessions])
+    elif arguments.ids:
+        write_text("".join(f"{session.session_id}\n" for session in sessions))
     elif not sessions:
-        console.say(f"there are no sessions in {store.directory}")
+        console.say(_nothing_found(arguments, store, known))
     else:
         write_text(table(sessions, known, screen_width(os.environ) if is_terminal(STDOUT) else 0))
-        if len(known) > len(chosen):
-            console.say(f"… and {len(known) - len(chosen)} older ones (--limit 0 shows all)")
+    if rest and not arguments.ids:
+        console.say(f"… and {rest} older ones (--limit 0 shows all)")
     return 0
+
+
+def _chosen(
+    arguments: argparse.Namespace, store: FileStore, known: Sequence[str], console: Console
+) -> tuple[list[Metadata], int]:
+    """The sessions that are asked for, and how many older ones the limit cuts off."""
+    _check_filters(arguments)
+    most = arguments.limit or len(known)
+    if not _is_filtered(arguments):  # then the rest need not even be read
+        return [_up_to_date(store, log_id, console) for log_id in known[:most]], max(0, len(known) - most)
+    each = (_up_to_date(store, log_id, console) for log_id in known)
+    found = [metadata for metadata in each if _is_asked_for(metadata, arguments)]
+    return found[:most], max(0, len(found) - most)
+
+
+def _is_filtered(arguments: argparse.Namespace) -> bool:
+    times = (arguments.since, arguments.until)
+    return bool(arguments.agent or arguments.outcome or arguments.tag or times != (None, None))
+
+
+def _check_filters(arguments: argparse.Namespace) -> None:
+    """Raises UsageError, UnknownAgent."""
+    from harness.errors import UsageError
+    from harness.sources.registry import load
+
+    if arguments.agent:
+        arguments.agent = load(arguments.agent).name
+    arguments.outcome = arguments.outcome.replace(" ", "_").replace("-", "_")
+    if arguments.outcome not in ("", *_OUTCOMES):
+        hint = f"expected one of: {', '.join(_OUTCOMES)}"
+        raise UsageError(f"unknown outcome: {arguments.outcome}", hint=hint)
+
+
+def _is_asked_for(metadata: Metadata, arguments: argparse.Namespace) -> bool:
+    from harness.log.selection import age
+
+    created_ms, _ = age(metadata)
+    return (
+        arguments.agent in ("", metadata.agent_name)
+        and arguments.outcome in ("", metadata.outcome)
+        and set(arguments.tag) <= set(metadata.tags)
+        and (arguments.since is None or created_ms >= arguments.since)
+        and (arguments.until is None or created_ms < arguments.until)
+    )
+
+
+def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: Sequence[str]) -> str:
+    if known and _is_filtered(arguments):
+        return f"none of {len(known)} sessions is like that, in {store.directory}"
+    return f"there are no sessions in {store.directory}"
 
 
 def _up_to_date(store: FileStore, log_id: str, console: Console) -> Metadata:

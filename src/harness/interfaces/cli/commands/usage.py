@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import moment_ms
 
 if TYPE_CHECKING:
     from harness.ledger import Charge, Ledger, Row
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "tokens and cost of all sessions"
 _GROUPINGS = ("agent", "model", "day", "session", "sub-agent")
-_UNIT_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 _QUARTER_HOUR_MS = 900_000
 """No time zone's day begins at any other time."""
 
@@ -38,19 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='TOML with [prices."MODEL"] tables, over the built-in ones',
     )
     add("--json", action="store_true", help="for programs")
-
-
-def moment_ms(text: str) -> int:
-    """A date, `today`, or so many hours, days or weeks ago; milliseconds since the epoch."""
-    if (ago := re.fullmatch(r"(\d{1,6})([hdw])", text)) is not None:
-        return int((time.time() - int(ago[1]) * _UNIT_S[ago[2]]) * 1000)
-    date = time.strftime("%Y-%m-%d") if text == "today" else text
-    try:
-        return int(time.mktime(time.strptime(date, "%Y-%m-%d")) * 1000)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"a date like 2026-08-31, today, or 12h, 7d, 4w was expected, not {text!r}"
-        ) from None
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
