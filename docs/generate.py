@@ -44,6 +44,29 @@ FLAGS = {
 }
 
 
+WHO = {
+    "anyone": "any project, if it only narrows",
+    "trusted": "you, or a trusted project",
+    "user": "you alone",
+}
+TRUST_TEXT = (
+    "## What a project may set\n",
+    "A `harness.toml` comes with a project, and so from anybody. By itself it can only narrow: fewer permissions",
+    "than your own settings give, a shorter time, more messages. Everything else in it (which program or model",
+    "runs, arguments, prices by which a budget is kept, wider permissions) counts only once you trust the file:\n",
+    "    harness trust DIR            shows what the file asks for, and asks you; --yes does not ask",
+    "    harness trust --list         what you trust",
+    "    harness trust --revoke DIR   no more\n",
+    "Trust is bound to the path and to the content: after every change the file is as untrusted as before. Until",
+    "then `harness run` says in one warning what it leaves out, and `harness config show` lists it. What you",
+    "trust is kept in `trusted.json` of your data directory (`~/.local/share/harness`), readable by you alone.\n",
+    "No other file of a project starts a program or grants anything: `.mcp.json` is read only when you name it with",
+    "`--mcp`, skills are text for the model (and your own go before a project's of the same name), plugins are",
+    "installed Python packages. Agent programs read configuration of their own, about which they ask themselves.\n",
+    "## All settings\n",
+)
+
+
 def events_page() -> str:
     parts = [
         "# Events\n",
@@ -140,15 +163,16 @@ def settings_page() -> str:
         "Read from the nearest `harness.toml` above the current directory, then from the user's `config.toml`",
         "(`harness config path`). A flag beats an environment variable, which beats the project's file, which",
         "beats the user's. `harness config show --origin` tells where each value comes from.\n",
-        "| setting | what | value | variable |",
-        "|---|---|---|---|",
+        *TRUST_TEXT,
+        "| setting | what | value | variable | who may set it |",
+        "|---|---|---|---|---|",
     ]
     for setting in TABLE:
         default = "" if setting.default is None else f", default `{to_toml(setting.default)}`"
-        only = " Only in the user's own file." if setting.is_personal else ""
         variable = f"`{setting.environment}`" if setting.environment else ""
         parts.append(
-            f"| `{setting.key}` | {setting.summary}{only} | {setting.expected}{default} | {variable} |"
+            f"| `{setting.key}` | {setting.summary} | {setting.expected}{default} | {variable} "
+            f"| {WHO[setting.source]} |"
         )
     return "\n".join(parts)
 

@@ -25,7 +25,9 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(folder: Path, text: str = "") -> config.Settings:
-    (folder / "harness.toml").write_text(text)
+    own = Path(config.user_file())
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(text)
     return config.load(str(folder), NO_ENVIRONMENT)
 
 
@@ -190,7 +192,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 def test_a_wrong_price_in_the_settings_is_an_error_that_names_the_line(tmp_path: Path) -> None:
     wrong = settings(tmp_path, '[prices."m"]\ninput = 1\noutput = "much"\n')
 
-    with pytest.raises(BadConfig, match=r"harness\.toml:3: prices\.m\.output: a price of 0 or more dollars"):
+    with pytest.raises(BadConfig, match=r"config\.toml:3: prices\.m\.output: a price of 0 or more dollars"):
         prices.load(wrong)
 
 

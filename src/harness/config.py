@@ -3,6 +3,9 @@
 Precedence: flag, then environment, then the project's harness.toml, then the user's, then the default.
 Older names still hold: `.harnessrc.toml` counts between the project's file and the user's.
 
+A project's file comes with the project, from anybody. By itself it can only narrow what the user allows;
+the rest of it counts once the user trusts exactly this content (`trust`).
+
 A file that cannot be read gives a warning and is left out. A value that is there but wrong is an
 error: to guess could give an agent more rights than it was meant to have.
 """
@@ -15,8 +18,12 @@ from typing import Any, NamedTuple
 
 from harness.errors import BadConfig
 from harness.settings import KINDS, TABLE, Setting, find, is_table
+from harness.trust import digest_of, read_trusted
 
 PROJECT_FILE, OLD_PROJECT_FILE, USER_FILE = "harness.toml", ".harnessrc.toml", "config.toml"
+PROJECT_FILES = (PROJECT_FILE, OLD_PROJECT_FILE)
+TRUST_FILE = "trusted.json"
+_MOST_NAMED = 6
 
 
 def data_directory() -> str:
@@ -40,6 +47,16 @@ def sessions_directory() -> str:
 
 def user_file() -> str:
     return os.path.join(config_directory(), USER_FILE)
+
+
+def trust_file() -> str:
+    """Which projects the user trusts."""
+    return os.path.join(data_directory(), TRUST_FILE)
+
+
+def project_files(directory: str) -> list[str]:
+    """Those that count for somebody who works there, the strongest first."""
+    return [path for name in PROJECT_FILES if (path := _nearest(directory, name))]
 
 
 def _xdg(variable: str, default: str) -> str:
@@ -70,6 +87,9 @@ class Layer(NamedTuple):
     text: str
     values: dict[str, Any]
     problems: list[Problem]
+    ignored: dict[str, Any]
+    """What a project's file sets without being trusted."""
+    digest: str = ""
 
     def place(self, key: str) -> str:
         """Where in this layer a key is set."""
@@ -90,6 +110,13 @@ class Settings:
     @property
     def problems(self) -> list[Problem]:
         return [problem for layer in self.layers for problem in layer.problems]
+
+    @property
+    def ignored(self) -> list[tuple[str, Any, str]]:
+        """Key, value and place of what a project's file sets, and does not count."""
+        return [
+            (key, value, layer.place(key)) for layer in self.layers for key, value in layer.ignored.items()
+        ]
 
     @property
     def project_path(self) -> str:
@@ -165,15 +192,57 @@ class Settings:
 def load(directory: str, environ: Mapping[str, str] | None = None) -> Settings:
     """What holds for somebody who works in `directory`. Never raises: see `problems`."""
     environ = os.environ if environ is None else environ
-    layers = [_from_environment(environ)]
-    project = _nearest(directory, PROJECT_FILE)
-    old = _nearest(directory, OLD_PROJECT_FILE)
-    files = (path for path in (project, old, user_file()) if path and os.path.exists(path))
-    layers += [_read(path, is_personal=path == user_file()) for path in files]
-    if old and not project:
+    own = own_settings()
+    layers = [*own.layers]
+    projects = project_files(directory)
+    trusted, problem = read_trusted(trust_file()) if projects else ({}, "")
+    for path in reversed(projects):
+        layer = read_file(path, is_personal=False)
+        if trusted.get(os.path.realpath(path)) != layer.digest:
+            _restrict(layer, own)
+        layers.insert(0, layer)
+    if problem:
+        layers[0].problems.append(Problem(trust_file(), "", problem, is_error=False))
+    if [os.path.basename(path) for path in projects] == [OLD_PROJECT_FILE]:
         message = f"is deprecated: call it {PROJECT_FILE} (`harness config init` writes a new one)"
-        layers[1].problems.append(Problem(old, "", message, is_error=False))
-    return Settings(layers)
+        layers[0].problems.append(Problem(projects[0], "", message, is_error=False))
+    return Settings([_from_environment(environ), *layers])
+
+
+def own_settings() -> Settings:
+    """What the user's own file says."""
+    path = user_file()
+    return Settings([read_file(path, is_personal=True)] if os.path.exists(path) else [])
+
+
+def needing_trust(layer: Layer, own: Settings) -> dict[str, Any]:
+    """What of a project's file gives more than the user's own settings do."""
+    return {key: value for key, value in layer.values.items() if not _only_narrows(key, value, own)}
+
+
+def _only_narrows(key: str, value: Any, own: Settings) -> bool:
+    setting = find(tuple(key.split(".")))
+    if setting is None or setting.narrows is None:
+        return False
+    held = next((layer.values[key] for layer in own.layers if key in layer.values), setting.default)
+    return setting.narrows(value, held)
+
+
+def _restrict(layer: Layer, own: Settings) -> None:
+    from shlex import quote
+
+    layer.ignored.update(needing_trust(layer, own))
+    for key in layer.ignored:
+        del layer.values[key]
+    if layer.ignored:
+        keys = [*layer.ignored]
+        named = ", ".join(keys[:_MOST_NAMED])
+        more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
+        command = f"harness trust {quote(os.path.dirname(layer.path))}"
+        message = (
+            f"is not trusted, so this does not count: {named}{more} (to look at it and trust it: {command})"
+        )
+        layer.problems.append(Problem(layer.path, "", message, is_error=False))
 
 
 def _nearest(directory: str, name: str) -> str:
@@ -190,7 +259,7 @@ def _nearest(directory: str, name: str) -> str:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Layer:
-    layer = Layer("", "", {}, [])
+    layer = Layer("", "", {}, [], {})
     for setting in TABLE:
         text = environ.get(setting.environment, "") if setting.environment else ""
         if text:
@@ -198,14 +267,18 @@ def _from_environment(environ: Mapping[str, str]) -> Layer:
     return layer
 
 
-def _read(path: str, *, is_personal: bool) -> Layer:
+def read_file(path: str, *, is_personal: bool) -> Layer:
+    """Every setting in it, whether it counts or not."""
     import tomllib
 
-    layer = Layer(path, "", {}, [])
+    layer = Layer(path, "", {}, [], {})
     trouble = ""
     try:
         with open(path, "rb") as file:
-            layer = layer._replace(text=file.read().decode("utf-8-sig"))
+            data = file.read()
+        # Of the very bytes that count: the file may be another one by now.
+        layer = layer._replace(digest="" if is_personal else digest_of(data))
+        layer = layer._replace(text=data.decode("utf-8-sig"))
         tables = tomllib.loads(layer.text)
     except OSError as error:
         trouble = f"cannot be read: {error.strerror}"
@@ -225,7 +298,7 @@ def _take_table(layer: Layer, table: Mapping[str, Any], above: tuple[str, ...], 
         path = (*above, name)
         key = ".".join(path)
         setting = find(path)
-        if setting is not None and setting.is_personal and not is_personal:
+        if setting is not None and setting.source == "user" and not is_personal:
             message = f"only counts in {user_file()}; ignored here"
             layer.problems.append(Problem(layer.place(key), key, message, is_error=False))
         elif setting is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 PERMISSION_SPELLINGS = {
     "full-access": "full-access",
@@ -15,6 +15,7 @@ PERMISSION_SPELLINGS = {
     "plan": "read-only",
     "agent-default": "agent-default",
 }
+_NARROW_FIRST = ("read-only", "agent-default", "full-access")
 LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
@@ -66,10 +67,29 @@ KINDS = {
 }
 
 
+Source: TypeAlias = Literal["anyone", "trusted", "user"]
+"""Which files may set something: any project's, as far as it narrows what holds without it; a project's that
+the user trusts (`harness trust`); the user's own alone. Options and the environment are the user's own."""
+
+
+def _is_no_wider(permissions: Any, than: Any) -> bool:
+    modes = [PERMISSION_SPELLINGS[spelling] for spelling in (permissions, than)]
+    return _NARROW_FIRST.index(modes[0]) <= _NARROW_FIRST.index(modes[1])
+
+
+def _is_no_longer(seconds: Any, than: Any) -> bool:
+    return than is None or bool(seconds <= than)
+
+
+def _is_no_quieter(level: Any, than: Any) -> bool:
+    return LOG_LEVELS.index(level) >= LOG_LEVELS.index(than)
+
+
 class Setting(NamedTuple):
     key: str
     """Dotted; a part in angle brackets stands for any name."""
     kind: str
+    source: Source
     summary: str
     example: Any
     """For the template; `<agent>` in it is replaced by the name of an agent."""
@@ -77,8 +97,8 @@ class Setting(NamedTuple):
     choices: tuple[str, ...] = ()
     environment: str = ""
     """The variable that sets it, over every file."""
-    is_personal: bool = False
-    """Taken only from the user's own file: a project that was merely downloaded must not decide it."""
+    narrows: Callable[[Any, Any], bool] | None = None
+    """Of what `anyone` may set: whether a value gives no more than another one does."""
 
     @property
     def expected(self) -> str:
@@ -92,6 +112,7 @@ TABLE = (
     Setting(
         "default_agent",
         "text",
+        "trusted",
         "The agent that runs when --agent is not given.",
         "<agent>",
         environment="HARNESS_AGENT",
@@ -99,6 +120,7 @@ TABLE = (
     Setting(
         "default_model",
         "text",
+        "trusted",
         "The model, by name or alias, when --model is not given.",
         "opus",
         environment="HARNESS_MODEL",
@@ -106,65 +128,87 @@ TABLE = (
     Setting(
         "default_permissions",
         "text",
+        "anyone",
         "What an agent may do: full-access, read-only, or agent-default (whatever the agent itself is set to).",
         "full-access",
         default="full-access",
         choices=tuple(PERMISSION_SPELLINGS),
         environment="HARNESS_PERMISSIONS",
+        narrows=_is_no_wider,
     ),
     Setting(
         "default_timeout_secs",
         "seconds",
+        "anyone",
         "How long a run may take in all.",
         300,
         environment="HARNESS_TIMEOUT_SECS",
+        narrows=_is_no_longer,
     ),
     Setting(
         "log_level",
         "text",
+        "anyone",
         "How much is said on standard error: error, warn, info or debug.",
         "warn",
         default="warn",
         choices=LOG_LEVELS,
         environment="HARNESS_LOG_LEVEL",
+        narrows=_is_no_quieter,
     ),
     Setting(
         "log.directory",
         "text",
+        "user",
         "Where sessions are kept, instead of the user's data directory.",
         "/var/lib/harness/sessions",
         environment="HARNESS_LOG_DIRECTORY",
-        is_personal=True,
     ),
     Setting(
         "log.redact",
         "flag",
+        "user",
         "Mask secrets in everything that an agent writes, before it is kept or shown.",
         True,
         default=True,
         environment="HARNESS_LOG_REDACT",
-        is_personal=True,
     ),
-    Setting("agents.<agent>.binary", "text", "Path of the agent's program.", "/opt/<agent>/bin/<agent>"),
-    Setting("agents.<agent>.model", "text", "Its model when --model is not given.", "opus"),
+    Setting(
+        "agents.<agent>.binary", "text", "trusted", "Path of the agent's program.", "/opt/<agent>/bin/<agent>"
+    ),
+    Setting("agents.<agent>.model", "text", "trusted", "Its model when --model is not given.", "opus"),
     Setting(
         "agents.<agent>.extra_args",
         "texts",
+        "trusted",
         "Arguments that it is always given, before those after `--`.",
         ["--verbose"],
     ),
-    Setting("models.<alias>.description", "text", "What an alias of yours stands for.", "Our usual model"),
-    Setting("models.<alias>.provider", "text", "Who makes the model.", "anthropic"),
-    Setting("models.<alias>.<agent>", "text", "The name under which this agent knows it.", "some-model-id"),
+    Setting(
+        "models.<alias>.description",
+        "text",
+        "trusted",
+        "What an alias of yours stands for.",
+        "Our usual model",
+    ),
+    Setting("models.<alias>.provider", "text", "trusted", "Who makes the model.", "anthropic"),
+    Setting(
+        "models.<alias>.<agent>",
+        "text",
+        "trusted",
+        "The name under which this agent knows it.",
+        "some-model-id",
+    ),
     Setting(
         "prices.<model>.input",
         "price",
+        "trusted",
         "What a model costs, in dollars per million tokens: input that is not cached.",
         4.0,
     ),
-    Setting("prices.<model>.cache_read", "price", "Input that comes from the cache.", 0.4),
-    Setting("prices.<model>.cache_write", "price", "Input that goes into the cache.", 5.0),
-    Setting("prices.<model>.output", "price", "Output, and reasoning.", 20.0),
+    Setting("prices.<model>.cache_read", "price", "trusted", "Input that comes from the cache.", 0.4),
+    Setting("prices.<model>.cache_write", "price", "trusted", "Input that goes into the cache.", 5.0),
+    Setting("prices.<model>.output", "price", "trusted", "Output, and reasoning.", 20.0),
 )
 
 
@@ -190,9 +234,13 @@ def _matches(parts: list[str], path: tuple[str, ...]) -> bool:
 def template(agent: str, *, personal: bool) -> str:
     """A file with every setting in it, explained and commented out."""
     lines = ["# Settings of Harness. Remove a `#` to set something; `harness config show` tells what holds."]
+    if not personal:
+        lines.append(
+            "# In a project most of it counts only once you have said `harness trust` here, after each change."
+        )
     table = ""
     for setting in TABLE:
-        if setting.is_personal and not personal:
+        if setting.source == "user" and not personal:
             continue
         path, _, name = setting.key.rpartition(".")
         if path != table:

@@ -70,7 +70,7 @@ def test_a_key_goes_before_the_local_model(world: World, monkeypatch: pytest.Mon
 
 def test_a_model_that_is_named_is_enough_for_our_own_agent(world: World) -> None:
     assert lines_of(world, "--model", "ollama/qwen3")[0] == NATIVE
-    (world.project / "harness.toml").write_text('[agents.native]\nmodel = "ollama/qwen3"\n')
+    world.settle('[agents.native]\nmodel = "ollama/qwen3"\n')
     assert lines_of(world)[0] == NATIVE
 
 
@@ -89,7 +89,7 @@ def test_the_default_of_the_user_goes_before_everything_but_the_option(
     world.install("codex")
     world.install("claude")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
-    (world.project / "harness.toml").write_text('default_agent = "native"\n')
+    world.settle('default_agent = "native"\n')
     assert lines_of(world)[0] == NATIVE
     assert lines_of(world, "--agent", "codex")[0] == f"Binary: {world.bin / 'codex'}"
 

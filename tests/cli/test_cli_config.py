@@ -24,7 +24,7 @@ def _user(world: World, text: str) -> Path:
 
 
 def _project(world: World, text: str) -> Path:
-    return _write(world.project / "harness.toml", text)
+    return world.settle(text)
 
 
 def test_without_any_file_the_defaults_hold(world: World) -> None:
@@ -84,6 +84,7 @@ def test_extra_arguments_of_the_project_replace_those_of_older_files_which_add_u
 
     _user(world, '[agents.codex]\nextra_args = ["--from-user"]\n')
     _write(world.project / ".harnessrc.toml", '[agents.codex]\nextra_args = ["--from-old"]\n')
+    world.call("trust", "--yes")
     assert arguments() == ["--from-user", "--from-old", "--cli"]
     _project(world, '[agents.codex]\nextra_args = ["--from-project"]\n')
     assert arguments() == ["--from-project", "--cli"]
@@ -93,6 +94,7 @@ def test_the_nearest_file_upwards_counts(world: World, monkeypatch: pytest.Monke
     outer = _project(world, 'default_agent = "outer"\n')
     deep = world.project / "a/b/c"
     inner = _write(world.project / "a/harness.toml", 'default_agent = "inner"\n')
+    world.call("trust", "--yes", "a")
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
     assert world.call("config", "path").out == f"{inner}\n"
@@ -105,6 +107,7 @@ def test_the_nearest_file_upwards_counts(world: World, monkeypatch: pytest.Monke
 
 def test_the_old_name_still_counts_and_says_that_it_is_old(world: World) -> None:
     _write(world.project / ".harnessrc.toml", 'default_agent = "claude"\n')
+    world.call("trust", "--yes")
     answer = world.call("config", "get", "default_agent")
     assert answer.out == "claude\n"
     assert ".harnessrc.toml: is deprecated" in answer.err
@@ -161,7 +164,7 @@ def test_init_writes_every_setting_and_never_over_a_file(world: World) -> None:
     assert all(
         setting.key.rpartition(".")[2] in text
         for setting in settings.TABLE
-        if "<" not in setting.key.rpartition(".")[2] and not setting.is_personal
+        if "<" not in setting.key.rpartition(".")[2] and setting.source != "user"
     )
     assert "[models." in text
     assert world.call("config", "show").err == ""
@@ -176,9 +179,11 @@ def test_everything_that_init_proposes_is_accepted(world: World, words: list[str
     path = Path(world.call("config", "init", *words).out.split(": ", 1)[1].strip())
     lines = [line.removeprefix("# ") for line in path.read_text().split("\n")]
     path.write_text("\n".join(line for line in lines if "=" in line or line.startswith("[")))
+    if not words:
+        world.call("trust", "--yes")
     loaded = config.load(str(world.project))
     assert loaded.problems == []
-    proposed = {setting.key for setting in settings.TABLE if words or not setting.is_personal}
+    proposed = {setting.key for setting in settings.TABLE if words or setting.source != "user"}
     assert len(loaded.layers[1].values) == len(proposed)
 
 

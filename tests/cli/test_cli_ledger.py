@@ -153,7 +153,7 @@ def test_prices_of_the_project_and_of_a_file_count(world: World) -> None:
     file = world.project / "prices.toml"
     file.write_text("[prices.own-model]\ninput = 2\n")
     assert world.call("usage", "--prices", str(file), "--json").data["total"]["cost_usd"] == 2
-    (world.project / "harness.toml").write_text('[prices."own-model"]\ninput = 3\n')
+    world.settle('[prices."own-model"]\ninput = 3\n')
     assert world.call("usage", "--prices", str(file), "--json").data["total"]["cost_usd"] == 3
 
 

@@ -76,9 +76,7 @@ def test_layers_go_over_each_other_entry_by_entry(world: World) -> None:
     assert resolve("quick", "claude") == "claude-quick-1"
     assert resolve("opus", "claude") == "opus"  # the whole entry was replaced
     assert resolve("opus", "codex") == "codex-opus"
-    (world.project / "harness.toml").write_text(
-        '[models.quick]\nclaude = "mine"\n[models.opus]\nclaude = "my-opus"\n'
-    )
+    world.settle('[models.quick]\nclaude = "mine"\n[models.opus]\nclaude = "my-opus"\n')
     assert resolve("quick", "claude") == "mine"
     assert resolve("opus", "claude") == "my-opus"
     assert resolve("opus", "codex") == "codex-opus"  # the project says nothing for this agent
@@ -126,7 +124,7 @@ def test_a_broken_cache_is_a_warning(world: World) -> None:
 
 
 def test_names_are_sorted_and_know_where_they_come_from(world: World) -> None:
-    (world.project / "harness.toml").write_text('[models.aaa]\nclaude = "x"\n')
+    world.settle('[models.aaa]\nclaude = "x"\n')
     models = model_names.load(config.load(str(world.project)))
     assert [(model.name, model.origin) for model in models.all] == [
         ("aaa", f"{world.project}/harness.toml:2"),

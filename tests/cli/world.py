@@ -84,6 +84,13 @@ class World:
     def sessions(self) -> Path:
         return self.home / ".local/share/harness/sessions"
 
+    def settle(self, text: str) -> Path:
+        """A harness.toml that the user trusts."""
+        path = self.project / "harness.toml"
+        path.write_text(text)
+        self.call("trust", "--yes")
+        return path
+
     def install(self, name: str, *lines: str, before: str = "", after: str = "") -> Path:
         """An agent that reads its prompt, then writes these lines; the rest is shell."""
         text = "\n".join(lines or LINES[name])

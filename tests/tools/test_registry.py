@@ -99,8 +99,8 @@ def test_skills_are_found_in_the_project_and_at_home(bench: Bench) -> None:
     skill(home / ".config/harness/skills", "four", *plain("four"))
     skill(home / ".claude/skills", "one", *plain("one", "another one"))
     found = find_skills(bench.workspace)
-    assert [one.name for one in found] == ["one", "two", "three", "four"]
-    assert found[0].description == "does something"
+    assert [one.name for one in found] == ["four", "one", "three", "two"]
+    assert found[1].description == "another one"
     assert "skill" in names(default_tools(str(bench.root)))
 
 

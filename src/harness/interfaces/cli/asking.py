@@ -72,7 +72,7 @@ def agent_of(name: str, settings: Settings, *, recording: str = "", model: str =
     known = ", ".join(one.agent.name for one in found)
     raise UsageError(
         f"no agent was named and several are installed: {known}",
-        hint="choose one with --agent NAME, or set default_agent in harness.toml",
+        hint="choose one with --agent NAME, or set default_agent in your settings (`harness config init --user`)",
     )
 
 

@@ -1,8 +1,9 @@
 """`skill`: instructions for particular tasks, kept as folders with a SKILL.md.
 
-Where they are looked for: `.claude/skills` and `.harness/skills` of the project, `~/.claude/skills`, and
-`skills` beside the user's config.toml. A folder whose SKILL.md does not begin with a name and a
-description between two lines `---` is skipped; of two with one name, the first counts.
+Where they are looked for: `skills` beside the user's config.toml, `~/.claude/skills`, and `.claude/skills` and
+`.harness/skills` of the project. A folder whose SKILL.md does not begin with a name and a description
+between two lines `---` is skipped; of two with one name, the first counts, so that a project cannot put
+instructions of its own in the place of the user's.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ def find_skills(workspace: Workspace) -> list[FoundSkill]:
 
 
 def _folders(workspace: Workspace) -> Iterator[tuple[str, bool]]:
+    yield os.path.join(config_directory(), "skills"), False
+    yield os.path.expanduser("~/.claude/skills"), False
     for name in _PROJECT_FOLDERS:
         yield os.path.join(workspace.root, name), True
-    yield os.path.expanduser("~/.claude/skills"), False
-    yield os.path.join(config_directory(), "skills"), False
 
 
 def _skill_files(folder: str) -> list[str]:

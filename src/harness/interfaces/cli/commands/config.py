@@ -1,7 +1,7 @@
 """The settings: what holds, where it comes from, and where to write it.
 
 Precedence: option, environment, the nearest harness.toml upwards from here, the user's config.toml,
-default.
+default. A harness.toml that is not trusted (`harness trust`) can only narrow what the user's own allows.
 """
 
 from __future__ import annotations
@@ -42,15 +42,25 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _show(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.settings import to_toml
 
     settings = preferences.load(console, has_verbose=True)
     values = settings.effective()
     origins = {key: settings.origin(key) for key in values}
     if arguments.json:
         both = {key: {"value": value, "origin": origins[key]} for key, value in values.items()}
+        for key, value, place in settings.ignored:
+            both.setdefault(key, {"value": None, "origin": "default"})["ignored"] = {
+                "value": value,
+                "origin": place,
+            }
         write_json(both if arguments.origin else values)
     else:
-        write_text(_as_toml(values, origins if arguments.origin else {}))
+        ignored = [
+            f"# ignored, not trusted: {key} = {to_toml(value)}  # {place}\n"
+            for key, value, place in settings.ignored
+        ]
+        write_text(_as_toml(values, origins if arguments.origin else {}) + "".join(ignored))
     settings.require_valid()
     return 0
 
