@@ -49,13 +49,35 @@ CREATE TABLE harness_snapshots (
 );
 """
 
-MIGRATIONS: tuple[LiteralString, ...] = (LOGS, KNOWLEDGE)
+COMMANDS: LiteralString = """
+CREATE TABLE harness_commands (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    log integer NOT NULL,
+    key text NOT NULL UNIQUE,
+    asked_by text NOT NULL,
+    command bytea NOT NULL,
+    asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz NOT NULL,
+    seen_seq bigint,
+    taken_by text,
+    taken_epoch bigint,
+    taken_seq bigint,
+    result bytea
+);
+CREATE INDEX harness_commands_of_logs ON harness_commands (log);
+"""
+"""What a server asks of the one that has a log open. `taken_epoch` and `taken_seq` are those of the log when it was
+taken; `seen_seq` is the `taken_seq` of an earlier taker, who died before he answered.
+"""
+
+MIGRATIONS: tuple[LiteralString, ...] = (LOGS, KNOWLEDGE, COMMANDS)
 VERSION = len(MIGRATIONS)
 TABLES: tuple[LiteralString, ...] = (
     "harness_events",
     "harness_starts",
     "harness_texts",
     "harness_snapshots",
+    "harness_commands",
 )
 """Those whose rows go with their log."""
 _ONE_AT_A_TIME = 0x4841524E

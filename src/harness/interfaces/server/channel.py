@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.errors import HarnessError
 from harness.interfaces.server.completion import complete
 from harness.interfaces.server.desk import Standing
@@ -60,6 +62,8 @@ class Channel:
         self._is_woken = False
         self._is_completed = False
         """Whether one has tried to complete the log of a run that died."""
+        self._elsewhere: Standing | None = None
+        """How it stands while another server has it."""
 
     async def open(self) -> None:
         """Read what is there. Raises UnknownSession and StoreError."""
@@ -173,7 +177,7 @@ class Channel:
         self._timer = None
         self._is_woken = False
         operations, is_more = self._read_on()
-        self._publish(operations)
+        self._publish([*operations, *self._note_elsewhere()])
         if is_more:
             self._schedule()
 
@@ -215,16 +219,35 @@ class Channel:
             standing = self._find_standing(self.log_id)
         except HarnessError:
             return []  # it was deleted: what was seen of it stays
-        is_live = standing.is_running
+        is_held = standing.is_running
         if not standing.is_ours and self._following is not None:
-            is_live = self._following.is_live()
+            is_held = self._following.is_live()
         operations: list[Operation] = []
-        if is_live:
+        if is_held:
             self._is_completed = False
         elif self._find_hub(self.log_id) is None:
             operations += self._note_end()
-        operations += self._fold.note("isLive", is_live)
+        self._elsewhere = standing if standing.is_elsewhere else None
+        if self._elsewhere is not None:
+            return operations + self._note_elsewhere()
+        operations += self._fold.note("isLive", is_held)
         return operations + self._fold.note("capabilities", standing.capabilities)
+
+    def _note_elsewhere(self) -> list[Operation]:
+        """Of a conversation that another server has: whether it runs is in its log alone."""
+        if self._elsewhere is None:
+            return []
+        is_running = self._fold.is_going_on
+        standing = replace(
+            self._elsewhere,
+            can_steer=self._elsewhere.can_steer and is_running,
+            can_cancel=self._elsewhere.can_cancel and self._fold.value["status"] == "running",
+            can_branch=self._elsewhere.can_branch and not is_running,
+        )
+        return [
+            *self._fold.note("isLive", is_running),
+            *self._fold.note("capabilities", standing.capabilities),
+        ]
 
     def _note_end(self) -> list[Operation]:
         """Nobody writes the log: a run that has no end there has died."""

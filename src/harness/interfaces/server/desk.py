@@ -33,7 +33,10 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """What can be asked of a conversation now."""
 
     is_ours: bool = False
-    """Whether this server runs it; else it is only watched."""
+    """Whether this server runs it, or may take it up."""
+    is_elsewhere: bool = False
+    """Whether another server has it, and carries out what is asked here: what can be asked of a run that goes on
+    holds while one does, which its log tells."""
     is_running: bool = False
     is_waiting: bool = False
     """For somebody's answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,14 +13,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harness.commands import Attached, Command, Rename, Submit
-from harness.errors import HarnessError
+from harness.errors import HarnessError, LogLocked
 from harness.events import ToolEnd, ToolProgress, ToolStart
 from harness.interfaces.server.answers import Conflict, NotFound, error_answer, json_answer, number, read_body
 from harness.interfaces.server.desk import Setup
 from harness.interfaces.server.moments import Moments
 from harness.interfaces.server.rooms import Rooms
 from harness.interfaces.server.session_data import describe, find
-from harness.log.store import read_all
+from harness.log.store import Metadata, read_all
 from harness.views.usage import UsageFold
 
 _MOST_LISTED = 500
@@ -93,11 +94,8 @@ class SessionsApi:
         changes = await read_body(request, Changes)
         log_id = _id(request)
         metadata = self._store.metadata(log_id)
-        if changes.title is not None and (metadata.kind == "thread" and not self._is_elsewhere(log_id)):
-            await self._desk.carry_out(log_id, Rename(title=changes.title))
-            metadata = self._store.metadata(log_id)
-        elif changes.title is not None:
-            metadata.name = changes.title
+        if changes.title is not None:
+            metadata = await self._renamed(metadata, changes.title)
         if changes.tags is not None:
             metadata.tags = changes.tags
         self._store.save_metadata(metadata)
@@ -173,9 +171,14 @@ class SessionsApi:
             await self._desk.carry_out(log_id, command)
         return json_answer({}, 202)
 
-    def _is_elsewhere(self, log_id: str) -> bool:
-        """Whether another process is writing it."""
-        return self._desk.hub(log_id) is None and self._store.is_live(log_id)
+    async def _renamed(self, metadata: Metadata, title: str) -> Metadata:
+        """By whoever writes it; where that cannot be asked, only the list knows its title."""
+        if metadata.kind == "thread":
+            with suppress(LogLocked):
+                await self._desk.carry_out(metadata.session_id, Rename(title=title))
+                return self._store.metadata(metadata.session_id)
+        metadata.name = title
+        return metadata
 
 
 def answering(handler: Handler) -> Handler:

@@ -22,6 +22,7 @@ from harness.log.digest import Digest
 from harness.log.event_file import events_of
 from harness.log.forks import ForkReader, Stretch, start_of_last, stretches
 from harness.log.ids import is_log_id
+from harness.log.postgres_commands import PostgresCommands
 from harness.log.postgres_line import CHANNEL, Line, load
 from harness.log.postgres_schema import TABLES
 from harness.log.postgres_watch import PostgresWatch
@@ -54,6 +55,8 @@ class PostgresStore:
         self._writing = Line(url, durable=durable)
         self._watch = PostgresWatch(url)
         self._held: set[int] = set()
+        self.commands = PostgresCommands(self._reading, self._writing, self._watch)
+        """For the process that has a log open, from those that have not."""
 
     def create(self, metadata: Metadata) -> PostgresWriter:
         _checked(metadata.session_id)

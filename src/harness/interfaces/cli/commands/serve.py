@@ -63,19 +63,17 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.server_address import leave_address, token_path
     from harness.interfaces.server.app import OWN_NAMES, Plan, Server, open_access
-    from harness.interfaces.server.conversations import Conversations
     from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.serving import Serving, bind
+    from harness.interfaces.server.shared_desk import desk_for
     from harness.interfaces.server.ways import MODES
-    from harness.log.stores.files import FileStore
 
     store = _store(arguments.store) if arguments.store else preferences.open_store(settings)
-    is_shared = not isinstance(store, FileStore)
     default = _default(arguments, settings)
     listening = bind(host, arguments.port)
     plan = Plan(
         store=store,
-        desk=lambda: Conversations(store, default, is_shared=is_shared),
+        desk=lambda: desk_for(store, default),
         access=open_access(),
         settings=settings,
         default=default,

@@ -1,0 +1,244 @@
+"""Conversations that several servers have in common: who has one loaded carries out what clients of the others ask.
+
+Rules
+1. What this server has loaded, or nobody has, it carries out itself.
+2. Everything else is left in the database for the server that has it, and its result is waited for. A mistake is told
+   to the client in the words of the server that found it.
+3. A server that dies gives up what it had: what it did not take is carried out by the one that asked. What it took and
+   did not answer is carried out again only if the log does not tell that it was carried out.
+4. What nobody takes in time is withdrawn, and the client is told so: then it is never carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from harness import commands
+from harness.commands import Command
+from harness.errors import HarnessError, LogLocked, StoreError, UsageError
+from harness.events import Event, FollowUpsChanged, Message
+from harness.interfaces.server.asking import Asking, Deadlines, Outcome
+from harness.interfaces.server.conversations import Conversations
+from harness.interfaces.server.desk import Desk, Setup, Standing
+from harness.log.hub import Hub
+from harness.log.postgres_commands import Asked
+from harness.log.store import Store, read_all
+from harness.log.stores.postgres import PostgresStore
+from harness.sources.registry import load
+from harness.sources.request import OWN_AGENT
+
+_TAKEN_WITHIN_S = 15.0
+_ANSWERED_WITHIN_S = 45.0
+"""Both from the moment of asking."""
+
+
+class LetGo(msgspec.Struct, frozen=True, tag_field="type", tag="let_go"):
+    """Asked by another server, never by a client: unload the conversation unless it runs."""
+
+
+Wanted: TypeAlias = (
+    commands.Submit
+    | commands.Cancel
+    | commands.Steer
+    | commands.Approve
+    | commands.Deny
+    | commands.Answer
+    | commands.Resume
+    | commands.Configure
+    | commands.Withdraw
+    | commands.Rename
+    | LetGo
+)
+_decoder = msgspec.json.Decoder(Wanted)
+
+
+class SharedDesk:
+    """A `Desk` around the conversations of this server."""
+
+    def __init__(
+        self,
+        own: Conversations,
+        store: PostgresStore,
+        *,
+        taken_within_s: float = _TAKEN_WITHIN_S,
+        answered_within_s: float = _ANSWERED_WITHIN_S,
+    ) -> None:
+        self._own = own
+        self._store = store
+        self._mailbox = store.commands
+        self._taken_within_s = taken_within_s
+        self._answered_within_s = answered_within_s
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._taking = asyncio.Lock()
+        self._stop_listening = self._mailbox.listen(self._woken)
+
+    async def create(self, setup: Setup) -> str:
+        if setup.continues:
+            await self._let_go_elsewhere(setup.continues)
+        return await self._own.create(setup)
+
+    async def carry_out(self, log_id: str, command: Command) -> None:
+        if isinstance(command, commands.Resume) and command.session_id not in ("", log_id):
+            await self._let_go_elsewhere(command.session_id)
+        await self._carry_out(log_id, command)
+
+    async def _carry_out(self, log_id: str, wanted: Wanted) -> None:
+        """Here, or by whoever has it; who has it may change while this goes on."""
+        now_s = self._loop.time()
+        deadlines = Deadlines(now_s + self._taken_within_s, now_s + self._answered_within_s)
+        asking = Asking(self._mailbox, log_id, secrets.token_hex(16), deadlines)
+        command, seen_seq = msgspec.json.encode(wanted), None
+        while True:
+            if await self._is_elsewhere(log_id):
+                found = await asking.ask(command, seen_seq)
+                if isinstance(found, Outcome):
+                    return found.check()
+                seen_seq = found.seen_seq
+            try:
+                return await self._here(log_id, wanted, seen_seq)
+            except LogLocked:
+                if self._loop.time() > deadlines.taken_s or not await self._is_elsewhere(log_id):
+                    raise
+                # somebody else was faster: he is asked
+
+    async def _is_elsewhere(self, log_id: str) -> bool:
+        """Whether another process has it."""
+        return self._own.hub(log_id) is None and await asyncio.to_thread(self._store.is_live, log_id)
+
+    async def _here(self, log_id: str, wanted: Wanted, seen_seq: int | None) -> None:
+        """`seen_seq`: one who died may have carried it out already; the log tells it from there on."""
+        if seen_seq is not None and await asyncio.to_thread(self._is_told, log_id, wanted, seen_seq):
+            return
+        if isinstance(wanted, LetGo):
+            if self._own.standing(log_id).is_running:
+                raise LogLocked(
+                    "something goes on in the session", hint="wait until it has ended, or stop it"
+                )
+            await self._own.unload(log_id)
+        elif seen_seq is not None and isinstance(
+            wanted, commands.Approve | commands.Deny | commands.Answer | commands.Withdraw
+        ):
+            with suppress(UsageError):  # nothing waits for it any more: it was carried out
+                await self._own.carry_out(log_id, wanted)
+        else:
+            await self._own.carry_out(log_id, wanted)
+
+    def _is_told(self, log_id: str, wanted: Wanted, seen_seq: int) -> bool:
+        if isinstance(wanted, commands.Submit | commands.Resume):
+            text = wanted.prompt
+        elif isinstance(wanted, commands.Steer):
+            text = wanted.message
+        else:
+            return False  # it changes nothing to do it twice
+        return any(_says(event, text) for event in read_all(self._store, log_id, seen_seq))
+
+    async def _let_go_elsewhere(self, log_id: str) -> None:
+        """If nothing goes on in it; else whoever wants it is told so."""
+        with suppress(HarnessError):
+            if await self._is_elsewhere(log_id):
+                await self._carry_out(log_id, LetGo())
+
+    def standing(self, log_id: str) -> Standing:
+        standing = self._own.standing(log_id)
+        if standing.is_ours:
+            return standing
+        metadata = self._store.metadata(log_id)
+        if metadata.kind != "thread":
+            return standing
+        agent = load(metadata.agent_name) if metadata.agent_name else None
+        return replace(
+            standing,
+            is_elsewhere=True,
+            is_waiting=metadata.outcome == "suspended",
+            can_submit=True,
+            can_steer=metadata.agent_name == OWN_AGENT,
+            can_answer=agent is not None and agent.work is not None,
+            can_cancel=True,
+            can_branch=metadata.agent_name == OWN_AGENT,
+        )
+
+    def hub(self, log_id: str) -> Hub | None:
+        return self._own.hub(log_id)
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        self._own.listen(listener)
+
+    def listen_to_replacements(self, listener: Callable[[str], None]) -> None:
+        self._own.listen_to_replacements(listener)
+
+    async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
+        await self._own.unload_idle(is_watched)
+
+    async def unload(self, log_id: str) -> None:
+        await self._own.unload(log_id)
+        await self._let_go_elsewhere(log_id)
+
+    async def close(self) -> None:
+        self._stop_listening()
+        for task in list(self._tasks):
+            task.cancel()
+        await self._own.close()
+
+    def _woken(self) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody is served any more
+            self._loop.call_soon_threadsafe(lambda: self._do(self._take()))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take(self) -> None:
+        """What others ask of conversations that are loaded here."""
+        async with self._taking:  # so that what was taken first is begun first
+            try:
+                taken = await asyncio.to_thread(self._mailbox.take)
+            except StoreError:
+                return  # who asks reminds us
+            for asked in taken:
+                self._do(self._answer(asked))
+
+    async def _answer(self, asked: Asked) -> None:
+        outcome = Outcome()
+        try:
+            await self._here(asked.log_id, _decoder.decode(asked.command), asked.seen_seq)
+        except HarnessError as error:
+            if isinstance(error, LogLocked) and self._own.hub(asked.log_id) is None:
+                await self._quietly(lambda: self._mailbox.give_back(asked.key))
+                return
+            outcome = Outcome(type(error).__name__, error.message, error.hint)
+        except msgspec.DecodeError as error:
+            outcome = Outcome("UsageError", f"the server that runs it does not know this command: {error}")
+        except Exception as error:
+            outcome = Outcome("HarnessError", "a mistake of the server that runs it")
+            self._loop.call_exception_handler({"message": "a command of another server", "exception": error})
+        await self._quietly(lambda: self._mailbox.answer(asked.key, msgspec.json.encode(outcome)))
+
+    async def _quietly(self, work: Callable[[], None]) -> None:
+        with suppress(StoreError):  # who asks looks himself whether we are still there
+            await asyncio.to_thread(work)
+
+
+def desk_for(store: Store, default: Setup) -> Desk:
+    """Of a server that is alone with its store, or of one of several."""
+    if not isinstance(store, PostgresStore):
+        return Conversations(store, default)
+    return SharedDesk(Conversations(store, default, is_shared=True), store)
+
+
+def _says(event: Event, text: str) -> bool:
+    """Whether somebody has said this, or put it into the queue."""
+    if isinstance(event, Message):
+        return event.role == "user" and text in event.text
+    return isinstance(event, FollowUpsChanged) and any(
+        isinstance(one, dict) and one.get("text") == text for one in event.pending
+    )
