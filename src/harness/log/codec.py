@@ -24,6 +24,9 @@ _GOES_ON = tuple(",]}")
 LINES_AT_ONCE = 128
 """How many are encoded together: a block that fits into the cache costs less than one of a megabyte."""
 
+UNENCODABLE = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError)
+"""What encoding raises on what JSON does not have."""
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What `decode` raises on a line that is no event at all."""
 
@@ -34,22 +37,33 @@ def encode(event: Event) -> bytes:
 
 
 def encode_lines(events: Sequence[Event]) -> bytes:
-    """Lines, each with its newline; never fails on what an agent made us say."""
+    """Lines, each with its newline; never fails on what an agent made us say.
+
+    Where an event holds what no JSON can, a list of events has afterwards, in its place, the event that its line
+    says: what is shown is what is in the log.
+    """
     return b"".join(encode_blocks(events))
 
 
 def encode_blocks(events: Sequence[Event]) -> list[bytes]:
     """The same in blocks of whole lines, as they are best made and best written."""
-    return [_block(events[start : start + LINES_AT_ONCE]) for start in range(0, len(events), LINES_AT_ONCE)]
+    return [_block(events, start) for start in range(0, len(events), LINES_AT_ONCE)]
 
 
-def _block(events: Sequence[Event]) -> bytes:
-    if not any(map(_unread_of, events)):
+def _block(events: Sequence[Event], start: int) -> bytes:
+    block = events[start : start + LINES_AT_ONCE]
+    if not any(map(_unread_of, block)):
         try:
-            return _encoder.encode_lines(events)
-        except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+            return _encoder.encode_lines(block)
+        except UNENCODABLE:
             pass  # one of them holds something that JSON cannot: find it below
-    return b"".join(_encode_odd(event) + b"\n" for event in events)
+    lines: list[bytes] = []
+    for place, event in enumerate(block, start):
+        line, written = _encode_odd(event)
+        if written is not event and isinstance(events, list):
+            events[place] = written
+        lines.append(line + b"\n")
+    return b"".join(lines)
 
 
 def decode(line: bytes) -> Event:
@@ -72,25 +86,23 @@ def to_builtins(event: Event) -> dict[str, Any]:
     return value
 
 
-def _encode_odd(event: Event) -> bytes:
+def _encode_odd(event: Event) -> tuple[bytes, Event]:
+    """The line, and the event that it says."""
     if event.unread is not None:
         fits = {name for name, kind in ENVELOPE.items() if isinstance(event.unread.get(name), kind)}
         stamps = {name: getattr(event, name) for name in fits}
-        return _encoder.encode({**event.unread, **stamps})
+        return _encoder.encode({**event.unread, **stamps}), event
     try:
-        return _encoder.encode(event)
-    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
-        return _encoder.encode(storable(event))
+        return _encoder.encode(event), event
+    except UNENCODABLE:
+        written: Event = storable(event)
+        return _encoder.encode(written), written
 
 
 def storable(value: Any, depth: int = 0) -> Any:
     """The same value with what no JSON file can hold replaced: lone surrogates, huge numbers, endless nesting."""
     if isinstance(value, str):
-        return (
-            value
-            if _is_plain(value)
-            else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        )
+        return plain_text(value)
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**64 else str(value)
     if depth > _DEEPEST:
@@ -99,18 +111,28 @@ def storable(value: Any, depth: int = 0) -> Any:
         fields = {name: storable(getattr(value, name), depth + 1) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **fields)
     if isinstance(value, dict):
-        return {storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
+        kept: dict[str, Any] = {}
+        for key, item in value.items():
+            name = plain_text(str(key))
+            kept[spelled_out(str(key)) if name in kept else name] = storable(item, depth + 1)
+        return kept
+    if isinstance(value, list | tuple):
         return [storable(item, depth + 1) for item in value]
     return value
 
 
-def _is_plain(text: str) -> bool:
+def plain_text(text: str) -> str:
+    """The same text as every file and terminal can hold it: lone halves of characters become U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def spelled_out(text: str) -> str:
+    """The same for names, of which no two may become one: such halves are written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _decode_newer(line: bytes) -> Event:

@@ -157,7 +157,11 @@ class Hub:
 
     def _write(self, stamped: list[Event]) -> int:
         try:
-            size = self._writer.append([*self._unwritten, *stamped] if self._unwritten else stamped)
+            waited = len(self._unwritten)
+            events = [*self._unwritten, *stamped] if waited else stamped
+            size = self._writer.append(events)
+            if waited:
+                stamped[:] = events[waited:]
         except OSError as error:
             if not self._unwritten and stamped:
                 self._warning = _warn(stamped, error)

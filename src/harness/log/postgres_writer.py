@@ -74,6 +74,7 @@ class PostgresWriter:
             with self._line.use() as connection:
                 if self._generation != self._line.generation:
                     self._regain(connection)
+                codec.encode_blocks(events)  # what is shown is what will be stored
                 return self._store(connection, [event for event in events if event.seq >= self._stored_seq])
         except StoreError as error:
             raise OSError(error.message) from error

@@ -103,7 +103,10 @@ class LogWriter(Protocol):
     next_seq: int
 
     def append(self, events: Sequence[Event]) -> int:
-        """Store them; returns about how many bytes they take. Raises OSError."""
+        """Store them; returns about how many bytes they take. Raises OSError.
+
+        Where one holds what cannot be stored (half a character), a list has afterwards, in its place, what was.
+        """
         ...
 
     def close(self) -> None: ...

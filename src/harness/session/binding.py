@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import ModeChanged, StateChanged, ThreadCreated, ThreadRenamed
+from harness.log.codec import spelled_out
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, Metadata, Query
 from harness.rendering.session.events import HarnessThread, ThreadChanged, ThreadDeleted
@@ -166,7 +167,7 @@ class Binding:
                 id=thread_id,
                 resource_id=metadata.resource_id,
                 title=metadata.name,
-                state=session.state.get() or None,
+                state=session.state.stored() or None,
                 metadata=metadata.settings,
             )
         )
@@ -188,9 +189,10 @@ class Binding:
         await session.runs.stop()
         bound, session.thread.bound = session.thread.bound, None
         if bound is not None:
-            session.use_no_thread()
-            bound.close()
-            await quietly_release(session.harness.thread_lock, bound.id)
+            try:
+                session.use_no_thread()
+            finally:
+                await self._close(bound)
 
     async def _take(self, thread_id: str, open_thread: Callable[[], BoundThread]) -> BoundThread:
         session = self._session
@@ -201,11 +203,23 @@ class Binding:
         except BaseException:
             await quietly_release(lock, thread_id)
             raise
-        session.use(bound)
+        try:
+            session.use(bound)
+        except BaseException:
+            await self._close(bound)
+            raise
         if old is not None:
-            old.close()
-            await quietly_release(lock, old.id)
+            await self._close(old)
         return bound
+
+    async def _close(self, bound: BoundThread) -> None:
+        """Whatever fails on the way, nobody holds it afterwards."""
+        try:
+            bound.close()
+        except Exception:
+            _logger.exception("thread %s could not be closed in order", bound.id)
+        finally:
+            await quietly_release(self._session.harness.thread_lock, bound.id)
 
     async def _take_back(self, thread_id: str) -> None:
         """It could not be deleted: whoever worked in it goes on there, if that is possible."""
@@ -238,7 +252,7 @@ class Binding:
         source = harness.store.metadata(source_id)
         settings = {k: v for k, v in source.settings.items() if k not in _FORGOTTEN_BY_CLONES}
         metadata = self._metadata(harness.new_id(), title or source.name or "Cloned Thread", settings)
-        metadata.resource_id = resource_id or source.resource_id
+        metadata.resource_id = spelled_out(resource_id) or source.resource_id
         metadata.fork = Fork(source_id, harness.end_of(source_id))
         return metadata
 

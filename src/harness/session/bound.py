@@ -102,8 +102,13 @@ class BoundThread:
                 self.hub.append(*closing_of_loop(run.events, run.id))
 
     def close(self) -> None:
-        self.save_snapshot()
-        self.hub.close()
+        """Let it go, whatever fails: else nobody, not even this process, could take it up again."""
+        try:
+            self.save_snapshot()
+        except Exception:
+            _logger.exception("no snapshot of thread %s could be made", self.id)
+        finally:
+            self.hub.close()
 
 
 def create_bound(store: Store, metadata: Metadata, secrets: Secrets = None) -> BoundThread:

@@ -9,22 +9,19 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.events import Event
-from harness.log.codec import encode, storable
+from harness.log.codec import UNENCODABLE, encode, plain_text, storable
 from harness.log.redact import Redactor, redact_text
 from harness.log.store import Metadata
 
 Secrets: TypeAlias = Mapping[str, str] | None
 """By name; None: nothing is masked."""
 
-UNFIT = (TypeError, ValueError, OverflowError, RecursionError)
-"""What encoding raises on values that JSON does not have."""
-
 
 def check_event(event: Event, problem: str) -> None:
     """Raises UsageError when no log could hold it."""
     try:
         encode(event)
-    except UNFIT as error:
+    except UNENCODABLE as error:
         raise UsageError(f"{problem}: {error}", hint="nothing was changed; use what JSON can say") from error
 
 
@@ -32,7 +29,7 @@ def kept_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
     """A copy, as a store keeps it. Raises UsageError for what none can."""
     try:
         line = _line(settings)
-    except UNFIT as error:
+    except UNENCODABLE as error:
         raise UsageError(
             f"a thread's setting cannot be kept: {error}", hint="nothing was changed; use what JSON can say"
         ) from error
@@ -44,6 +41,7 @@ def kept_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def kept_text(text: str, secrets: Secrets) -> str:
+    text = plain_text(text)
     return text if secrets is None else redact_text(text, secrets)
 
 
@@ -57,5 +55,5 @@ def mask(metadata: Metadata, secrets: Secrets) -> None:
 def _line(settings: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(settings) + b"\n"
-    except UNFIT:
+    except UNENCODABLE:
         return msgspec.json.encode(storable(settings)) + b"\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from harness.events import Event, FollowUpsChanged, Signal, ThreadRenamed, UsageDelta
+from harness.log.codec import plain_text, spelled_out
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 class Identity:
     def __init__(self, resource_id: str, session_id: str) -> None:
-        self._resource_id = self._default = resource_id
+        self._resource_id = self._default = spelled_out(resource_id)
         self._id = session_id
 
     def get_id(self) -> str:
@@ -58,7 +59,7 @@ class Identity:
         return self._default
 
     def set_resource_id(self, *, resource_id: str) -> None:
-        self._resource_id = resource_id
+        self._resource_id = spelled_out(resource_id)
 
 
 class Session:
@@ -335,7 +336,7 @@ class Session:
 
     def _said(self, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Said:
         texts, attachments = split(contents(content, files))
-        return Said(text="\n\n".join(texts), attachments=attachments)
+        return Said(text=plain_text("\n\n".join(texts)), attachments=attachments)
 
     def _briefly(self, event: Event) -> Event:
         """What waits in the queue already is named by its place, not said again."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from harness.errors import MissingExtra, UsageError
+from harness.errors import UsageError
 from harness.events import Event, StateChanged
 from harness.session.keeping import check_event
+from harness.session.state_schema import plain_json, schema_of, without_halves
 
 _logger = logging.getLogger("harness.session")
-
-Check: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""The same state, completed and converted where the schema says; raises ValueError with what is wrong."""
 
 
 class StateUpdate(msgspec.Struct, kw_only=True):
@@ -39,6 +39,23 @@ class Restored(NamedTuple):
 
 _YOLO = "yolo"
 _RULES = "permissionRules"
+_OF_SUBAGENTS = "subagentModelId_"
+_OWN: dict[str, type] = {
+    _YOLO: object,
+    _RULES: object,
+    "currentModelId": str,
+    "projectPath": str,
+    "observerModelId": str,
+    "reflectorModelId": str,
+    "observationThreshold": int,
+    "reflectionThreshold": int,
+    "subagentModelId": str,
+}
+"""What the harness itself keeps in a state, and reads there, with what it must be. (Nothing but True is `yolo`; rules
+are read with care.)"""
+_WORDS: dict[type, str] = {str: "text", int: "whole number"}
+_inside: ContextVar[object | None] = ContextVar("harness_state_transaction", default=None)
+"""The transaction in which the code that asks is running."""
 
 Update: TypeAlias = StateUpdate | Mapping[str, Any]
 """A mapping has the same keys."""
@@ -46,38 +63,62 @@ Transaction: TypeAlias = Callable[[dict[str, Any]], Update | Awaitable[Update]]
 
 
 class SessionState:
-    """Contract: a failed write leaves the state as it was and does not hold up the next one."""
+    """Contract: a failed write leaves the state as it was and does not hold up the next one. What the harness keeps
+    here for itself never reaches the application's schema, unless that names it.
+    """
 
     def __init__(
         self, schema: Any, initial: Mapping[str, Any] | None, append: Callable[[Event], object]
     ) -> None:
-        self._check, defaults = _reader_of(schema)
+        """Raises UsageError for what is no schema, and for initial values that do not fit it."""
+        self._schema = schema_of(schema)
         self._append = append
         self._turn = asyncio.Lock()
+        self._transaction: object | None = None
+        """That which goes on."""
         self._changed: set[str] = set()
         """Keys that somebody has set here: no thread says otherwise."""
-        self._value: dict[str, Any] = self._checked({**defaults, **(initial or {})})
+        if initial is not None and not isinstance(initial, Mapping):
+            raise UsageError(
+                f"an initial state cannot be a {type(initial).__name__}",
+                hint="give a mapping from names to values",
+            )
+        self._stored: dict[str, Any] = {}
+        """As it is in the log."""
+        self._value: dict[str, Any] = {}
+        self._stored, self._value = self._taken(initial or {})
         self._has_rules = _RULES in self._value
-        check_event(StateChanged(changes=self._value), "Invalid state update")  # else the first thread fails
 
     def get(self) -> dict[str, Any]:
         """A shallow copy."""
         return dict(self._value)
+
+    def stored(self) -> dict[str, Any]:
+        """As JSON, as it is in the log."""
+        return dict(self._stored)
 
     def peek(self, key: str, default: Any = None) -> Any:
         """One value, without a copy of the rest."""
         return self._value.get(key, default)
 
     async def set(self, changes: Mapping[str, Any]) -> None:
-        """Raises UsageError `Invalid state update: …`."""
+        """Raises UsageError `Invalid state update: …`, also within a transaction of `update`."""
+        self._check_outside()
         async with self._turn:
             self._apply(changes)
 
     async def update(self, transaction: Transaction) -> Any:
         """Read, decide and write as one step; nobody else's write comes in between."""
+        self._check_outside()
         async with self._turn:
-            made = transaction(self.get())
-            update = _update(await made if inspect.isawaitable(made) else made)
+            self._transaction = object()
+            token = _inside.set(self._transaction)
+            try:
+                made = transaction(self.get())
+                update = _update(await made if inspect.isawaitable(made) else made)
+            finally:
+                _inside.reset(token)
+                self._transaction = None
             for event in update.events:
                 check_event(event, "Invalid event of a state update")
             if update.updates:
@@ -94,40 +135,98 @@ class SessionState:
         """
         said = {key: value for key, value in logged.items() if key not in self._changed}
         if _YOLO in said:
-            said[_YOLO] = self._value.get(_YOLO, False)
+            said[_YOLO] = self._stored.get(_YOLO, False)
         if self._has_rules:
             said.pop(_RULES, None)
-        before = self._value
+        before = self._stored, self._value
         try:
-            self._value = self._checked({**before, **said, **kept})
+            self._stored, self._value = self._read({**self._stored, **said, **kept})
         except UsageError:
             _logger.warning("the state that the thread had does not fit the schema", exc_info=True)
-        now = self._value
-        changed = [key for key in said if key in now and (key not in before or before[key] != now[key])]
+        changed = [key for key in said if self._differs(key, *before)]
         unsaid = {
             key: value
-            for key, value in self._value.items()
+            for key, value in self._stored.items()
             if key not in kept and (key not in logged or logged[key] != value)
         }
         return Restored(changed, unsaid)
 
-    def _apply(self, changes: Mapping[str, Any]) -> None:
-        before, merged = self._value, self._checked({**self._value, **changes})
-        told = StateChanged(changes={key: merged.get(key) for key in changes})
-        check_event(told, "Invalid state update")
-        self._value = merged  # before it is told: listeners read it
-        try:
-            self._append(told)
-        except BaseException:
-            self._value = before
-            raise
-        self._changed.update(changes)
+    def _check_outside(self) -> None:
+        """Whoever waited for himself would wait for ever."""
+        if self._transaction is not None and _inside.get() is self._transaction:
+            raise UsageError(
+                "Invalid state update: the state cannot be set within a transaction",
+                hint="return what is to change as `updates`, or set it after update() has returned",
+            )
 
-    def _checked(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _apply(self, changes: Mapping[str, Any]) -> None:
+        before = self._stored, self._value
+        self._stored, self._value = self._taken(changes)  # before it is told: listeners read it
+        named = without_halves(dict(changes))
+        changed = {
+            key: one for key, one in self._stored.items() if key in named or self._differs(key, *before)
+        }
         try:
-            return self._check(value)
-        except ValueError as error:
-            raise UsageError(f"Invalid state update: {error}", hint="nothing was changed") from error
+            self._append(StateChanged(changes=changed))
+        except BaseException:
+            self._stored, self._value = before
+            raise
+        self._changed.update(changed)
+
+    def _differs(self, key: str, stored: dict[str, Any], value: dict[str, Any]) -> bool:
+        """From what it was before. A set may be written in any order, and not everything can be compared."""
+        if key not in self._stored or key not in stored:
+            return key in self._stored
+        return bool(self._stored[key] != stored[key] and self._value[key] != value[key])
+
+    def _taken(self, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The state with these changes: as it is stored, and as it is read again."""
+        if not isinstance(changes, Mapping):
+            raise UsageError(
+                f"Invalid state update: a {type(changes).__name__} is no mapping from names to values",
+                hint="nothing was changed",
+            )
+        with _told_as_usage():
+            own, theirs = self._divided({**self._value, **without_halves(dict(changes))})
+            return self._read_parts(self._schema.stored(theirs), own)
+
+    def _read(self, stored: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        with _told_as_usage():
+            own, theirs = self._divided(stored)
+            completed = self._schema.stored(self._schema.values(theirs))
+            return self._read_parts({**completed, **theirs}, own)
+
+    def _read_parts(
+        self, stored: dict[str, Any], own: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        kept = plain_json(own)
+        for key, one in kept.items():
+            _check_own(key, one)
+        return {**stored, **kept}, {**self._schema.values(stored), **kept}
+
+    def _divided(self, state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the harness keeps for itself, and what is the application's."""
+        own = {key: one for key, one in state.items() if _is_own(key) and key not in self._schema.keys}
+        return own, {key: one for key, one in state.items() if key not in own}
+
+
+def _is_own(key: Any) -> bool:
+    return key in _OWN or (isinstance(key, str) and key.startswith(_OF_SUBAGENTS))
+
+
+def _check_own(key: str, value: Any) -> None:
+    """Raises ValueError: what we work with ourselves must be what we take it for."""
+    kind = _OWN.get(key, str)
+    if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise ValueError(f"{key}: {value!r:.80} is no {_WORDS[kind]}")
+
+
+@contextmanager
+def _told_as_usage() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise UsageError(f"Invalid state update: {error}", hint="nothing was changed") from error
 
 
 def _update(given: Update) -> StateUpdate:
@@ -139,77 +238,3 @@ def _update(given: Update) -> StateUpdate:
         raise UsageError(
             f"Invalid state update: {error}", hint="return a mapping with updates, events and result"
         ) from error
-
-
-def _reader_of(schema: Any) -> tuple[Check, dict[str, Any]]:
-    """How to check a state by its schema, and the defaults that the schema gives."""
-    if schema is None:
-        return dict, {}
-    if isinstance(schema, dict):
-        return _json_schema(schema)
-    if isinstance(schema, type) and issubclass(schema, msgspec.Struct):
-        return _msgspec_schema(schema)
-    if hasattr(schema, "model_validate"):
-        return _pydantic_schema(schema)
-    raise UsageError(
-        f"a state schema cannot be a {type(schema).__name__}",
-        hint="give a pydantic model, a msgspec Struct or a JSON Schema",
-    )
-
-
-def _json_schema(schema: dict[str, Any]) -> tuple[Check, dict[str, Any]]:
-    try:
-        import jsonschema
-    except ImportError as error:
-        raise MissingExtra("a JSON Schema needs the package jsonschema", "schema") from error
-    validator = jsonschema.validators.validator_for(schema)(schema)
-
-    def check(value: dict[str, Any]) -> dict[str, Any]:
-        problems = [_located(error.absolute_path, error.message) for error in validator.iter_errors(value)]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return value
-
-    properties = schema.get("properties", {})
-    return check, {name: one["default"] for name, one in properties.items() if "default" in one}
-
-
-def _msgspec_schema(schema: type[msgspec.Struct]) -> tuple[Check, dict[str, Any]]:
-    known = {field.encode_name for field in msgspec.structs.fields(schema)}
-    defaults: dict[str, Any] = {}
-    for field in msgspec.structs.fields(schema):
-        if field.default is not msgspec.NODEFAULT:
-            defaults[field.encode_name] = field.default
-        elif field.default_factory is not msgspec.NODEFAULT:
-            defaults[field.encode_name] = field.default_factory()
-
-    def check(value: dict[str, Any]) -> dict[str, Any]:
-        own = {key: one for key, one in value.items() if key in known}
-        msgspec.convert(own, schema)
-        return value
-
-    return check, defaults
-
-
-def _pydantic_schema(schema: Any) -> tuple[Check, dict[str, Any]]:
-    def check(value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            schema.model_validate(value)
-        except ValueError as error:
-            problems: list[Any] = getattr(error, "errors", list)()
-            texts = [_located(one["loc"], one["msg"]) for one in problems] or [str(error)]
-            raise ValueError("; ".join(texts)) from error
-        return value
-
-    fields = schema.model_fields.items()
-    defaults = {
-        field.alias or name: field.get_default(call_default_factory=True)
-        for name, field in fields
-        if not field.is_required()
-    }
-    return check, defaults
-
-
-def _located(path: Any, message: str) -> str:
-    where = ".".join(str(step) for step in path)
-    return f"{where}: {message}" if where else message

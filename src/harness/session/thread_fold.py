@@ -28,7 +28,7 @@ from harness.events import (
 )
 from harness.rendering.session.display import DisplayState, reduce
 from harness.rendering.session.display_state import PendingApproval
-from harness.rendering.session.encoding import read, to_wire
+from harness.rendering.session.encoding import encode, read, to_wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.translation import SessionTranslation
 from harness.session.memory.record import RecordFold
@@ -114,7 +114,7 @@ class ThreadFold:
             reduce(self.display, told)
 
     def snapshot(self) -> bytes:
-        return msgspec.json.encode(
+        return encode(
             {
                 "version": _VERSION,
                 "facts": self.facts,

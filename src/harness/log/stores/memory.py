@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event, Usage
-from harness.log import sidecar
+from harness.log import codec, sidecar
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
@@ -225,6 +225,7 @@ class MemoryWriter:
         self._log = log
 
     def append(self, events: Sequence[Event]) -> int:
+        codec.encode_blocks(events)  # what no store could hold is not held here either
         self._log.events.extend(events)
         self._log.tell()
         return len(events) * 500

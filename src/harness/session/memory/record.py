@@ -32,6 +32,7 @@ from harness.events import (
     ThreadCreated,
     ThreadRenamed,
 )
+from harness.rendering.session.encoding import encode
 from harness.session.memory.observations import appended, grouped, sectioned, tail_after
 
 Activity = Literal["observing", "reflecting", "buffering_observation", "buffering_reflection"]
@@ -168,7 +169,7 @@ class RecordFold:
         return ()
 
     def snapshot(self) -> bytes:
-        return msgspec.json.encode(self.known)
+        return encode(self.known)
 
     def restore(self, snapshot: bytes, /) -> None:
         self.known = msgspec.json.decode(snapshot, type=Knowledge)
