@@ -226,3 +226,64 @@ def test_line_ends_and_marks_of_a_patched_file_stay(bench: Bench) -> None:
     (bench.root / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     applied(bench, "*** Update File: a.txt", " one", "-two", "+2", "+3")
     assert (bench.root / "a.txt").read_bytes() == b"\xef\xbb\xbfone\r\n2\r\n3\r\n"
+
+
+CHANGE = "*** Begin Patch\n*** Update File: a.py\n-one\n+1\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"patch": f"```\n{CHANGE}\n```"},
+        {"patch": f"```diff\n{CHANGE}\n```\n"},
+        {"patch": f"<<'EOF'\n{CHANGE}\nEOF"},
+        {"patch": f"apply_patch <<EOF\n{CHANGE}\nEOF\n"},
+        {"patch": f'apply_patch <<"PATCH"\r\n{CHANGE}\r\nPATCH'},
+        {"input": CHANGE},
+    ],
+)
+def test_what_models_wrap_around_a_patch_does_no_harm(bench: Bench, arguments: dict[str, str]) -> None:
+    path = bench.write("a.py", "one\n")
+    bench.files.read(str(path))
+    tool = ApplyPatchTool(bench.workspace)
+    assert tool.operations(arguments) == [Write(path=str(path), change="update")]
+    assert tool.permission(arguments).params is not None
+    bench.call(tool, **arguments)
+    assert bench.text("a.py") == "1\n"
+
+
+def test_a_patch_within_other_words_is_refused(bench: Bench) -> None:
+    said = bench.refused(ApplyPatchTool(bench.workspace), patch=f"cd src && apply_patch <<EOF\n{CHANGE}\nEOF")
+    assert "must begin with" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "said"),
+    [
+        ("a\nx\nb\nx\n", ("-x", "+y"), "2 times, at the lines 2, 4"),
+        ("a\nx \nb\nx \n", ("-x", "+y"), "2 times"),
+        (
+            "def f\n x\ndef f\n x\n",
+            ("@@ def f", "- x", "+ y"),
+            "the line 'def f' (named by @@) stands there 2 times",
+        ),
+    ],
+)
+def test_a_hunk_that_fits_in_several_places_is_refused(text: str, lines: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ToolFailure) as caught:
+        updated(text, *lines)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "expected"),
+    [
+        ("class A\n x\nclass B\n x\n", ("@@ class B", "- x", "+ y"), "class A\n x\nclass B\n y\n"),
+        ("class A\n x\nclass B\n x\n", ("@@ class A", "- x", "+ y"), "class A\n y\nclass B\n x\n"),
+        ("x\nx\n", ("-x", "+y", "*** End of File"), "x\ny\n"),
+    ],
+)
+def test_a_line_that_is_named_tells_which_place_is_meant(
+    text: str, lines: tuple[str, ...], expected: str
+) -> None:
+    assert updated(text, *lines) == expected

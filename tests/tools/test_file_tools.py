@@ -13,6 +13,7 @@ from workbench import Bench
 
 from harness.events.operation import Read, Write
 from harness.sources.tools import read as read_module
+from harness.sources.tools.apply_patch import ApplyPatchTool
 from harness.sources.tools.edit import EditTool
 from harness.sources.tools.read import ReadTool
 from harness.sources.tools.write import WriteTool
@@ -60,7 +61,7 @@ def test_lines_are_counted_as_people_count_them(bench: Bench, content: str, tota
 def test_long_lines_and_long_files_are_cut(bench: Bench) -> None:
     bench.write("wide.txt", "x" * 5000 + "\nnext\n")
     text = bench.call(ReadTool(bench.workspace), filePath="wide.txt").text
-    assert "x" * 2000 + " [cut]\n     2\tnext" in text
+    assert "x" * 2000 + " [cut: go on with offset 0 and column 2000]\n     2\tnext" in text
     bench.write("long.txt", f"{'y' * 100}\n" * 2000)
     text = bench.call(ReadTool(bench.workspace), filePath="long.txt").text
     assert len(text) < 51 * 1024 + 200
@@ -215,7 +216,90 @@ def test_text_that_no_file_can_hold_is_refused(bench: Bench) -> None:
     assert not (bench.root / "a").exists()
 
 
+READ_IN_VAIN = {
+    "blob.bin": ({}, b"precious\0"),
+    "huge.pdf": ({}, b"%PDF" + bytes(5 * 1024 * 1024)),
+    "short.txt": ({"offset": 9}, b"precious\n"),
+    "line.txt": ({"column": 99}, b"precious\n"),
+    "wide.txt": ({}, b"\xff\xfeodd"),
+}
+
+
+@pytest.mark.parametrize("name", READ_IN_VAIN)
+def test_what_could_not_be_read_is_neither_changed_nor_deleted(bench: Bench, name: str) -> None:
+    asked, data = READ_IN_VAIN[name]
+    (bench.root / name).write_bytes(data)
+    bench.refused(ReadTool(bench.workspace), filePath=name, **asked)
+    refusals = [
+        bench.refused(WriteTool(bench.workspace), filePath=name, content="new"),
+        bench.refused(EditTool(bench.workspace), filePath=name, oldString="precious", newString=""),
+        *(
+            bench.refused(ApplyPatchTool(bench.workspace), patch=f"*** Begin Patch\n{change}\n*** End Patch")
+            for change in (
+                f"*** Delete File: {name}",
+                f"*** Update File: {name}\n-precious\n+new",
+                f"*** Update File: {name}\n*** Move to: other",
+            )
+        ),
+    ]
+    assert all("was not read yet" in refusal for refusal in refusals)
+    assert (bench.root / name).read_bytes() == data
+    assert os.listdir(bench.root) == [name]
+
+
+def test_a_read_that_fails_does_not_undo_one_that_worked(bench: Bench) -> None:
+    bench.write("a.txt", "one\n")
+    bench.call(ReadTool(bench.workspace), filePath="a.txt")
+    bench.refused(ReadTool(bench.workspace), filePath="a.txt", offset=9)
+    bench.call(WriteTool(bench.workspace), filePath="a.txt", content="two\n")
+    assert bench.text("a.txt") == "two\n"
+
+
+def test_the_rest_of_a_long_line_can_be_read(bench: Bench) -> None:
+    line = "".join(f"{number}ü" for number in range(30_000))
+    bench.write("min.js", f"first\n{line}\r\nlast\n")
+    tool = ReadTool(bench.workspace)
+    text = bench.call(tool, filePath="min.js").text
+    assert "[cut: go on with offset 1 and column 2000]" in text
+    shown, column = line[:2000], 2000
+    while True:
+        text = bench.call(tool, filePath="min.js", offset=1, column=column).text
+        shown += text.partition("\n")[2].partition("\n</file>")[0]
+        if "the line is longer" not in text:
+            break
+        column = int(text.rpartition(" ")[2].rstrip("]"))
+    assert shown == line
+    assert "has only" in bench.refused(tool, filePath="min.js", offset=1, column=len(line))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_and_written_as_it_was(bench: Bench, encoding: str) -> None:
+    path = bench.root / "wide.txt"
+    path.write_bytes("\ufeffeins\r\nzwei ü\r\n".encode(encoding))
+    assert "     2\tzwei ü\n" in bench.call(ReadTool(bench.workspace), filePath="wide.txt").text
+    bench.call(EditTool(bench.workspace), filePath="wide.txt", oldString="eins\nzwei", newString="1\n2")
+    assert path.read_bytes() == "\ufeff1\r\n2 ü\r\n".encode(encoding)
+    text = bench.call(WriteTool(bench.workspace), filePath="wide.txt", content="a\nb\n").text
+    assert "CRLF line ends, UTF-16" in text
+    assert path.read_bytes() == "\ufeffa\r\nb\r\n".encode(encoding)
+
+
+def test_a_file_that_is_replaced_keeps_its_line_ends_and_its_mark(bench: Bench) -> None:
+    (bench.root / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    bench.call(ReadTool(bench.workspace), filePath="a.txt")
+    bench.call(WriteTool(bench.workspace), filePath="a.txt", content="1\n2\r\n")
+    assert (bench.root / "a.txt").read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n"
+
+
 # edit
+
+
+def test_a_passage_of_a_file_with_mixed_line_ends_is_found_as_it_was_shown(bench: Bench) -> None:
+    bench.write("a.txt", "one\r\ntwo\nthree\r\n")
+    assert edited(bench, oldString="one\ntwo", newString="1\n2") == "1\r\n2\nthree\r\n"
+    assert edited(bench, oldString="2\nthree\n", newString="3\n") == "1\r\n3\r\n"
+    bench.write("a.txt", "one\r\ntwo\n")
+    assert edited(bench, oldString="one\r\ntwo", newString="one\ntwo") == "one\ntwo\n"
 
 
 def edited(bench: Bench, name: str = "a.txt", **arguments: object) -> str:

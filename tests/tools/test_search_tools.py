@@ -16,7 +16,7 @@ from harness.sources.tools import grep as grep_module
 from harness.sources.tools.glob import GlobTool
 from harness.sources.tools.grep import GrepTool
 from harness.sources.tools.list import ListTool
-from harness.sources.workspace import tree
+from harness.sources.workspace import search, tree
 from harness.sources.workspace.tree import Glob
 
 RIPGREP = shutil.which("rg") or ""
@@ -186,14 +186,25 @@ def test_a_glob_of_many_stars_is_quick() -> None:
     assert time.process_time() - began < 1
 
 
-def test_ignore_files_hold_for_what_is_below_them(bench: Bench) -> None:
-    if not shutil.which("git"):
-        pytest.skip("git is the judge here")
-    rules = ["/top", "any", "sub/x", "*.o", "!keep.o", "dir/", "**/deep/z", r"\#odd", "a b ", "", "# no"]
-    bench.write(".gitignore", "\n".join(rules))
-    bench.write("sub/.gitignore", "local\n!any\n")
-    names = ["top", "sub/top", "any", "sub/any", "sub/x", "sub/sub/x", "a.o", "keep.o", "sub/keep.o", "#odd"]
-    names += [
+RULES = [
+    *("/top", "any", "sub/x", "*.o", "!keep.o", "dir/", "**/deep/z", r"\#odd", "a b ", "", "# no"),
+    *(
+        r"\[x\]",
+        r"sp\ ace",
+        r"end\ ",
+        "[[:alpha:]]1",
+        "{c,d}",
+        r"\!bang",
+        "[!a-y]2",
+        "[]]3",
+        "un[closed",
+        "q?4",
+    ),
+    *(r"st\*r", "[z-a]5", "[[:nothing:]]6", r"[\]]7", "*8*.*t"),
+]
+NAMES = [
+    *("top", "sub/top", "any", "sub/any", "sub/x", "sub/sub/x", "a.o", "keep.o", "sub/keep.o", "#odd"),
+    *(
         "dirs/dir",
         "dir/file",
         "q/deep/z",
@@ -204,8 +215,18 @@ def test_ignore_files_hold_for_what_is_below_them(bench: Bench) -> None:
         "sub/q/local",
         "a b",
         "dir2/dir/a",
-    ]
-    for name in names:
+    ),
+    *("[x]", "x", "sp ace", "end ", "end", "a1", "11", "c", "{c,d}", "!bang", "z2", "b2", "]3", "un[closed"),
+    *("qq4", "q4", "st*r", "star", "z5", "-5", "n6", "]7", "a8.t", "88.txt", "8t"),
+]
+
+
+def test_ignore_files_hold_for_what_is_below_them(bench: Bench) -> None:
+    if not shutil.which("git"):
+        pytest.skip("git is the judge here")
+    bench.write(".gitignore", "\n".join(RULES))
+    bench.write("sub/.gitignore", "local\n!any\n")
+    for name in NAMES:
         if not (bench.root / name).exists():
             bench.write(name, "")
     subprocess.run(
@@ -262,12 +283,18 @@ def test_strange_names_do_no_harm(bench: Bench) -> None:
 
 
 def test_the_search_program_needs_nothing_but_python(bench: Bench) -> None:
-    bench.write("a.txt", "needle\n")
-    query = (
-        f'{{"pattern": "needle", "include": "", "ignore_case": false, "context": 0, "files_only": false, '
-        f'"start": "{bench.root}", "top": "{bench.root}"}}'
-    )
+    path = bench.write("a.txt", "needle\n")
     done = subprocess.run(
-        [sys.executable, "-I", "-S", tree.__file__, query], capture_output=True, check=False, env={}
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            search.__file__,
+            '{"expression": "needle", "context": 0, "files_only": false}',
+        ],
+        input=f"{path}\0".encode(),
+        capture_output=True,
+        check=False,
+        env={},
     )
-    assert (done.returncode, done.stdout) == (0, f"{bench.root}/a.txt\0001:needle\n".encode())
+    assert (done.returncode, done.stdout) == (0, f"{path}\0001:needle\n".encode())

@@ -6,7 +6,7 @@ import os
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
-_Stamp: TypeAlias = tuple[int, int, int]
+FileStamp: TypeAlias = tuple[int, int, int]
 
 
 class StaleFile(Exception):
@@ -17,12 +17,19 @@ class FileTimes:
     """Shared by all runs of one conversation. Paths are compared as real paths."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, _Stamp] = {}
+        self._seen: dict[str, FileStamp] = {}
         self._locks: dict[str, Any] = {}
 
-    def read(self, path: str) -> None:
-        """Remember the file as it is now: it was read, or just written."""
-        stamp = _stamp(path)
+    def stamp(self, path: str) -> FileStamp | None:
+        """The file as it is now, to be given to `read` when reading it has worked; None when there is none.
+
+        Taken before the first byte is read: what changes meanwhile is then known to be stale.
+        """
+        return _stamp(path)
+
+    def read(self, path: str, stamp: FileStamp | None = None) -> None:
+        """Remember that the file was read or written, as it is now or was when the stamp was taken."""
+        stamp = stamp or _stamp(path)
         if stamp is None:
             self._seen.pop(os.path.realpath(path), None)
         else:
@@ -50,7 +57,7 @@ class FileTimes:
         return held
 
 
-def _stamp(path: str) -> _Stamp | None:
+def _stamp(path: str) -> FileStamp | None:
     try:
         status = os.stat(path)
     except OSError:

@@ -11,10 +11,10 @@ from msgspec import Meta
 from harness.events import Operation
 from harness.events.operation import Write
 from harness.sources.dialects.patch import operations_of_patch
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission, spelled
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
-from harness.sources.workspace.patch import FilePatch, parse, patched
+from harness.sources.workspace.patch import FilePatch, parse, patched, unwrapped
 from harness.sources.workspace.roots import Workspace
 from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, changed_lines, decode
 
@@ -34,7 +34,7 @@ Change several files at once; if any part does not fit, nothing is changed. File
 *** End Patch
 
 Lines of a hunk begin with a blank (stays), - (goes) or + (comes). Give about three lines around each change;
-where that is not unique, name the function or class that it is in with a line @@. Paths are relative."""
+they must stand in one place only; where they do not, name the function or class with a line @@. Paths are relative."""
 
 
 class ApplyPatchArguments(Arguments, frozen=True, kw_only=True):
@@ -47,16 +47,15 @@ class ApplyPatchTool(Tool):
         self._workspace = workspace
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        asked = take(ApplyPatchArguments, arguments, "apply_patch")
-        return operations_of_patch(asked.patch, self._workspace.root)
+        return operations_of_patch(_taken(arguments), self._workspace.root)
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         """A patch is never the same again; but to allow all of them is more than anybody was shown."""
-        asked = take(ApplyPatchArguments, arguments, "apply_patch")
-        return ToolPermission("apply_patch", {"patch": exactly(asked.patch)})
+        name = "patch" if "patch" in arguments else _OTHER_NAME
+        return ToolPermission("apply_patch", {name: exactly(spelled(arguments.get(name, "")))})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        files = parse(take(ApplyPatchArguments, arguments, "apply_patch").patch)
+        files = parse(_taken(arguments))
         draft = _Draft(self._workspace, context)
         async with AsyncExitStack() as locks:
             # In one order for everybody, or two patches could wait for each other.
@@ -75,6 +74,15 @@ class ApplyPatchTool(Tool):
         return ToolOutput(text="\n".join(["patch applied:", *lines]), operations=[*operations])
 
 
+def _taken(arguments: dict[str, Any]) -> str:
+    """The patch alone: what is asked about is what is applied, however the model wrapped it."""
+    if "patch" not in arguments and _OTHER_NAME in arguments:
+        arguments = {"patch": arguments[_OTHER_NAME]}
+    return unwrapped(take(ApplyPatchArguments, arguments, "apply_patch").patch)
+
+
+_OTHER_NAME = "input"
+"""What the argument is called where some models have learnt it."""
 _NEW = TextFile("")
 _LETTERS = {"create": "A", "update": "M", "delete": "D", "move": "D"}
 

@@ -63,18 +63,24 @@ class EditTool(Tool):
 
 def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
     old, new = asked.old_string.replace("\r\n", "\n"), asked.new_string.replace("\r\n", "\n")
-    if "\r\n" in text:  # a file of mixed line ends, in which they are part of the text
-        old, new = asked.old_string, asked.new_string
+    is_mixed = "\r\n" in text  # some lines end so and some do not: which, nobody who read the file was shown
+    if is_mixed and asked.old_string in text:
+        old, new, is_mixed = asked.old_string, asked.new_string, False
     if old == new:
         raise ToolFailure("oldString and newString are the same: nothing to change")
-    count = text.count(old)
+    sought = re.compile("\r?\n".join(map(re.escape, old.split("\n"))) if is_mixed else re.escape(old))
+    count = sum(1 for _ in sought.finditer(text))
     if not count:
         raise ToolFailure(f"oldString does not occur in {asked.file_path}{_hint(text, old)}")
     if count > 1 and not asked.replace_all:
         raise ToolFailure(
             f"oldString occurs {count} times in {asked.file_path}: give more of the lines around it, or replaceAll"
         )
-    return text.replace(old, new), count
+
+    def replacement(found: re.Match[str]) -> str:
+        return new.replace("\n", "\r\n") if is_mixed and "\r\n" in found[0] else new
+
+    return sought.sub(replacement, text), count
 
 
 def _hint(text: str, old: str) -> str:

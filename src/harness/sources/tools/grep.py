@@ -1,13 +1,19 @@
-"""`grep`: search file contents, with ripgrep where it is installed."""
+"""`grep`: search file contents.
+
+Which files, what is found in them and how it is shown does not depend on ripgrep: it only tells, where it is
+installed, in which files to look.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from harness.events import Operation
@@ -17,34 +23,38 @@ from harness.sources.line_blocks import LineBlocks
 from harness.sources.process import Chunk
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
-from harness.sources.workspace import tree
+from harness.sources.workspace import search
 from harness.sources.workspace.commands import Enough, run_command
+from harness.sources.workspace.expression import Expression, NotUnderstood, translated
 from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.tree import Entry, Glob, walk
 
 TIMEOUT_S = 60.0
 MOST_BYTES = 40_000
 _DESCRIPTION = (
-    "Search the contents of files with a regular expression. What .gitignore names is left out, and so are "
-    "binary files. Results are path:line:text."
+    "Search the contents of files, line by line, with a regular expression (no look-around, no references to "
+    "groups). What .gitignore names is left out, and so are binary files; hidden files are not. "
+    "Results are path:line:text."
 )
+
+
+FEW_FILES = 50
+"""For so few it is not worth while to start another program."""
 _RIPGREP = (
-    *("--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename", "--line-number"),
-    *("--null", "--sort=path", "--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-dot"),
-    *(
-        "--no-ignore-global",
-        "--no-ignore-exclude",
-        f"--max-columns={tree.LONGEST_LINE}",
-        "--max-columns-preview",
-    ),
+    *("--no-config", "--no-messages", "--color=never", "--files-with-matches", "--null"),
+    *("--text", "--no-ignore", "--hidden"),
 )
-_FAILED = 2
-"""The exit code of ripgrep and of `tree` when the search itself failed; 1 means that nothing was found."""
+_PROGRAM = os.path.abspath(search.__file__)
+_EXPECTED = (0, 1, 123)
+"""123: that of `xargs` when the program it started said that it found nothing."""
 
 
 class GrepArguments(Arguments, frozen=True, kw_only=True):
     pattern: Annotated[str, Meta(min_length=1, description="a regular expression")]
     path: Annotated[str, Meta(description="file or directory to search; the whole workspace without it")] = ""
-    include: Annotated[str, Meta(description="only files that match this glob, such as *.py")] = ""
+    include: Annotated[
+        str, Meta(description="only files that match this glob, such as *.py; seen from path")
+    ] = ""
     ignore_case: bool = False
     context: Annotated[int, Meta(ge=0, le=20, description="lines to show around each match")] = 0
     files_only: Annotated[bool, Meta(description="only the names of files with a match")] = False
@@ -69,47 +79,92 @@ class GrepTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(GrepArguments, arguments, "grep")
         start = self._workspace.place_to_search(asked.path)
+        try:
+            expression = translated(asked.pattern, ignore_case=asked.ignore_case)
+        except NotUnderstood as error:
+            raise ToolFailure(f"the search failed: in the pattern, {error}") from None
+        listing = _Listing(start, self._workspace.root, asked.include, context)
+        try:
+            await asyncio.to_thread(listing.fill)
+        except asyncio.CancelledError:
+            context.cancelled = True  # the thread cannot be interrupted, but looks at this
+            raise
+        paths = await self._narrowed(listing.paths, expression, context)
         found = _Matches(self._workspace, asked.limit)
-        ending = await run_command(self._invocation(asked, start, context), found.take, TIMEOUT_S)
+        query = {"expression": expression.python, "context": asked.context, "files_only": asked.files_only}
+        argv = (sys.executable, "-I", "-S", _PROGRAM, json.dumps(query))
+        ending = await run_command(_reading(argv, paths, context), found.take, TIMEOUT_S)
         found.finish()
-        if ending.exit.code == _FAILED and not found.lines:
-            raise ToolFailure(f"the search failed: {found.trouble()}")
         notes = []
+        if ending.exit.code and not (ending.is_enough or ending.is_timeout):
+            notes.append(f"[the search broke off: {found.trouble()}]")
+            if not found.lines:
+                raise ToolFailure(f"the search failed: {found.trouble()}")
         if ending.is_enough:
             notes.append("[there is more: narrow the search, or raise limit]")
-        if ending.is_timeout:
+        if ending.is_timeout or listing.is_cut:
             notes.append(f"[stopped after {TIMEOUT_S:g} s: not everything was searched]")
         return ToolOutput(text="\n".join([*found.lines, *notes]) or "nothing was found")
 
-    def _invocation(self, asked: GrepArguments, start: str, context: ToolContext) -> Invocation:
-        program = _on_path(context) if self._program is None else self._program
-        argv = _ripgrep(program, asked, start) if program else self._own(asked, start)
-        return Invocation(argv, context.env, self._workspace.root)
+    async def _narrowed(
+        self, paths: Sequence[str], expression: Expression, context: ToolContext
+    ) -> Sequence[str]:
+        """Those files in which ripgrep finds something: it is quicker. Where it cannot tell, all of them."""
+        ripgrep = _on_path("rg", context) if self._program is None else self._program
+        xargs = _on_path("xargs", context)
+        if not (ripgrep and xargs and len(paths) >= FEW_FILES):
+            return paths
+        # More names than fit on a command line are nothing special to xargs.
+        argv = (xargs, "-0", ripgrep, *_RIPGREP, f"--regexp={expression.ripgrep}", "--")
+        said = {"stdout": bytearray(), "stderr": bytearray()}
 
-    def _own(self, asked: GrepArguments, start: str) -> tuple[str, ...]:
-        query = {
-            **{
-                name: getattr(asked, name)
-                for name in ("pattern", "include", "ignore_case", "context", "files_only")
-            },
-            "start": start,
-            "top": self._workspace.root,
-        }
-        return sys.executable, "-I", "-S", os.path.abspath(tree.__file__), msgspec.json.encode(query).decode()
+        def heard(chunks: Sequence[Chunk]) -> None:
+            for chunk in chunks:
+                said[chunk.stream] += chunk.data
+
+        ending = await run_command(_reading(argv, paths, context), heard, TIMEOUT_S)
+        if said["stderr"] or ending.is_timeout or ending.exit.code not in _EXPECTED:
+            return paths
+        named = set(os.fsdecode(bytes(said["stdout"])).split("\0"))
+        return [path for path in paths if path in named]
 
 
-def _on_path(context: ToolContext) -> str:
+class _Listing:
+    """The files to be searched, in their order."""
+
+    def __init__(self, start: str, top: str, include: str, context: ToolContext) -> None:
+        self.paths: list[str] = []
+        self.is_cut = False
+        self._start = start
+        self._top = top
+        self._glob = Glob(include) if include else None
+        self._context = context
+
+    def fill(self) -> None:
+        is_file = os.path.isfile(self._start)
+        entries = (
+            iter([Entry(self._start, os.path.basename(self._start))])
+            if is_file
+            else walk(self._start, self._top)
+        )
+        deadline = time.monotonic() + TIMEOUT_S
+        for entry in entries:
+            if self._glob is None or self._glob.matches(entry.relative):
+                self.paths.append(entry.path)
+            if self._context.cancelled or time.monotonic() > deadline:
+                self.is_cut = True
+                return
+
+
+def _reading(argv: tuple[str, ...], paths: Sequence[str], context: ToolContext) -> Invocation:
+    names = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    return Invocation(argv, context.env, context.cwd, stdin=names)
+
+
+def _on_path(program: str, context: ToolContext) -> str:
     folders = context.env.get("PATH", "").split(os.pathsep)
-    candidates = (os.path.join(folder, "rg") for folder in folders if os.path.isabs(folder))
+    candidates = (os.path.join(folder, program) for folder in folders if os.path.isabs(folder))
     return next((path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), "")
-
-
-def _ripgrep(program: str, asked: GrepArguments, start: str) -> tuple[str, ...]:
-    options = [f"--context={asked.context}"] if asked.context else []
-    options += ["--ignore-case"] if asked.ignore_case else []
-    options += ["--files-with-matches"] if asked.files_only else []
-    options += [f"--glob={asked.include}"] if asked.include else []
-    return program, *_RIPGREP, *options, f"--regexp={asked.pattern}", "--", start
 
 
 class _Matches:

@@ -23,11 +23,12 @@ from harness.sources.tool import (
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import open_for_reading, read_all, told_to_the_model
 from harness.sources.workspace.roots import Workspace
-from harness.sources.workspace.text import is_binary
+from harness.sources.workspace.text import MOST_EDITABLE_BYTES, UTF_16, decode, is_binary
 
 DEFAULT_LINES = 2000
 LONGEST_LINE = 2000
 MOST_TEXT_BYTES = 50 * 1024
+MOST_COLUMNS = 10_000_000
 MOST_ATTACHED_BYTES = 5 * 1024 * 1024
 MEDIA_TYPES = {
     ".png": "image/png",
@@ -44,7 +45,8 @@ _LINE_BYTES = LONGEST_LINE * 4
 """Enough for so many characters."""
 
 _DESCRIPTION = (
-    "Read a file. Text comes with line numbers, at most 2000 lines or 50 KB at a time; go on with offset. "
+    "Read a file. Text comes with line numbers, at most 2000 lines or 50 KB at a time; go on with offset, and in a "
+    "line that was cut with column. "
     "Images (png, jpg, gif, webp) and PDF files up to 5 MB are shown to you."
 )
 
@@ -53,6 +55,9 @@ class ReadArguments(Arguments, frozen=True, kw_only=True):
     file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
     offset: Annotated[int, Meta(ge=0, description="how many lines to skip")] = 0
     limit: Annotated[int, Meta(ge=1, description="how many lines to read at most")] = DEFAULT_LINES
+    column: Annotated[
+        int, Meta(ge=0, le=MOST_COLUMNS, description="of one long line, how many characters to skip")
+    ] = 0
 
 
 class ReadTool(Tool):
@@ -74,15 +79,18 @@ class ReadTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(ReadArguments, arguments, "read")
         path = self._workspace.readable(asked.file_path)
-        # Before the first byte is read: what changes meanwhile is then known to be stale.
-        context.files.read(path)
+        stamp = context.files.stamp(path)
         with told_to_the_model(asked.file_path):
             media_type = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())
             if media_type is not None:
-                return _attached(path, asked.file_path, media_type)
-            if not _is_large(path):
-                return _numbered(path, asked, context)
-            return await asyncio.to_thread(_numbered, path, asked, context)
+                output = _attached(path, asked.file_path, media_type)
+            elif not _is_large(path):
+                output = _numbered(path, asked, context)
+            else:
+                output = await asyncio.to_thread(_numbered, path, asked, context)
+        # Only now: who was told that a file cannot be read has not seen it.
+        context.files.read(path, stamp)
+        return output
 
 
 def _is_large(path: str) -> bool:
@@ -97,18 +105,12 @@ def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
 
 
 def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutput:
-    descriptor = open_for_reading(path)
-    with open(descriptor, "rb", buffering=0) as file:
-        window = _Window(asked.offset, asked.limit)
-        while block := file.read(_BLOCK_BYTES):
-            if not window.has_begun and is_binary(block):
-                raise ToolFailure(f"{asked.file_path} is a binary file: only its name and size can be told")
-            window.feed(block)
-            if context.cancelled:
-                raise ToolFailure("stopped")
-    window.finish()
+    window = _Window(asked)
+    _fill(window, path, asked.file_path, context)
     if asked.offset and asked.offset >= window.count:
         raise ToolFailure(f"{asked.file_path} has only {window.count} lines")
+    if asked.column:
+        return _rest_of_line(window, path, asked)
     lines, is_cut = _within_limits(window.lines, asked.offset + 1)
     last = asked.offset + len(lines)
     where = f"{asked.offset + 1}-{last}" if lines else "0-0"
@@ -122,13 +124,44 @@ def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutp
     return ToolOutput(text=text, operations=[done])
 
 
+def _fill(window: _Window, path: str, shown: str, context: ToolContext) -> None:
+    descriptor = open_for_reading(path)
+    with open(descriptor, "rb", buffering=0) as file:
+        is_wide = file.read(2) in UTF_16
+        file.seek(0)
+        if is_wide:
+            text = decode(read_all(path, MOST_EDITABLE_BYTES), shown).text
+            window.feed(text.encode("utf-8", "replace"))
+        while not is_wide and (block := file.read(_BLOCK_BYTES)):
+            if not window.has_begun and is_binary(block):
+                raise ToolFailure(f"{shown} is a binary file: only its name and size can be told")
+            window.feed(block)
+            if context.cancelled:
+                raise ToolFailure("stopped")
+    window.finish()
+
+
+def _rest_of_line(window: _Window, path: str, asked: ReadArguments) -> ToolOutput:
+    """One long line, from a column on."""
+    number = asked.offset + 1
+    line = window.lines[0].removesuffix(b"\r").decode("utf-8", "replace") if window.lines else ""
+    shown = line[asked.column :].encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
+    if not shown:
+        raise ToolFailure(f"line {number} of {asked.file_path} has only {len(line)} characters")
+    end = asked.column + len(shown)
+    text = f'<file path="{asked.file_path}" line="{number}" columns="{asked.column}-{end}">\n{shown}\n</file>'
+    if end < len(line):
+        text += f"\n[the line is longer: go on with offset {asked.offset} and column {end}]"
+    return ToolOutput(text=text, operations=[Read(path=path, start_line=number, end_line=number)])
+
+
 def _within_limits(lines: list[bytes], first: int) -> tuple[list[str], bool]:
     shown: list[str] = []
     size_bytes = 0
     for number, raw in enumerate(lines, first):
         line = raw.removesuffix(b"\r").decode("utf-8", "replace")
         if len(line) > LONGEST_LINE:
-            line = line[:LONGEST_LINE] + " [cut]"
+            line = f"{line[:LONGEST_LINE]} [cut: go on with offset {number - 1} and column {LONGEST_LINE}]"
         line = f"{number:>6}\t{line}"
         size_bytes += len(line.encode("utf-8", "replace")) + 1
         if size_bytes > MOST_TEXT_BYTES:
@@ -140,12 +173,14 @@ def _within_limits(lines: list[bytes], first: int) -> tuple[list[str], bool]:
 class _Window:
     """Some lines out of a file of any size, and how many it has. A line is remembered up to a length."""
 
-    def __init__(self, offset: int, limit: int) -> None:
+    def __init__(self, asked: ReadArguments) -> None:
         self.count = 0
         self.lines: list[bytes] = []
         self.has_begun = False
-        self._first, self._end = offset, offset + limit
-        self._line = b""
+        self._first = asked.offset
+        self._end = asked.offset + (1 if asked.column else asked.limit)
+        self._most_bytes = _LINE_BYTES if not asked.column else (asked.column + MOST_TEXT_BYTES) * 4 + 4
+        self._line = bytearray()
         self._is_inside_line = False
 
     def feed(self, block: bytes) -> None:
@@ -170,12 +205,12 @@ class _Window:
     def _extend(self, part: bytes) -> None:
         if part:
             self._is_inside_line = True
-            if len(self._line) < _LINE_BYTES:
-                self._line += part[:_LINE_BYTES]
+            if len(self._line) < self._most_bytes and self._first <= self.count < self._end:
+                self._line += part[: self._most_bytes - len(self._line)]
 
     def _close_line(self) -> None:
         if self._first <= self.count < self._end:
-            self.lines.append(self._line)
+            self.lines.append(bytes(self._line))
         self.count += 1
-        self._line = b""
+        self._line.clear()
         self._is_inside_line = False

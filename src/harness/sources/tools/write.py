@@ -9,15 +9,16 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import Write
-from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
 from harness.sources.workspace.roots import Workspace
-from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, lines_of
+from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, decode, lines_of
 
 _DESCRIPTION = (
     "Write a whole file, with its directories. A file that exists must have been read before, and not have "
-    "changed since. To change a part of a file, use edit or apply_patch."
+    "changed since; its line ends (LF or CRLF) and byte order mark stay. To change a part of a file, use edit or "
+    "apply_patch."
 )
 
 
@@ -41,7 +42,6 @@ class WriteTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(WriteArguments, arguments, "write")
         path = self._workspace.writable(asked.file_path)
-        after = TextFile("").encode(asked.content)
         async with context.files.lock(path):
             with told_to_the_model(asked.file_path):
                 try:
@@ -49,12 +49,30 @@ class WriteTool(Tool):
                 except FileNotFoundError:
                     before = None
                 context.files.assert_current(path)
+                manner = _manner(before, asked.file_path)
+                after = manner.encode(asked.content)
                 apply([Change(path, before, after)])
             context.files.read(path)
         count = len(lines_of(asked.content))
         change = "create" if before is None else "update"
         done = Write(path=path, change=change, start_line=1 if count else None, end_line=count or None)
         verb = "created" if before is None else "replaced"
-        return ToolOutput(
-            text=f"{asked.file_path} {verb}: {count} lines, {len(after)} bytes", operations=[done]
-        )
+        text = f"{asked.file_path} {verb}: {count} lines, {len(after)} bytes{_kept(manner)}"
+        return ToolOutput(text=text, operations=[done])
+
+
+def _manner(before: bytes | None, shown: str) -> TextFile:
+    """How the file is to be written: as it was, where it was text."""
+    if before is None:
+        return TextFile("")
+    try:
+        return decode(before, shown)
+    except ToolFailure:
+        return TextFile("")
+
+
+def _kept(manner: TextFile) -> str:
+    kept = ["CRLF line ends"] if manner.has_carriage_returns else []
+    kept += [manner.encoding.upper()] if manner.encoding != "utf-8" else []
+    kept += ["the byte order mark"] if manner.has_mark else []
+    return f" ({', '.join(kept)} kept as they were)" if kept else ""

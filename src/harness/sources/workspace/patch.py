@@ -10,6 +10,7 @@ with typographic marks as plain ones: models often see one for the other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -47,6 +48,30 @@ class FilePatch(msgspec.Struct):
     """Of a new file."""
     hunks: list[Hunk] = msgspec.field(default_factory=list)
     move_to: str = ""
+
+
+def unwrapped(text: str) -> str:
+    """The patch alone, out of what models put around it: a fence of Markdown, or the command line with a
+    here-document for it. Whatever else stands there stays, to be refused.
+    """
+    lines = text.replace("\r\n", "\n").strip().split("\n")
+    begin = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), 0)
+    end = next(
+        (number for number in range(len(lines) - 1, 0, -1) if lines[number].strip() == _END), len(lines) - 1
+    )
+    around = (lines[:begin], lines[end + 1 :])
+    is_known = all(
+        pattern.fullmatch(line.strip())
+        for pattern, part in zip(_AROUND, around, strict=True)
+        for line in part
+    )
+    return "\n".join(lines[begin : end + 1] if is_known else lines)
+
+
+_AROUND = (
+    re.compile(r"```\w*|(?:apply_patch\s*)?<<-?\s*(['\"]?)\w+\1|"),
+    re.compile(r"```|\w+|"),
+)
 
 
 def parse(text: str) -> list[FilePatch]:
@@ -132,8 +157,9 @@ def patched(text: str, hunks: Sequence[Hunk], path: str) -> str:
         lines.pop()
     result: list[str] = []
     place = 0
-    for hunk in hunks:
-        start, changes = _located(lines, hunk, place, path)
+    for number, hunk in enumerate(hunks):
+        alike = sum(1 for other in hunks[number:] if _sought(other) == _sought(hunk))
+        start, changes = _located(lines, hunk, place, path, alike)
         result += lines[place:start]
         place = start
         for sign, line in changes:
@@ -147,42 +173,73 @@ def patched(text: str, hunks: Sequence[Hunk], path: str) -> str:
     return "\n".join(result) + ("\n" if has_end and result else "")
 
 
-def _located(lines: list[str], hunk: Hunk, place: int, path: str) -> tuple[int, list[tuple[str, str]]]:
-    """Where a hunk belongs, and which of its lines count."""
+def _sought(hunk: Hunk) -> list[str]:
+    return [line for sign, line in hunk.lines if sign != "+"]
+
+
+def _located(
+    lines: list[str], hunk: Hunk, place: int, path: str, alike: int
+) -> tuple[int, list[tuple[str, str]]]:
+    """Where a hunk belongs, and which of its lines count. `alike`: so many hunks look for the same, one by one."""
+    begin = place
     for anchor in hunk.anchors:
-        found = _find(lines, [anchor], place)
-        if found is None:
+        found = _places(lines, [anchor], place)
+        if not found:
             raise ToolFailure(f"{path}: no line {anchor!r} (named by @@) from line {place + 1} on")
-        place = found + 1
-    sought = [line for sign, line in hunk.lines if sign != "+"]
+        place = found[0] + 1
+    sought = _sought(hunk)
     if not sought:
         return (place if hunk.anchors and not hunk.is_at_end else len(lines)), hunk.lines
-    found = _find_hunk(lines, sought, hunk, place)
-    if found is not None:
-        return found, hunk.lines
-    if hunk.lines[-1] == (" ", "") and len(sought) > 1:
+    changes = hunk.lines
+    fitting = _fitting(lines, sought, hunk, place)
+    if not fitting and changes[-1] == (" ", "") and len(sought) > 1:
         # An empty line before the next header is more often a matter of style than of content.
-        found = _find_hunk(lines, sought[:-1], hunk, place)
-        if found is not None:
-            return found, hunk.lines[:-1]
-    missing = "\n".join(sought[:12])
-    raise ToolFailure(f"{path}: these lines were not found from line {place + 1} on:\n{missing}")
+        sought, changes = sought[:-1], changes[:-1]
+        fitting = _fitting(lines, sought, hunk, place)
+    if not fitting:
+        missing = "\n".join(sought[:12])
+        raise ToolFailure(f"{path}: these lines were not found from line {place + 1} on:\n{missing}")
+    if len(fitting) > alike:
+        _assert_named(lines, hunk, fitting, begin, path)
+    return fitting[0], changes
 
 
-def _find_hunk(lines: list[str], sought: list[str], hunk: Hunk, place: int) -> int | None:
+def _assert_named(lines: list[str], hunk: Hunk, fitting: list[int], begin: int, path: str) -> None:
+    """A change at the wrong one of several places is worse than none: a line @@ must say which."""
+    if hunk.anchors:
+        named = _places(lines, [hunk.anchors[-1]], begin)
+        if len(named) == 1 or len(hunk.anchors) > 1:
+            return  # the first one behind a line that was named
+        fitting, what = named, f"the line {hunk.anchors[-1]!r} (named by @@)"
+    else:
+        what = "what the hunk is about"
+    numbers = ", ".join(str(place + 1) for place in fitting[:8])
+    raise ToolFailure(
+        f"{path}: {what} stands there {len(fitting)} times, at the lines {numbers}: give more of the lines around "
+        "the change, or name with @@ the function or class that it is in"
+    )
+
+
+def _fitting(lines: list[str], sought: list[str], hunk: Hunk, place: int) -> list[int]:
+    """All places for it; the one at the end alone, where it is said to be there."""
     at_end = max(place, len(lines) - len(sought))
-    found = _find(lines, sought, at_end) if hunk.is_at_end else None
-    if found is None:
-        found = _find(lines, sought, place)
-    if found is None and hunk.anchors:
-        found = _find(lines, sought, place - 1)  # the anchor is often also the first line
+    found = _places(lines, sought, at_end) if hunk.is_at_end else []
+    if not found:
+        found = _places(lines, sought, place)
+    if not found and hunk.anchors:
+        found = _places(lines, sought, place - 1)  # the anchor is often also the first line
     return found
 
 
-def _find(lines: list[str], sought: list[str], place: int) -> int | None:
+def _places(lines: list[str], sought: list[str], place: int) -> list[int]:
+    """Where these lines stand, by the first look that finds them."""
     for look in _LOOKS:
         seen, wanted = [look(line) for line in lines], [look(line) for line in sought]
-        for start in range(place, len(lines) - len(sought) + 1):
-            if seen[start] == wanted[0] and seen[start : start + len(wanted)] == wanted:
-                return start
-    return None
+        found = [
+            start
+            for start in range(place, len(lines) - len(sought) + 1)
+            if seen[start] == wanted[0] and seen[start : start + len(wanted)] == wanted
+        ]
+        if found:
+            return found
+    return []

@@ -9,6 +9,8 @@ from harness.sources.tool import ToolFailure
 SNIFFED_BYTES = 8192
 MOST_EDITABLE_BYTES = 32 * 1024 * 1024
 _MARK = "\ufeff"
+UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+"""By the mark that such a file begins with."""
 
 
 class TextFile(msgspec.Struct, frozen=True):
@@ -17,6 +19,7 @@ class TextFile(msgspec.Struct, frozen=True):
     text: str
     has_carriage_returns: bool = False
     has_mark: bool = False
+    encoding: str = "utf-8"
 
     def encode(self, text: str) -> bytes:
         """Another text, written like this one."""
@@ -24,7 +27,8 @@ class TextFile(msgspec.Struct, frozen=True):
             text = text.replace("\r\n", "\n").replace("\n", "\r\n")
         try:
             # Bytes that were no UTF-8 are carried through as lone surrogates.
-            return ((_MARK if self.has_mark else "") + text).encode("utf-8", "surrogateescape")
+            errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
+            return ((_MARK if self.has_mark else "") + text).encode(self.encoding, errors)
         except UnicodeEncodeError as error:
             raise ToolFailure(
                 f"nothing was written: the text has a lone surrogate at {error.start}"
@@ -32,14 +36,18 @@ class TextFile(msgspec.Struct, frozen=True):
 
 
 def is_binary(data: bytes) -> bool:
-    return b"\0" in data[:SNIFFED_BYTES]
+    return b"\0" in data[:SNIFFED_BYTES] and data[:2] not in UTF_16
 
 
 def decode(data: bytes, path: str) -> TextFile:
     """Raises ToolFailure for what is no text."""
     if is_binary(data):
         raise ToolFailure(f"{path} is a binary file")
-    text = data.decode("utf-8", "surrogateescape")
+    encoding = UTF_16.get(data[:2], "utf-8")
+    try:
+        text = data.decode(encoding, "surrogateescape" if encoding == "utf-8" else "strict")
+    except UnicodeDecodeError:
+        raise ToolFailure(f"{path} is a binary file") from None
     has_mark = text.startswith(_MARK)
     if has_mark:
         text = text[1:]
@@ -47,7 +55,7 @@ def decode(data: bytes, path: str) -> TextFile:
     has_carriage_returns = bool(returns) and returns == text.count("\n")
     if has_carriage_returns:
         text = text.replace("\r\n", "\n")
-    return TextFile(text, has_carriage_returns, has_mark)
+    return TextFile(text, has_carriage_returns, has_mark, encoding)
 
 
 def lines_of(text: str) -> list[str]:

@@ -1,7 +1,4 @@
-"""Walk, match and search a tree of files. Also a program: `python tree.py '{"pattern": …}'` searches.
-
-It is run as a program because a regular expression that a model wrote may never end, and Python cannot
-interrupt one. So this file imports nothing of Harness.
+"""Walk a tree of files, and match their names.
 
 Rules: symbolic links are not followed. `.git` is left out, and so is what `.gitignore` files, from the top
 of the workspace downwards, say. A glob without a slash is about names, at any depth; one with a slash is
@@ -13,14 +10,10 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 MOST_ALTERNATIVES = 64
-LARGEST_SEARCHED_BYTES = 64 * 1024 * 1024
-LONGEST_LINE = 500
-_SNIFFED_BYTES = 8192
 _IGNORE_FILE = ".gitignore"
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
@@ -91,41 +84,126 @@ _NOTHING = re.compile(r"(?!)")
 
 class _Rule(NamedTuple):
     folder: str
-    """Where the rule was read, relative to the top; empty for the top itself."""
-    glob: Glob
+    """Where the rule was read, relative to the top with a slash behind it; empty for the top itself."""
+    segments: _Segments
+    last: str
+    """What the last name of a path must fit, as an expression."""
     is_exception: bool
     is_for_folders: bool
 
 
+class _Rules:
+    """What the `.gitignore` files from the top down to one folder say; the last rule that says something decides."""
+
+    def __init__(self, rules: Sequence[_Rule]) -> None:
+        self.rules = rules
+        self._names = re.compile("|".join({rule.last for rule in rules}), re.DOTALL) if rules else _NOTHING
+
+    def and_of(self, folder: str, relative: str) -> _Rules:
+        own = _rules(folder, f"{relative}/" if relative else "")
+        return _Rules([*self.rules, *own]) if own else self
+
+    def ignore(self, path: str, name: str, *, is_folder: bool) -> bool:
+        if not self._names.match(name):  # one look instead of one for each rule: most names are in none
+            return False
+        for rule in reversed(self.rules):
+            if rule.is_for_folders and not is_folder:
+                continue
+            if _fits(rule.segments, path[len(rule.folder) :].split("/")):
+                return not rule.is_exception
+        return False
+
+
 def _rules(folder: str, relative: str) -> list[_Rule]:
     try:
-        with open(os.path.join(folder, _IGNORE_FILE), encoding="utf-8", errors="replace") as file:
-            lines = file.read(1 << 20).split("\n")
+        with open(os.path.join(folder, _IGNORE_FILE), encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read(1 << 20).removeprefix("\ufeff").split("\n")
     except (OSError, ValueError):
         return []
     return [rule for line in lines if (rule := _rule(line.rstrip("\r"), relative)) is not None]
 
 
 def _rule(line: str, folder: str) -> _Rule | None:
-    pattern = line if line.endswith("\\ ") else line.rstrip(" ")
+    """By the words of git: a backslash takes the next character as it is, and braces are characters."""
+    pattern = line
+    while pattern.endswith(" ") and not _ESCAPED_BLANK.search(pattern):
+        pattern = pattern[:-1]
     if not pattern or pattern.startswith("#"):
         return None
     is_exception = pattern.startswith("!")
-    pattern = pattern.removeprefix("!").removeprefix("\\")
+    pattern = pattern.removeprefix("!")
     is_for_folders = pattern.endswith("/")
-    pattern = pattern.rstrip("/")
-    return _Rule(folder, Glob(pattern), is_exception, is_for_folders) if pattern.strip("/") else None
+    pattern = pattern.removesuffix("/")
+    names = [name for name in pattern.split("/") if name]
+    if not names:
+        return None
+    expressions = [None if name == "**" else _ignored_name(name) for name in names]
+    segments: _Segments = [None if one is None else re.compile(one, re.DOTALL) for one in expressions]
+    if "/" not in pattern:
+        segments.insert(0, None)
+    return _Rule(folder, segments, expressions[-1] or "", is_exception, is_for_folders)
 
 
-def _is_ignored(rules: Sequence[_Rule], path: str, *, is_folder: bool) -> bool:
-    """The last rule that says something of a path decides."""
-    for rule in reversed(rules):
-        if rule.is_for_folders and not is_folder:
-            continue
-        below = path[len(rule.folder) + 1 :] if rule.folder else path
-        if rule.glob.matches(below):
-            return not rule.is_exception
-    return False
+_ESCAPED_BLANK = re.compile(r"(?<!\\)(?:\\\\)*\\ $")
+_IN_BRACKETS = re.compile(r"\[([!^]?)((?:\]|\[:\w+:\]|\\.|[^\]\\])(?:\[:\w+:\]|\\.|[^\]\\])*)\]", re.DOTALL)
+_MEMBER = re.compile(r"\[:(\w+):\]|(\\.|.)(?:-(\\.|.))?", re.DOTALL)
+_NAMED_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \\t",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": " \\t\\n\\r\\x0b\\x0c",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
+
+
+def _ignored_name(name: str) -> str:
+    """One name of a `.gitignore` line as an expression."""
+    parts = [""]
+    place = 0
+    while place < len(name):
+        character = name[place]
+        place += 1
+        if character == "*":
+            parts += [""] if parts[-1] or len(parts) == 1 else []
+        elif character == "?":
+            parts[-1] += "."
+        elif character == "\\" and place < len(name):
+            parts[-1] += re.escape(name[place])
+            place += 1
+        elif character == "[":
+            found = _IN_BRACKETS.match(name, place - 1)
+            if found is None:
+                return r"(?!)"  # git takes it as a rule for nothing
+            parts[-1] += _bracket_class(found[1], found[2])
+            place = found.end()
+        else:
+            parts[-1] += re.escape(character)
+    if len(parts) == 1:
+        return rf"{parts[0]}\Z"
+    # What a star took is not given back, as `fnmatch` has it: however many there are, it never takes long.
+    between = "".join(f"(?>.*?{part})" for part in parts[1:-1])
+    return rf"{parts[0]}{between}.*{parts[-1]}\Z"
+
+
+def _bracket_class(sign: str, members: str) -> str:
+    written = ""
+    for found in _MEMBER.finditer(members):
+        low, high = (name[-1:] for name in (found[2] or "", found[3] or ""))
+        if found[1]:
+            if found[1] not in _NAMED_CLASSES:
+                return r"(?!)"
+            written += _NAMED_CLASSES[found[1]]
+        else:
+            # Of a range that is the wrong way round, git takes the first character alone.
+            written += f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)
+    return f"[{'^' if sign else ''}{written}]"
 
 
 class Entry(NamedTuple):
@@ -137,25 +215,30 @@ class Entry(NamedTuple):
 
 def walk(start: str, top: str) -> Iterator[Entry]:
     """All files below `start`, directory by directory, by name. Never raises; skips what cannot be opened."""
-    above = [folder for folder in _folders_above(start) if f"{folder}/".startswith(f"{top}/")]
+    above = [folder for folder in _folders_above(start) if f"{folder}/".startswith(f"{top.rstrip('/')}/")]
     top = above[0] if above else start
-    waiting = [(start, [rule for folder in above for rule in _rules(folder, _relative(folder, top))])]
+    rules = _Rules(())
+    for folder in above:
+        rules = rules.and_of(folder, _relative(folder, top))
+    waiting = [(start, _relative(start, top), "", rules)]
     while waiting:
-        folder, inherited = waiting.pop()
-        own = _rules(folder, _relative(folder, top))
-        rules = [*inherited, *own] if own else inherited
+        folder, from_top, from_start, inherited = waiting.pop()
+        rules = inherited.and_of(folder, from_top)
         folders = []
         for entry in _entries(folder):
+            name = entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
             is_file = entry.is_file(follow_symlinks=False)
-            if entry.name == ".git" or not (is_folder or is_file):
+            if name == ".git" or not (is_folder or is_file):
                 continue
-            if rules and _is_ignored(rules, _relative(entry.path, top), is_folder=is_folder):
+            below_top = f"{from_top}/{name}" if from_top else name
+            if rules.ignore(below_top, name, is_folder=is_folder):
                 continue
+            below_start = f"{from_start}/{name}" if from_start else name
             if is_folder:
-                folders.append((entry.path, rules))
+                folders.append((entry.path, below_top, below_start, rules))
             else:
-                yield Entry(entry.path, _relative(entry.path, start))
+                yield Entry(entry.path, below_start)
         waiting += reversed(folders)
 
 
@@ -178,80 +261,3 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def _relative(path: str, folder: str) -> str:
     return "" if path == folder else os.path.relpath(path, folder)
-
-
-def search(query: dict[str, Any]) -> Iterator[str]:
-    """Lines as ripgrep writes them with `--null`: path, NUL, number, `:` or `-`, text; `--` between groups.
-
-    Raises re.error.
-    """
-    expression = re.compile(query["pattern"], re.IGNORECASE if query["ignore_case"] else 0)
-    include = Glob(query["include"]) if query["include"] else None
-    start, context = query["start"], query["context"]
-    is_file = os.path.isfile(start)
-    entries: Iterator[Entry] = iter([Entry(start, start)]) if is_file else walk(start, query["top"])
-    is_first = True
-    for entry in entries:
-        if include is not None and not include.matches(entry.relative):
-            continue
-        lines = _lines(entry.path)
-        hits = {number: None for number, line in enumerate(lines) if expression.search(line)}
-        if query["files_only"]:
-            if hits:
-                yield f"{entry.path}\0"
-            continue
-        for group in _groups(hits, context, len(lines)):
-            if context and not is_first:
-                yield "--"
-            is_first = False
-            for number in group:
-                sign = ":" if number in hits else "-"
-                yield f"{entry.path}\0{number + 1}{sign}{lines[number][:LONGEST_LINE]}"
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_SEARCHED_BYTES)
-    except OSError:
-        return []
-    if b"\0" in data[:_SNIFFED_BYTES]:
-        return []
-    lines = data.decode("utf-8", "replace").split("\n")
-    return lines[:-1] if not lines[-1] else lines
-
-
-def _groups(hits: Iterable[int], context: int, count: int) -> Iterator[range]:
-    """Lines to be shown, joined where they touch."""
-    begin = end = -1
-    for hit in hits:
-        first, last = max(0, hit - context), min(count, hit + context + 1)
-        if begin >= 0 and first <= end:
-            end = last
-            continue
-        if begin >= 0:
-            yield range(begin, end)
-        begin, end = first, last
-    if begin >= 0:
-        yield range(begin, end)
-
-
-def main() -> int:
-    import json
-
-    found = False
-    try:
-        for line in search(json.loads(sys.argv[1])):
-            found = True
-            sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
-        sys.stdout.buffer.flush()
-    except re.error as error:
-        sys.stderr.write(f"the pattern is no regular expression: {error}\n")
-        return 2
-    except BrokenPipeError:
-        return 0
-    return 0 if found else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
