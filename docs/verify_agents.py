@@ -220,7 +220,7 @@ def _accepted(trial: dict[str, Any]) -> dict[str, Any]:
     findings = [
         Finding(**finding)
         for finding in trial.get("findings", ())
-        if finding["kind"] != "degraded" and not finding["what"].startswith("unknown field ")
+        if finding["kind"] not in ("degraded", "new field")
     ]
     verdict = trial["verdict"] if trial["verdict"] == "skipped" else verdict_of(tuple(findings))
     kept = [finding for finding in trial.get("findings", ()) if Finding(**finding) in findings]

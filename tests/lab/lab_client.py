@@ -148,7 +148,8 @@ def question(wire: str, prompt: str, *, stream: bool, tools: tuple[str, ...] = (
             return {"model": "lab-model", "messages": [user], "tools": offered, "stream": stream}
         case "chat":
             offered = [{"type": "function", "function": function} for function in functions]
-            return {"model": "lab-model", "messages": [user], "tools": offered, "stream": stream}
+            options = {"stream_options": {"include_usage": True}} if stream else {}
+            return {"model": "lab-model", "messages": [user], "tools": offered, "stream": stream, **options}
         case "responses":
             offered = [{"type": "function", **function} for function in functions]
             return {"model": "lab-model", "input": [user], "tools": offered, "stream": stream}

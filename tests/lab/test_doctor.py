@@ -57,7 +57,6 @@ def test_a_renamed_field_and_a_new_record_type_are_drift_by_name(tmp_path: Path)
 
     assert diagnosis.verdict == "drift"
     assert "unknown record type 'mood'" in _findings(diagnosis)
-    assert "unknown field 'message.reasonToStop' of 'message_end'" in _findings(diagnosis)
     (mood,) = [one for one in diagnosis.trials[0].findings if "mood" in one.what]
     assert mood.example == '{"type":"mood","level":3}'
     assert exit_code([diagnosis]) == 1
@@ -85,13 +84,48 @@ def test_the_command_says_it_in_a_table_and_by_its_exit_code(tmp_path: Path) -> 
 
 
 def test_what_is_not_visible_any_more_is_degraded_by_name(tmp_path: Path) -> None:
-    change = 'stream = stream.replace("Hello", "Howdy")\nstream = stream.replace("1000", "999")'
+    diagnosis = _examine(
+        doctored_agents.install(tmp_path, change='stream = stream.replace("Hello", "Howdy")')
+    )
+
+    assert diagnosis.verdict == "degraded"
+    assert _findings(diagnosis) == ["text 'Hello from the lab.'"]
+
+
+def test_what_is_shown_otherwise_than_it_was_is_wrong_and_hides_behind_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verified = tmp_path / "verified.toml"
+    verified.write_text('[pi]\nversion = "0.73.0"\n[pi.gaps]\nhello = ["usage.input"]\n')
+    monkeypatch.setattr(doctor, "VERIFIED", str(verified))
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, change='stream = stream.replace("1000", "999")'))
+
+    assert (diagnosis.verdict, exit_code([diagnosis])) == ("wrong", 2)
+    assert _findings(diagnosis) == ["usage.input is told as 999, and was 1000"]
+
+
+def test_a_new_field_alone_is_named_and_counts_for_nothing(tmp_path: Path) -> None:
+    change = """stream = stream.replace('"stopReason"', '"responseId":"r1","stopReason"')"""
 
     diagnosis = _examine(doctored_agents.install(tmp_path, change=change))
 
-    assert diagnosis.verdict == "degraded"
-    assert "text 'Hello from the lab.'" in _findings(diagnosis)
-    assert "usage.input is told as 999, and was 1000" in _findings(diagnosis)
+    assert (diagnosis.verdict, exit_code([diagnosis])) == ("verified", 0)
+    assert "unknown field 'message.responseId' of 'message_start'" in _findings(diagnosis)
+
+
+def test_a_script_that_ran_out_is_not_the_agents_fault(tmp_path: Path) -> None:
+    again = (
+        "body['messages'] += [{'role': 'assistant', 'content': 'Hello from the lab.'}, {'role': 'user', 'content': 'x'}]\n"
+        "request = urllib.request.Request(url, json.dumps(body).encode(), {'Content-Type': 'application/json'})\n"
+        "urllib.request.urlopen(request).read()\n"
+        'stream = stream.replace("Hello", "The script has no further turn.")'
+    )
+
+    diagnosis = _examine(doctored_agents.install(tmp_path, change=again))
+
+    assert (diagnosis.verdict, exit_code([diagnosis])) == ("inconclusive", 1)
+    assert _findings(diagnosis) == ["the script had no turn 2 in its lane 'main' for what it was asked"]
 
 
 def test_an_agent_that_ignores_the_base_url_is_found_out(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +12,11 @@ from lab_client import ROUTES, Client, Serve, ask, question
 
 from harness.errors import UsageError
 from harness.lab import Play, parse_script
+from harness.lab.bench import Place, load_bench
+from harness.lab.meaning import Edit, List
+from harness.lab.offered import as_offered
 from harness.lab.play import OVER
+from harness.lab.script import ToolCall
 
 SHELL = {"tool": "shell", "input": {"command": "echo"}}
 CHAT = ROUTES["chat"]
@@ -89,13 +94,15 @@ def test_a_lane_is_chosen_by_its_marker_in_the_opening_or_the_system_prompt(serv
     lanes = {"child": {"marker": "CHILD-MARK", "turns": [{"text": "child one"}, {"text": "child two"}]}}
     server = serve({"turns": [{"text": "main one"}, {"text": "main two"}], "lanes": lanes})
     assert said(server.port, conversation(prompt="Do CHILD-MARK now")) == "child one"
-    assert said(server.port, conversation({"content": "x"}, prompt="Do CHILD-MARK now")) == "child two"
+    assert (
+        said(server.port, conversation({"content": "child one"}, prompt="Do CHILD-MARK now")) == "child two"
+    )
     told = conversation()
     told["messages"].insert(
         0, {"role": "system", "content": [{"type": "text", "text": "You are CHILD-MARK."}]}
     )
     assert said(server.port, told) == "child one"
-    later = conversation({"content": "I start CHILD-MARK."})
+    later = conversation({"content": "main one. I start CHILD-MARK."})
     later["messages"].append({"role": "user", "content": "CHILD-MARK is back"})
     assert said(server.port, later) == "main two"
     assert [(entry.lane, entry.turn) for entry in server.requests] == [
@@ -134,7 +141,7 @@ def test_many_conversations_go_on_at_once(serve: Serve) -> None:
     def converse(lane: int) -> list[str]:
         told = []
         for number in range(5):
-            body = conversation(*({"content": "x"},) * number, prompt=f"MARK-{lane}.")
+            body = conversation(*({"content": f"{lane}/{n}"} for n in range(number)), prompt=f"MARK-{lane}.")
             told.append(said(server.port, body))
         return told
 
@@ -255,3 +262,72 @@ def test_a_call_by_meaning_needs_an_agent() -> None:
     with pytest.raises(UsageError, match="`read` is a call by meaning") as caught:
         Play(parse_script({"turns": [{"call": "read", "path": "a"}]}))
     assert "--agent" in caught.value.hint
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "chat", "responses", "gemini"])
+def test_an_answer_that_the_agent_wrote_itself_is_no_turn(serve: Serve, wire: str) -> None:
+    lanes = {"child": {"marker": "MARK", "turns": [{"text": "child one"}]}}
+    server = serve({"turns": [{"text": "main one"}, {"text": "main two"}], "lanes": lanes})
+    field, answerer, content = {
+        "anthropic": ("messages", "assistant", "content"),
+        "chat": ("messages", "assistant", "content"),
+        "responses": ("input", "assistant", "content"),
+        "gemini": ("contents", "model", "parts"),
+    }[wire]
+
+    def asked(*texts: str) -> str:
+        body = question(wire, "This is the context.", stream=False)
+        roles = itertools.cycle((answerer, "user"))
+        body[field] += [
+            {"role": role, content: [{"text": text}] if wire == "gemini" else text}
+            for role, text in zip(roles, texts, strict=False)
+        ]
+        with Client(server.port) as client:
+            return READERS[wire, False](client.ask("POST", ROUTES[wire], body)).text
+
+    assert asked("Got it. Thanks for the context!", "Do it.") == "main one"
+    assert asked("Got it.", "Do it.", "main one", "Go on.") == "main two"
+    assert asked("Got it.", "Do it with MARK.") == "child one"
+    assert asked("main one", "Go on.") == "main two"
+
+
+def test_a_thread_that_the_server_remembers_goes_on(serve: Serve) -> None:
+    port = serve({"turns": [{"text": "one"}, {"text": "two"}]}).port
+    first = ask(port, "anthropic", stream=False).data
+    thread = {"thread": {"type": "continue", "previous_message_id": first["id"]}}
+    assert said(port, question("anthropic", "And?", stream=False) | thread, "anthropic") == "two"
+
+
+def test_a_stream_says_what_was_used_only_where_that_is_asked_for(serve: Serve) -> None:
+    port = serve({"turns": [{"text": "one"}]}).port
+    body = question("chat", "x", stream=True)
+    del body["stream_options"]
+    with Client(port) as client:
+        chunks = [data for _, data in client.ask("POST", CHAT, body).events if isinstance(data, dict)]
+    assert all(chunk["choices"] for chunk in chunks)
+
+
+OFFERS = {
+    "newest": ({"path": {}, "edits": {}}, {"path": "a", "edits": [{"oldText": "x", "newText": "y"}]}),
+    "older": ({"path": {}, "oldText": {}, "newText": {}}, {"path": "a", "oldText": "x", "newText": "y"}),
+    "renamed": (
+        {"file_path": {}, "old_string": {}, "new_string": {}},
+        {"file_path": "a", "old_string": "x", "new_string": "y"},
+    ),
+}
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+def test_a_call_has_the_shape_that_the_running_version_offers(offer: str) -> None:
+    properties, given = OFFERS[offer]
+    tools = {"edit": {"properties": properties, "required": [*properties], "additionalProperties": False}}
+    place = Place(url="http://x", home="/h", cwd="/w")
+    (calls,) = load_bench("pi").render(Edit(path="a", old="x", new="y"), place).calls
+    assert as_offered(calls, tools) == ToolCall(tool="edit", input=given)
+
+
+def test_a_tool_that_is_not_offered_is_not_called_where_another_does() -> None:
+    place = Place(url="http://x", home="/h", cwd="/w")
+    (calls,) = load_bench("claude").render(List(path="src"), place).calls
+    assert as_offered(calls, {"Bash": {}, "LS": {}}).tool == "LS"
+    assert as_offered(calls, {"Bash": {}}).tool == "Bash"

@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.lab import benches
 from harness.lab.folder import names_in
 from harness.lab.meaning import Meaning, name_of
-from harness.lab.script import ToolCall
+from harness.lab.script import Alternatives, ToolCall
 from harness.sources.agent import Version
 
 KEY = "lab-key"
@@ -61,13 +61,13 @@ class Rig(msgspec.Struct, frozen=True, kw_only=True):
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """A meaning that takes one agent more than one call."""
 
-    calls: tuple[ToolCall, ...]
+    calls: tuple[ToolCall | Alternatives, ...]
     then: tuple[ToolCall, ...] = ()
     """Made in a turn of their own, after the results of `calls`. `{{each expression}}` in their input is the
     match that belongs to this meaning, when several in one turn each have one."""
 
 
-Rendering: TypeAlias = Callable[[Any, Place], ToolCall | Steps]
+Rendering: TypeAlias = Callable[[Any, Place], ToolCall | Alternatives | Steps]
 
 
 class Bench(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,9 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     def render(self, meaning: Meaning, place: Place) -> Steps:
         """Raises KeyError for what it lacks."""
         made = self.calls[name_of(meaning)](meaning, place)
-        return made if isinstance(made, Steps) else Steps(calls=(made,))
+        steps = made if isinstance(made, Steps) else Steps(calls=(made,))
+        offers = tuple(one if isinstance(one, Alternatives) else Alternatives((one,)) for one in steps.calls)
+        return Steps(calls=offers, then=steps.then)
 
 
 def bench_names() -> list[str]:

@@ -58,6 +58,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     opening: str
     """What the user's side said before the first answer: a lane's marker is looked for here."""
+    leading: tuple[tuple[str, str], ...] = ()
+    """The texts of the first answers that hold no call of ours, each with what the user's side said next.
+    An agent may have written them itself, to open the conversation: only the script can tell."""
     answers: int
     """How many answers the conversation already holds."""
     has_conversation: bool = True
@@ -73,6 +76,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     previous_id: str = ""
     """The answer that this goes on from, where the server is to remember the conversation."""
     is_streamed: bool = False
+    wants_usage: bool = True
+    """Whether a stream is to say what was used, where that must be asked for."""
     content_type: str = "text/event-stream"
 
 
@@ -217,26 +222,41 @@ class Conversation(NamedTuple):
     answers: int
     latest: list[Record]
     """After the last answer."""
+    leading: list[tuple[str, list[Record]]]
+    """The first answers as far as they hold no call of ours: their text, and what came next."""
 
 
 _CALL_ID = re.compile(r"(?:call|toolu)_([a-z][a-z0-9-]*_\d+_\d+)_\d+")
 
 
 def divide(
-    messages: list[Record], is_answer: Callable[[Record], bool], call_ids: Callable[[Record], list[Any]]
+    messages: list[Record],
+    is_answer: Callable[[Record], bool],
+    call_ids: Callable[[Record], list[Any]],
+    content: str = "content",
 ) -> Conversation:
     """One answer may be several messages in a row; and some agents send each of its calls apart, with the
-    call's result between. The ids of calls, which are ours, tell that.
+    call's result between. The ids of calls, which are ours, tell that. `content`: the field of the text.
     """
     marks = [is_answer(message) for message in messages]
     first = marks.index(True) if True in marks else len(marks)
     last = len(marks) - marks[::-1].index(True) if True in marks else 0
     count = 0
     seen: set[str] = set()
-    for is_group, group in itertools.groupby(zip(marks, messages, strict=True), lambda pair: pair[0]):
+    leading: list[tuple[str, list[Record]]] = []
+    for is_group, pairs in itertools.groupby(zip(marks, messages, strict=True), lambda pair: pair[0]):
+        group = [message for _, message in pairs]
         if is_group:
-            ids = [id for _, message in group for id in call_ids(message) if isinstance(id, str)]
+            ids = [id for message in group for id in call_ids(message) if isinstance(id, str)]
             named = {found[1] for id in ids if (found := _CALL_ID.match(id))}
             count += not named or not named <= seen
             seen |= named
-    return Conversation(messages[:first], count, messages[last:])
+            if not seen:
+                leading.append((plain_text([*_texts(group, content)]), []))
+        elif leading and not seen:
+            leading[-1][1].extend(group)
+    return Conversation(messages[:first], count, messages[last:], leading)
+
+
+def _texts(messages: list[Record], content: str) -> Iterator[Record]:
+    return ({"text": plain_text(message.get(content))} for message in messages)

@@ -23,7 +23,7 @@ from harness.events import (
 )
 from harness.events.operation import Operation
 from harness.lab.scenario import Expectation, ExpectedOperation
-from harness.lab.verdict import Finding
+from harness.lab.verdict import Finding, FindingKind
 
 _OF_THE_CALL = ("success", "exit_code", "output")
 
@@ -63,14 +63,16 @@ def _degraded(what: str) -> Finding:
     return Finding(kind="degraded", what=what)
 
 
+def _wrong(what: str) -> Finding:
+    return Finding(kind="wrong", what=what)
+
+
 def _outcome(expected: Expectation, result: Result, events: Sequence[Event]) -> Iterator[Finding]:
     if result.outcome != expected.outcome:
         what = f"outcome {result.outcome!r} where {expected.outcome!r} was expected"
         errors = [event.message for event in events if isinstance(event, Error | Warning)]
-        is_broken = expected.outcome == "completed"
-        yield Finding(
-            kind="broken" if is_broken else "degraded", what=what, example=" / ".join(errors[-3:])[:300]
-        )
+        kind: FindingKind = "broken" if expected.outcome == "completed" else "wrong"
+        yield Finding(kind=kind, what=what, example=" / ".join(errors[-3:])[:300])
     if expected.is_failure_explained and not any(isinstance(event, Error) for event in events):
         yield _degraded("an error that explains the failure")
 
@@ -95,8 +97,7 @@ def _operations(expected: Expectation, events: Sequence[Event], cwd: str) -> Ite
         if not alike:
             yield _degraded(f"operation {_named(wanted)}")
             continue
-        untold = min((_untold(wanted, one) for one in alike), key=len)
-        yield from (_degraded(f"{name} {getattr(wanted, name)!r} of {_named(wanted)}") for name in untold)
+        yield from min((_of_the_call(wanted, one) for one in alike), key=_weight)
     ends = [event for event in events if isinstance(event, ToolEnd)]
     for tool in expected.tools:
         if not any(tool.name in end.tool_name and tool.output in (end.output or "") for end in ends):
@@ -134,13 +135,25 @@ def _is_same(name: str, wanted: object, told: object, cwd: str) -> bool:
     return wanted == told
 
 
-def _untold(wanted: ExpectedOperation, one: Seen) -> list[str]:
-    """What the call's end should say, and does not."""
+def _of_the_call(wanted: ExpectedOperation, one: Seen) -> list[Finding]:
+    """What the call's end should say, and does not, or says otherwise."""
     own = msgspec.to_builtins(one.operation)
-    told = {name: own.get(name, getattr(one.call, name)) for name in ("success", "exit_code")}
-    missed = [name for name, value in told.items() if getattr(wanted, name) not in (None, value)]
-    is_output_there = wanted.output is None or wanted.output in (one.call.output or "")
-    return missed if is_output_there else [*missed, "output"]
+    found = []
+    for name in ("success", "exit_code"):
+        value, told = getattr(wanted, name), own.get(name, getattr(one.call, name))
+        if value is None or told == value:
+            continue
+        if told in (None, msgspec.UNSET):
+            found.append(_degraded(f"{name} {value!r} of {_named(wanted)}"))
+        else:
+            found.append(_wrong(f"{name} of {_named(wanted)} is shown as {told!r}, and was {value!r}"))
+    if wanted.output is not None and wanted.output not in (one.call.output or ""):
+        found.append(_degraded(f"output {wanted.output!r} of {_named(wanted)}"))
+    return found
+
+
+def _weight(findings: list[Finding]) -> tuple[bool, int]:
+    return any(one.kind == "wrong" for one in findings), len(findings)
 
 
 def _given(wanted: ExpectedOperation) -> dict[str, Any]:
@@ -160,7 +173,7 @@ def _usage(expected: Expectation, result: Result) -> Iterator[Finding]:
         if told is None:
             yield _degraded(f"usage.{name}")
         elif told != wanted:
-            yield _degraded(f"usage.{name} is told as {told}, and was {wanted}")
+            yield _wrong(f"usage.{name} is told as {told}, and was {wanted}")
 
 
 def _files(expected: Expectation, cwd: str) -> Iterator[Finding]:

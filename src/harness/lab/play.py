@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.lab.bench import Bench, Place
 from harness.lab.exchange import Answer, AnswerPart, Asked, Called, Said, Thought, encode
+from harness.lab.offered import as_offered
 from harness.lab.rendering import filled, render
 from harness.lab.script import (
     MAIN,
+    Alternatives,
     ArgumentsFault,
     DropFault,
     Fault,
     HugeFault,
+    Lane,
     Reasoning,
     Script,
     SlowFault,
@@ -65,12 +70,14 @@ class Play:
         self._is_toolless_side = bench is not None if is_toolless is None else is_toolless
         self._side_markers = script.side.markers + (bench.side_markers if bench else ())
         self._called = {
-            part.tool
+            call.tool
             for lane in self._lanes.values()
             for turn in lane.turns
             for part in turn.parts
-            if isinstance(part, ToolCall)
+            if isinstance(part, ToolCall | Alternatives)
+            for call in (part.calls if isinstance(part, Alternatives) else (part,))
         }
+        self._texts = _texts_of(self._lanes.values(), script.side.text)
         self._lock = threading.Lock()
         self._met: dict[_Key, int] = {}
         """How often each fault was met since its turn was last answered without it."""
@@ -78,6 +85,7 @@ class Play:
 
     def reply(self, asked: Asked, number: int) -> Reply:
         """`number` tells this request from all others."""
+        asked = self._without_foreign(asked)
         if self._is_side(asked):
             id = f"{SIDE}_0_{number}"
             parts = harmless(asked, self._script.side.text, f"{id}_0")
@@ -85,6 +93,20 @@ class Play:
             return Reply(lane=SIDE, turn=0, answer=answer)
         with self._lock:
             return self._turn(asked, number)
+
+    def _without_foreign(self, asked: Asked) -> Asked:
+        """Some agents open a conversation with an answer of their own making: that is no turn of ours."""
+        opening, count = asked.opening, 0
+        for text, said_next in asked.leading:
+            if not self._is_foreign(text):
+                break
+            opening, count = f"{opening}\n{said_next}", count + 1
+        return replace(asked, opening=opening, answers=asked.answers - count) if count else asked
+
+    def _is_foreign(self, text: str) -> bool:
+        """Neither what the script says, with something around it perhaps, nor the beginning of that."""
+        words = _folded(text)
+        return bool(words) and not any(own in words or own.startswith(words) for own in self._texts)
 
     def _is_side(self, asked: Asked) -> bool:
         is_forced = bool(asked.forced_tool) and asked.forced_tool not in self._called
@@ -162,10 +184,23 @@ class Play:
         return held
 
 
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _texts_of(lanes: Iterable[Lane], side: str) -> set[str]:
+    """Everything that this model may have said."""
+    said = [
+        part.text for lane in lanes for turn in lane.turns for part in turn.parts if isinstance(part, Text)
+    ]
+    return {_folded(text) for text in (*said, OVER, side, _filler(99)) if text.strip()}
+
+
 def _parts(turn: Turn, held: list[Fault], asked: Asked, id: str) -> list[AnswerPart]:
     is_malformed = any(isinstance(fault, ArgumentsFault) for fault in held)
     parts: list[AnswerPart] = []
-    for part in turn.parts:
+    for one in turn.parts:
+        part = as_offered(one, asked.tools) if isinstance(one, Alternatives) else one
         match part:
             case Text():
                 parts.append(Said(part.text, part.pieces))

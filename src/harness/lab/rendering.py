@@ -11,7 +11,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.lab.bench import Bench, Place
 from harness.lab.meaning import Agent, name_of
-from harness.lab.script import Content, Lane, Reasoning, Script, Text, ToolCall, Turn
+from harness.lab.script import Alternatives, Content, Lane, Reasoning, Script, Text, ToolCall, Turn
 
 _PLACEHOLDER = re.compile(r"\{\{(?:(all|each|[1-9]\d?) )?(.+)\}\}", re.DOTALL)
 
@@ -88,7 +88,7 @@ def _rendered(lane: Lane, bench: Bench | None, place: Place | None) -> Lane:
         then: list[Content] = []
         followed = 0
         for part in turn.parts:
-            if isinstance(part, Text | Reasoning | ToolCall):
+            if isinstance(part, Text | Reasoning | ToolCall | Alternatives):
                 now.append(part)
                 continue
             what = f"{turn.place}: `{name_of(part)}` is a call by meaning"

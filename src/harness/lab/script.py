@@ -63,6 +63,12 @@ class ToolCall(_Part, frozen=True, kw_only=True):
     """Of the Responses API."""
 
 
+class Alternatives(msgspec.Struct, frozen=True):
+    """Ways to call for one meaning, the newest first: the agent's own offer decides. No script has it."""
+
+    calls: tuple[ToolCall, ...]
+
+
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a model call uses. `input` is without what is cached, `output` without reasoning."""
 
@@ -133,7 +139,7 @@ FAULTS: dict[str, type[Fault]] = {
 }
 Stop: TypeAlias = Literal["length", "refusal"]
 Order: TypeAlias = Literal["conversation", "arrival"]
-Content: TypeAlias = Text | Reasoning | ToolCall | Meaning
+Content: TypeAlias = Text | Reasoning | ToolCall | Alternatives | Meaning
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -92,7 +92,7 @@ def play(
         reason = f"no end within {timeout_s:.0f} s; examine it without --quick"
         return Trial(scenario=scenario.name, verdict="unfinished", reason=reason), performance
     gaps = subject.known_gaps.get(scenario.name, ())
-    accepted = tuple(one.what for one in findings if one.kind == "degraded" and one.what in gaps)
+    accepted = tuple(one.what for one in findings if one.kind in ("degraded", "wrong") and one.what in gaps)
     left = tuple(one for one in findings if one.what not in accepted)
     return (
         Trial(
@@ -224,8 +224,18 @@ def _judge(subject: Subject, scenario: Scenario, performance: Performance, cwd: 
         # Poor, but visible: nothing of it is lost on whoever reads the log.
         yield Finding(kind="degraded", what=_GIVES_UP, example=errors[-1][:300])
     else:
-        yield from missing(scenario.expect, performance.events, cwd)
+        yield from _blamed(missing(scenario.expect, performance.events, cwd), performance)
     yield from _drift(subject, performance)
+
+
+def _blamed(findings: Iterable[Finding], performance: Performance) -> list[Finding]:
+    """Whose fault it is: where our script had no answer left, nothing that is missing says much of the agent."""
+    found = list(findings)
+    over = next((entry for entry in performance.requests if entry.outcome == "over"), None)
+    if over is None or not found:
+        return found
+    what = f"the script had no turn {(over.turn or 0) + 1} in its lane {over.lane!r} for what it was asked"
+    return [Finding(kind="inconclusive", what=what, example="; ".join(one.what for one in found)[:300])]
 
 
 def _last_lines(data: bytes, count: int) -> str:
@@ -251,7 +261,7 @@ def _drift(subject: Subject, performance: Performance) -> Iterator[Finding]:
             yield Finding(kind="drift", what=what, example=msgspec.json.encode(raw).decode()[:300])
     for stranger in strangers(subject.agent.name, performance.stdout, subject.known):
         what = f"unknown field {stranger.path!r} of {stranger.kind!r}"
-        yield Finding(kind="drift", what=what, example=stranger.example)
+        yield Finding(kind="new field", what=what, example=stranger.example)
 
 
 def _is_stranger(start: ToolStart, failed: set[str]) -> bool:

@@ -6,23 +6,30 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Verdict: TypeAlias = Literal["verified", "degraded", "drift", "broken", "unfinished", "skipped"]
+Verdict: TypeAlias = Literal[
+    "verified", "degraded", "drift", "wrong", "broken", "inconclusive", "unfinished", "skipped"
+]
 """unfinished: the time of a quick examination ran out · skipped: not played, with the reason."""
+FindingKind: TypeAlias = Literal["broken", "wrong", "drift", "degraded", "inconclusive", "new field"]
+"""broken: it does not work · wrong: what is shown is not what happened · drift: it says what nobody knows ·
+degraded: something is not visible · inconclusive: our script did not fit, so that nothing can be said ·
+new field: of a known record; where all else is right it changes nothing."""
 
 EXIT_CODES: dict[Verdict, int] = {
     "verified": 0,
     "skipped": 0,
     "degraded": 1,
     "drift": 1,
+    "inconclusive": 1,
+    "wrong": 2,
     "broken": 2,
     "unfinished": 2,
 }
-_WORST_FIRST: tuple[Literal["broken", "drift", "degraded"], ...] = ("broken", "drift", "degraded")
+_WORST_FIRST: tuple[Verdict, ...] = ("broken", "wrong", "drift", "degraded", "inconclusive")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    kind: Literal["broken", "drift", "degraded"]
-    """broken: it does not work · drift: it says what nobody knows · degraded: something is not visible."""
+    kind: FindingKind
     what: str
     example: str = ""
 
@@ -70,8 +77,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(findings: tuple[Finding, ...]) -> Verdict:
-    kinds = {finding.kind for finding in findings}
-    return next((kind for kind in _WORST_FIRST if kind in kinds), "verified")
+    kinds: set[str] = {finding.kind for finding in findings}
+    return next((verdict for verdict in _WORST_FIRST if verdict in kinds), "verified")
 
 
 def exit_code(diagnoses: list[Diagnosis]) -> int:

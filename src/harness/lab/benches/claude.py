@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.lab.bench import KEY, Bench, Place, Rig, Steps, to_line
 from harness.lab.families.shell import list_command, search_command
 from harness.lab.meaning import Agent, Edit, Fetch, List, Mcp, Read, Run, Search, Skill, Todo, Write
-from harness.lab.script import ToolCall
+from harness.lab.script import Alternatives, ToolCall
 
 _ENVIRONMENT = {
     "ANTHROPIC_API_KEY": KEY,
@@ -60,17 +60,14 @@ def _run(run: Run, _place: Place) -> ToolCall:
     return _bash(run.command)
 
 
-def _search(search: Search, place: Place) -> ToolCall:
-    if place.is_at_least(2, 1):
-        return _bash(search_command(search))
+def _search(search: Search, place: Place) -> Alternatives:
     given = {"pattern": search.query, "path": place.absolute(search.path), "output_mode": "content"}
-    return ToolCall(tool="Grep", input=given)
+    return Alternatives((ToolCall(tool="Grep", input=given), _bash(search_command(search))))
 
 
-def _list(listing: List, place: Place) -> ToolCall:
-    if place.is_at_least(2, 0):
-        return _bash(list_command(listing))
-    return ToolCall(tool="LS", input={"path": place.absolute(listing.path)})
+def _list(listing: List, place: Place) -> Alternatives:
+    listed = ToolCall(tool="LS", input={"path": place.absolute(listing.path)})
+    return Alternatives((listed, _bash(list_command(listing))))
 
 
 def _todo(todo: Todo, place: Place) -> ToolCall | Steps:
@@ -98,11 +95,10 @@ def _skill(skill: Skill, _place: Place) -> ToolCall:
     return ToolCall(tool="Skill", input={"skill": skill.name})
 
 
-def _agent(agent: Agent, place: Place) -> ToolCall:
+def _agent(agent: Agent, _place: Place) -> Alternatives:
     given = {"description": agent.title, "prompt": agent.prompt, "subagent_type": "general-purpose"}
-    if place.is_at_least(2, 1):
-        return ToolCall(tool="Agent", input={**given, "run_in_background": False})
-    return ToolCall(tool="Task", input=given)
+    now = ToolCall(tool="Agent", input={**given, "run_in_background": False})
+    return Alternatives((now, ToolCall(tool="Task", input=given)))
 
 
 def _mcp(mcp: Mcp, _place: Place) -> ToolCall:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.lab.bench import KEY, Bench, Place, Rig, to_json
 from harness.lab.families.shell import list_command, search_command
 from harness.lab.meaning import Edit, List, Mcp, Read, Run, Search, Skill, Write
-from harness.lab.script import ToolCall
+from harness.lab.script import Alternatives, ToolCall
 
 _FOLDER = ".pi/agent"
 
@@ -57,9 +57,10 @@ def _write(write: Write, _place: Place) -> ToolCall:
     return ToolCall(tool="write", input={"path": write.path, "content": write.content})
 
 
-def _edit(edit: Edit, _place: Place) -> ToolCall:
-    edits = [{"oldText": edit.old, "newText": edit.new}]
-    return ToolCall(tool="edit", input={"path": edit.path, "edits": edits})
+def _edit(edit: Edit, _place: Place) -> Alternatives:
+    change = {"oldText": edit.old, "newText": edit.new}
+    several = ToolCall(tool="edit", input={"path": edit.path, "edits": [change]})
+    return Alternatives((several, ToolCall(tool="edit", input={"path": edit.path, **change})))
 
 
 def _run(run: Run, _place: Place) -> ToolCall:

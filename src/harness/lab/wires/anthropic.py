@@ -72,6 +72,10 @@ def read(arrived: Arrived) -> Asked:
         model=text_of(body.get("model")),
         system=plain_text(body.get("system")),
         opening="\n".join(plain_text(message.get("content")) for message in conversation.opening),
+        leading=tuple(
+            (text, "\n".join(plain_text(message.get("content")) for message in said))
+            for text, said in conversation.leading
+        ),
         answers=conversation.answers,
         has_conversation=bool(messages),
         results=tuple(result for message in conversation.latest for result in _results(message)),
@@ -82,6 +86,8 @@ def read(arrived: Arrived) -> Asked:
         },
         forced_tool=text_of(choice.get("name")) if choice.get("type") == "tool" else "",
         schema=record_of(form.get("schema")),
+        # A thread that the server is to remember: only what is new is sent.
+        previous_id=text_of(record_of(body.get("thread")).get("previous_message_id")).removeprefix("msg_"),
         is_streamed=body.get("stream") is True,
     )
 

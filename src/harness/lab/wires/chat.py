@@ -61,6 +61,7 @@ def read(arrived: Arrived) -> Asked:
         model=text_of(body.get("model")),
         system=_said_by(("system", "developer"), messages),
         opening=_said_by(("user",), conversation.opening),
+        leading=tuple((text, _said_by(("user",), said)) for text, said in conversation.leading),
         answers=conversation.answers,
         has_conversation=bool(messages),
         results=tuple(
@@ -72,6 +73,7 @@ def read(arrived: Arrived) -> Asked:
         forced_tool=text_of(choice.get("name")),
         schema=record_of(form.get("schema")),
         is_streamed=body.get("stream") is True,
+        wants_usage=record_of(body.get("stream_options")).get("include_usage") is True,
     )
 
 
@@ -103,7 +105,6 @@ def whole(answer: Answer) -> Record:
 
 
 def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
-    del asked
     yield _chunk(answer, {"role": "assistant", "content": ""})
     calls = 0
     for index, part in enumerate(answer.parts):
@@ -120,7 +121,8 @@ def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
         for delta in deltas:
             yield _chunk(answer, delta, index)
     yield _chunk(answer, {}, finish=_stop(answer))
-    yield Frame(sse(_completion(answer, "chat.completion.chunk", []) | {"usage": _usage(answer)}))
+    if asked.wants_usage:
+        yield Frame(sse(_completion(answer, "chat.completion.chunk", []) | {"usage": _usage(answer)}))
     yield Frame(b"data: [DONE]\n\n")
 
 

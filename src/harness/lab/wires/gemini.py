@@ -65,7 +65,7 @@ def errand(arrived: Arrived) -> Errand | None:
 def read(arrived: Arrived) -> Asked:
     body = arrived.record
     contents = records(body.get("contents"))
-    conversation = divide(contents, lambda content: content.get("role") == "model", lambda _: [])
+    conversation = divide(contents, lambda content: content.get("role") == "model", lambda _: [], "parts")
     model, _, verb = arrived.path.rpartition("/models/")[2].rpartition(":")
     is_events = arrived.query.get("alt") == "sse"
     form = record_of(body.get("generationConfig"))
@@ -78,6 +78,10 @@ def read(arrived: Arrived) -> Asked:
         model=model,
         system=plain_text(record_of(body.get("systemInstruction")).get("parts")),
         opening="\n".join(plain_text(content.get("parts")) for content in conversation.opening),
+        leading=tuple(
+            (text, "\n".join(plain_text(content.get("parts")) for content in said))
+            for text, said in conversation.leading
+        ),
         answers=conversation.answers,
         has_conversation=bool(contents),
         results=tuple(

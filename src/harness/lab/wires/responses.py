@@ -70,6 +70,7 @@ def read(arrived: Arrived) -> Asked:
         model=text_of(body.get("model")),
         system="\n".join([text_of(body.get("instructions")), _said_by(("system", "developer"), items)]),
         opening=_said_by(("user", None), conversation.opening),
+        leading=tuple((text, _said_by(("user", None), said)) for text, said in conversation.leading),
         answers=conversation.answers,
         has_conversation=bool(items) or "previous_response_id" in body,
         results=tuple(

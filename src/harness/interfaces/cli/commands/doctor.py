@@ -26,7 +26,9 @@ _MARKS = {
     "verified": "✓",
     "degraded": "!",
     "drift": "~",
+    "wrong": "≠",
     "broken": "✗",
+    "inconclusive": "?",
     "unfinished": "…",
     "skipped": "–",
 }

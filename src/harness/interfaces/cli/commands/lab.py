@@ -71,6 +71,8 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
     import tempfile
 
     from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.preferences import load as load_settings
+    from harness.interfaces.cli.preferences import sessions_directory
     from harness.lab import Play, Rehearsal, Server
 
     _require_places(arguments)
@@ -97,7 +99,9 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
                 on_entry=tell,
             ) as rehearsal:
                 tell.journal = rehearsal.server.journal
-                write_text(_addresses(rehearsal.server) + _shell(name, rehearsal.place, rehearsal.rig))
+                sessions = sessions_directory(load_settings(console))
+                shell = _shell(name, rehearsal.place, rehearsal.rig, sessions)
+                write_text(_addresses(rehearsal.server) + shell)
                 ending.wait()
         finally:
             if not arguments.home:
@@ -200,11 +204,13 @@ def _addresses(server: Server) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shell(agent: str, place: Place, rig: Rig) -> str:
+def _shell(agent: str, place: Place, rig: Rig, sessions: str) -> str:
     """What to paste into another shell."""
     import shlex
 
     env = sorted((name, value) for name, value in rig.env.items() if name != "PWD")
+    # The agent's home is thrown away; what `harness run` records of it there is not.
+    env.append(("HARNESS_LOG_DIRECTORY", sessions))
     exports = [f"export {name}={shlex.quote(value)}" for name, value in env]
     words = ["harness", "run", "--agent", agent, *(["--model", rig.model] if rig.model else [])]
     words += ["--prompt", "hello", *(["--", *rig.args] if rig.args else [])]
