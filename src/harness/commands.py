@@ -77,6 +77,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """None: as it is. Empty: the agent's own default."""
 
     agent: str | None = None
+    runner: str | None = None
     model: str | None = None
     mode: str | None = None
     permission_mode: Literal["default", "acceptEdits", "fullAuto", "readOnly"] | None = None

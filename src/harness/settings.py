@@ -185,6 +185,24 @@ TABLE = (
         ["--verbose"],
     ),
     Setting(
+        "runners.<runner>.url",
+        "text",
+        "user",
+        "A sandbox runner (`harness runner`) that the agent `remote` may use, by this name.",
+        "http://127.0.0.1:4810",
+    ),
+    Setting("runners.<runner>.token_file", "text", "user", "Where its token is.", "~/runner-token"),
+    Setting(
+        "runners.<runner>.agent", "text", "user", "The agent that runs there (default: native).", "<agent>"
+    ),
+    Setting(
+        "runners.<runner>.cwd",
+        "text",
+        "user",
+        "Its workspace there (default: the runner's own).",
+        "/workspace",
+    ),
+    Setting(
         "models.<alias>.description",
         "text",
         "trusted",
@@ -254,7 +272,10 @@ def template(agent: str, *, personal: bool) -> str:
 
 
 def _example_names(key: str, agent: str) -> str:
-    return key.replace("<agent>", agent).replace("<alias>", "my-model").replace("<model>", "some-model-id")
+    names = {"<agent>": agent, "<alias>": "my-model", "<model>": "some-model-id", "<runner>": "my-runner"}
+    for placeholder, name in names.items():
+        key = key.replace(placeholder, name)
+    return key
 
 
 def to_toml(value: Any) -> str:

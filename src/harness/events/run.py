@@ -32,6 +32,8 @@ class SessionStart(Event, frozen=True, kw_only=True):
     """What a sub-agent calls itself (its type or role)."""
     max_turns: int | None = None
     """How often its model may be asked, where that is known."""
+    runner: str = ""
+    """The sandbox runner in which it happens, by its name or address; empty: it happens here."""
 
 
 class Result(Event, frozen=True, kw_only=True):

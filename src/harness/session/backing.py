@@ -40,10 +40,14 @@ class Backing(Protocol):
     """Contract: `send` and `resume` end with the run, or when it waits for an answer; cancelling them stops it."""
 
     agent_name: str
-    capabilities: frozenset[str]
-    """What it can really do: `steer`, `approve`, `suspend`, `tools`, `memory`, `goals` of our own loop; of a
-    program `resume` (it goes on with what was said to it), `model` and `append_system_prompt` (it takes them).
-    """
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What it can really do: `steer`, `approve`, `suspend`, `tools`, `memory`, `goals` of our own loop; of a
+        program `resume` (it goes on with what was said to it), `model` and `append_system_prompt` (it takes them),
+        and `steer` while a run of it can hear.
+        """
+        ...
 
     async def send(self, said: Said, run_id: str) -> Ended:
         """In a run of this id."""
@@ -206,11 +210,16 @@ class CommandBacking:
         self._untold: tuple[str, Untold] | None = None
         """Of the thread in hand."""
         self.agent_name = agent.name
-        self.capabilities: frozenset[str] = frozenset()
+        self._supported: frozenset[str] = frozenset()
         with suppress(HarnessError):  # told when somebody wants something of it
             known = load(agent.name)
             self.agent_name = known.name
-            self.capabilities = known.supports.intersection(_FROM_PROGRAMS)
+            self._supported = known.supports.intersection(_FROM_PROGRAMS)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        can_steer = self._run is not None and self._run.is_steerable
+        return self._supported | {"steer"} if can_steer else self._supported
 
     def configured(self) -> CommandAgent:
         return self._agent
@@ -260,9 +269,14 @@ class CommandBacking:
         return False
 
     def join(self, said: Said) -> bool:
-        """It hears nothing while it runs: what is said waits for its end."""
-        del said
-        return False
+        """Most hear nothing while they run: what is said waits for their end."""
+        if self._run is None or said.attachments:
+            return False
+        try:
+            self._run.steer(said.text)
+        except UsageError:
+            return False
+        return True
 
     def reply(self, reply: RelayReply) -> bool:
         run = self._run

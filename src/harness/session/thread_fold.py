@@ -33,6 +33,7 @@ from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.translation import SessionTranslation
 from harness.session.memory.record import RecordFold
 from harness.session.state_lanes import StateLanes
+from harness.sources.request import REMOTE_AGENT
 
 
 class Facts(msgspec.Struct, kw_only=True):
@@ -181,7 +182,8 @@ class ThreadFold:
         self.facts.open_run = self.facts.last_run = event.run_id
         self.facts.is_suspended = False
         self.facts.relays.clear()
-        self.facts.last_agent = event.agent
+        # An agent's session in a sandbox runner is none that the same agent could go on with here.
+        self.facts.last_agent = REMOTE_AGENT if event.runner else event.agent
         self._note_session(event)
 
     def _result(self, event: Result) -> None:

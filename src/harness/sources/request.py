@@ -9,6 +9,8 @@ import msgspec
 
 OWN_AGENT = "native"
 """The agent that needs no program: a loop in this process."""
+REMOTE_AGENT = "remote"
+"""The agent that stands for whatever agent a sandbox runner runs."""
 
 Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default"]
 

@@ -91,6 +91,16 @@ class Run:
             follower.close()
         self._raise_failure()
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether its `Result` is in the log."""
+        return self._worker.result is not None
+
+    @property
+    def is_steerable(self) -> bool:
+        """Whether `steer` would be taken now, as far as is known."""
+        return isinstance(self._worker, Steerable) and not self.is_ended and self._worker.is_steerable
+
     def wait(self) -> Result:
         """Block until the run has ended; its `Result`."""
         self._thread.join()

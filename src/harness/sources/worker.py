@@ -25,6 +25,9 @@ class Worker(Protocol):
 
 @runtime_checkable
 class Steerable(Protocol):
+    is_steerable: bool
+    """Whether it takes messages now, as far as is known."""
+
     def steer(self, text: str) -> None:
         """Give the run another message, taken at its next boundary. From any thread."""
         ...

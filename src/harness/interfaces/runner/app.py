@@ -17,53 +17,22 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from harness.errors import UsageError
-from harness.interfaces.server.answers import Conflict, NotFound, json_answer, read_body
+from harness.interfaces.runner.runs import KnownRun, KnownRuns, NewRun
+from harness.interfaces.server.answers import Conflict, json_answer, read_body
 from harness.interfaces.server.sessions_api import answering
 from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.store import Store
 from harness.rendering.json_text import encode
 from harness.rendering.runner_events import RunnerTranslation
-from harness.sources.request import Limits, Permissions
-from harness.sources.request import Request as RunRequest
-from harness.sources.run import Run, start
+from harness.sources.run import Run
 
 _HEARTBEAT_S = 15.0
-_MOST_RUNS = 1_000
-
-
-class NewRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    agent: str
-    prompt: str
-    model: str = ""
-    cwd: str = ""
-    permissions: Permissions = "full-access"
-    resume: str = ""
-    system_prompt: str = ""
-    append_system_prompt: str = ""
-    extra_args: tuple[str, ...] = ()
-    timeout_s: float | None = None
-    max_turns: int | None = None
-    max_budget_usd: float | None = None
-
-    def request(self, cwd: str) -> RunRequest:
-        return RunRequest(
-            agent=self.agent,
-            prompt=self.prompt,
-            model=self.model,
-            cwd=self.cwd or cwd,
-            permissions=self.permissions,
-            resume=self.resume,
-            system_prompt=self.system_prompt,
-            append_system_prompt=self.append_system_prompt,
-            extra_args=self.extra_args,
-            limits=Limits(
-                timeout_s=self.timeout_s, max_turns=self.max_turns, max_budget_usd=self.max_budget_usd
-            ),
-        )
 
 
 class Steering(msgspec.Struct, frozen=True):
     message: str
+    key: str = ""
+    """What is said again under the same key is heard once."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -72,13 +41,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     always: bool = False
     answer: Any = None
     reason: str = ""
+    key: str = ""
 
 
 class Runner:
     def __init__(self, store: Store, cwd: str) -> None:
-        self._store = store
-        self._cwd = cwd
-        self._runs: dict[str, Run] = {}
+        self._runs = KnownRuns(store, cwd)
 
     def app(self) -> Starlette:
         one = "/runs/{id}"
@@ -93,62 +61,63 @@ class Runner:
         return Starlette(routes=routes, lifespan=self._life)
 
     async def _start(self, request: Request) -> Response:
-        wanted = await read_body(request, NewRun)
-        run = await asyncio.to_thread(start, wanted.request(self._cwd), store=self._store)
-        self._runs[run.id] = run
-        while len(self._runs) > _MOST_RUNS:
-            self._runs.pop(next(iter(self._runs)))
-        return json_answer({"runId": run.id}, 201)
+        known = await self._runs.begin(await read_body(request, NewRun))
+        return json_answer({"runId": known.run.id, "steerable": known.run.is_steerable}, 201)
 
     async def _list(self, request: Request) -> Response:
         del request
-        return json_answer({"runs": list(self._runs)})
+        return json_answer({"runs": self._runs.ids})
 
     async def _events(self, request: Request) -> Response:
-        run = self._run(request)
+        known = self._known(request)
         last = request.headers.get("last-event-id", "")
         after = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else 0
-        return StreamingResponse(_stream(run, after), media_type="text/event-stream", headers=HEADERS)
+        return StreamingResponse(_stream(known, after), media_type="text/event-stream", headers=HEADERS)
 
     async def _cancel(self, request: Request) -> Response:
-        self._run(request).cancel()
+        self._known(request).run.cancel()
         return json_answer({}, 202)
 
     async def _steer(self, request: Request) -> Response:
-        run = self._run(request)
-        try:
-            run.steer((await read_body(request, Steering)).message)
-        except UsageError as error:
-            raise Conflict(error.message, hint=error.hint) from error
+        known, steering = self._known(request), await read_body(request, Steering)
+        if known.is_new(steering.key):
+            try:
+                known.run.steer(steering.message)
+            except UsageError as error:
+                known.forget(steering.key)
+                raise Conflict(error.message, hint=error.hint) from error
         return json_answer({}, 202)
 
     async def _reply(self, request: Request) -> Response:
-        reply = await read_body(request, Reply)
-        if not self._run(request).reply(
+        known, reply = self._known(request), await read_body(request, Reply)
+        if known.is_new(reply.key) and not known.run.reply(
             reply.relay_id,
             approved=reply.approved,
             always=reply.always,
             answer=reply.answer,
             reason=reply.reason,
         ):
+            known.forget(reply.key)
             raise Conflict("nothing of that id waits for an answer", hint="the first answer counts")
         return json_answer({}, 202)
 
-    def _run(self, request: Request) -> Run:
-        run = self._runs.get(request.path_params["id"])
-        if run is None:
-            raise NotFound("no such run", hint="runs are known as long as the runner lives")
-        return run
+    def _known(self, request: Request) -> KnownRun:
+        return self._runs.get(request.path_params["id"])
 
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
         del app
         yield
-        for run in self._runs.values():
-            run.cancel()
+        self._runs.close()
 
 
-async def _stream(run: Run, after: int) -> AsyncIterator[bytes]:
+async def _stream(known: KnownRun, after: int) -> AsyncIterator[bytes]:
+    with known.followed() as run:
+        async for part in _told(run, after):
+            yield part
+
+
+async def _told(run: Run, after: int) -> AsyncIterator[bytes]:
     """From the beginning, because what was said before decides what is told; sent is only what is new."""
     translation = RunnerTranslation(run.launch.request.prompt)
     events = run.events()

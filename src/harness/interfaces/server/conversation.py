@@ -189,6 +189,7 @@ class Conversation:
         is_another = bool(config.agent) and load(str(config.agent)).name != self._setup.agent
         if is_another:
             changes.setdefault("model", "")  # the other one may not even know it
+            changes.setdefault("runner", "")
         setup = checked(replace(self._setup, **changes))
         if setup.cwd != self._setup.cwd:
             raise UsageError("a conversation stays where it works", hint="begin another one there")
@@ -222,6 +223,7 @@ class Conversation:
         bound.metadata.agent, bound.metadata.agent_name = agent.title, agent.name
         bound.metadata.model = self._session.model.get()
         kept = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
+        kept["runner"] = setup.runner
         bound.save_settings({**kept, "maxTurns": setup.max_turns, "effort": setup.effort})
 
     def _wanted(self, command: Approve | Deny | Answer) -> Relay:
@@ -258,6 +260,7 @@ def setup_of(metadata: Any) -> Setup:
     settings = metadata.settings
     return Setup(
         agent=metadata.agent_name,
+        runner=str(settings.get("runner") or ""),
         model=metadata.model,
         cwd=metadata.cwd,
         mode=str(settings.get("currentModeId") or ""),

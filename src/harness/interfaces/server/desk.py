@@ -15,6 +15,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How a conversation is to be run. Empty: the user's own default, else the agent's."""
 
     agent: str = ""
+    runner: str = ""
+    """For the agent `remote`: which of the user's runners. Empty: the usual one."""
     model: str = ""
     mode: str = ""
     permission_mode: str = ""

@@ -26,6 +26,8 @@ from harness.log.store import Store, read_all
 from harness.prices import load as load_prices
 from harness.sources.model_registry import DEMO, any_model
 from harness.sources.registry import load
+from harness.sources.remotes import places
+from harness.sources.request import REMOTE_AGENT
 from harness.version import __version__
 
 _GROUPINGS = ("agent", "model", "day", "session", "sub-agent")
@@ -79,7 +81,9 @@ class MachineApi:
         if time.monotonic() - self._agents_at_s > _AGENTS_KNOWN_S:
             self._agents = await asyncio.to_thread(_all_agents)
             self._agents_at_s = time.monotonic()
-        return json_answer({"agents": self._agents})
+        runners = await asyncio.to_thread(places.described, os.environ, self._default.cwd)
+        agents = [one for one in self._agents if runners or one["name"] != REMOTE_AGENT]
+        return json_answer({"agents": agents, "runners": runners})
 
     async def _models(self, request: Request) -> Response:
         name = request.query_params.get("agent", "") or self._default.agent

@@ -24,6 +24,7 @@ class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     prompt: str
     agent: str
     agent_name: str
+    runner: str
     model: str
     mode: str
     permission_mode: str
@@ -50,6 +51,7 @@ def describe(metadata: Metadata, store: Store, desk: Desk) -> SessionData:
         prompt=metadata.prompt,
         agent=metadata.agent,
         agent_name=metadata.agent_name,
+        runner=str(metadata.settings.get("runner") or ""),
         model=metadata.model,
         mode=str(metadata.settings.get("currentModeId") or ""),
         permission_mode=str(metadata.settings.get("permissionMode") or ""),

@@ -32,7 +32,7 @@ from harness.log.postgres_commands import Asked
 from harness.log.store import Store, read_all
 from harness.log.stores.postgres import PostgresStore
 from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT
+from harness.sources.request import OWN_AGENT, REMOTE_AGENT
 
 _TAKEN_WITHIN_S = 15.0
 _ANSWERED_WITHIN_S = 45.0
@@ -159,7 +159,7 @@ class SharedDesk:
             is_elsewhere=True,
             is_waiting=metadata.outcome == "suspended",
             can_submit=True,
-            can_steer=metadata.agent_name == OWN_AGENT,
+            can_steer=metadata.agent_name in (OWN_AGENT, REMOTE_AGENT),
             can_answer=agent is not None and agent.work is not None,
             can_cancel=True,
             can_branch=metadata.agent_name == OWN_AGENT,

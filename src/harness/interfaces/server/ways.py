@@ -10,7 +10,7 @@ from harness.interfaces.server.desk import Setup
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
 from harness.sources.model_registry import any_model
 from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT, Request
+from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
 
 Access = Literal["full-access", "read-only", "agent-default"]
 
@@ -67,7 +67,9 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
-        return CommandAgent(name=agent.name, permissions=access, max_turns=setup.max_turns)
+        return CommandAgent(
+            name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)
+        )
     from harness.sources.loops.native import system_prompt
 
     told = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
@@ -77,7 +79,9 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
 
 def modes_of(setup: Setup) -> list[Mode]:
     agent = load(setup.agent)
-    reader = None if agent.name == OWN_AGENT else CommandAgent(name=agent.name, permissions="read-only")
+    reader = None
+    if agent.name != OWN_AGENT:
+        reader = CommandAgent(name=agent.name, permissions="read-only", extra_args=_place_words(setup))
     return [
         Mode(id=BUILD, name="Build", default=True),
         Mode(
@@ -89,6 +93,21 @@ def modes_of(setup: Setup) -> list[Mode]:
             available_tools=(*_READING, *(tool for tool in BUILTIN_TOOLS if tool != SUBAGENT)),
         ),
     ]
+
+
+def _place_words(setup: Setup) -> tuple[str, ...]:
+    return ("--runner", setup.runner) if setup.runner else ()
+
+
+def _checked_runner(setup: Setup, agent: str) -> str:
+    """Its name, also where none was given. Raises UsageError for one that the user has not set up: never an address,
+    whoever names it.
+    """
+    if agent != REMOTE_AGENT:
+        return ""
+    from harness.sources.remotes.places import find
+
+    return find(setup.runner, os.environ, setup.cwd).name
 
 
 def checked(setup: Setup) -> Setup:
@@ -106,6 +125,7 @@ def checked(setup: Setup) -> Setup:
     return replace(
         setup,
         agent=agent,
+        runner=_checked_runner(setup, agent),
         model=setup.model or (any_model() if agent == OWN_AGENT else ""),
         cwd=checked_directory(setup.cwd or os.getcwd()),
         mode=setup.mode or BUILD,

@@ -1,7 +1,7 @@
 """An agent in a sandbox runner (`harness runner`), on this machine or another: `--agent remote -- --runner URL …`.
 
-After `--`: --runner URL (or $HARNESS_RUNNER), --agent NAME (the agent there; default: native), --cwd DIR (the
-workspace there), and --token-file FILE (or the token itself in $HARNESS_RUNNER_TOKEN).
+After `--`: --runner URL or NAME (of the user's settings; or $HARNESS_RUNNER), --agent NAME (the agent there; default:
+native), --cwd DIR (the workspace there), and --token-file FILE (or the token itself in $HARNESS_RUNNER_TOKEN).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.sources.agent import Agent
 from harness.sources.dialects.command_line import no_program
+from harness.sources.request import REMOTE_AGENT
 from harness.sources.translator import Translator
 from harness.sources.worker import Worker
 
@@ -23,7 +24,7 @@ def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
 
 
 AGENT = Agent(
-    name="remote",
+    name=REMOTE_AGENT,
     title="Sandbox runner",
     binaries=(),
     command=no_program,

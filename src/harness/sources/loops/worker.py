@@ -34,6 +34,8 @@ OpenJob: TypeAlias = Callable[[Host, Inbox], Job]
 class LoopWorker:
     """Contract: that of `Worker`, `Steerable` and `Answerable`."""
 
+    is_steerable = True
+
     def __init__(self, launch: Launch, hub: Hub, on_end: OnEnd, open_job: OpenJob, *, redact: bool) -> None:
         self.result: Result | None = None
         self._launch = launch

@@ -17,6 +17,17 @@ _SILENCE_S = 45.0
 
 BROKEN = (OSError, HTTPException)
 """What a connection that is cut off raises."""
+_PASSING = (429, 502, 503, 504)
+"""Said by a runner that has too much to do, or by a proxy before one that is away: the same may be asked again."""
+
+
+class Unreachable(ConnectionError):
+    """Nothing was sent: there was no connection."""
+
+
+class Started(NamedTuple):
+    run_id: str
+    is_steerable: bool
 
 
 class Told(NamedTuple):
@@ -46,10 +57,12 @@ class RunnerClient:
         self._address = (parts.hostname, parts.port)
         self._headers = {"Authorization": f"Bearer {token}"}
 
-    def start(self, wanted: dict[str, Any]) -> str:
-        """The id of the new run there. Raises RunnerRefused, and `BROKEN`."""
-        run_id: str = self._post("/runs", wanted)["runId"]
-        return run_id
+    def start(self, wanted: dict[str, Any]) -> Started:
+        """A run there: of the same key the same one. Raises RunnerRefused, Unreachable and the rest of `BROKEN`."""
+        answer = self._post("/runs", wanted)
+        if "runId" not in answer:
+            raise RunnerRefused("what answers there is no runner", 200)
+        return Started(str(answer["runId"]), bool(answer.get("steerable")))
 
     def tell(self, run_id: str, action: str, body: dict[str, Any]) -> bool:
         """Cancel, steer or reply; whether it was taken. Raises `BROKEN`."""
@@ -67,7 +80,7 @@ class RunnerClient:
             connection.request("GET", f"/runs/{quote(run_id, safe='')}/events", headers=headers)
             answer = connection.getresponse()
             if answer.status != 200:
-                raise RunnerRefused(_message(answer), answer.status)
+                raise _refusal(answer)
             yield from _read(answer)
         finally:
             connection.close()
@@ -75,15 +88,23 @@ class RunnerClient:
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         connection = self._connection(*self._address, timeout=_ANSWER_S)
         try:
+            connection.connect()
+        except OSError as error:
+            raise Unreachable(str(error)) from error
+        try:
             headers = {**self._headers, "Content-Type": "application/json"}
             connection.request("POST", path, body=msgspec.json.encode(body), headers=headers)
             answer = connection.getresponse()
             if answer.status >= 300:
-                raise RunnerRefused(_message(answer), answer.status)
-            found: dict[str, Any] = msgspec.json.decode(answer.read())
-            return found
+                raise _refusal(answer)
+            text = answer.read()
         finally:
             connection.close()
+        try:
+            found: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise HTTPException(f"the answer is no JSON: {error}") from error
+        return found
 
 
 def _read(answer: HTTPResponse) -> Iterator[Told]:
@@ -103,6 +124,11 @@ def _read(answer: HTTPResponse) -> Iterator[Told]:
             data.append(value)
         else:
             fields[name.decode("ascii", "replace")] = value.decode("ascii", "replace")
+
+
+def _refusal(answer: HTTPResponse) -> Exception:
+    message = _message(answer)
+    return ConnectionError(message) if answer.status in _PASSING else RunnerRefused(message, answer.status)
 
 
 def _message(answer: HTTPResponse) -> str:

@@ -2,92 +2,142 @@
 
 Rules
 1. The log gets every event of the runner's log once, in order, with the runs' ids mapped to ours.
-2. A connection that is cut off is made again, and the stream taken up after the last event that was written.
-3. A runner that stays away, or has forgotten the run, ends the run: it failed.
+2. A connection that is cut off is made again, and the stream taken up after the last event that was written. So is
+   the beginning: the run's id there is made here, and asking for it again begins nothing.
+3. A runner that stays away, or has forgotten the run, ends the run: it failed. What still runs there ends by itself
+   when nobody has claimed it for a while.
+4. In a conversation the agent there goes on with its own session of it, where it has one in this runner; else it is
+   told what was said before.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from harness.errors import HarnessError
-from harness.events import Error, Event, Message, RelayReply, Result, SessionStart, Warning
+from harness.errors import HarnessError, UsageError
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    Outcome,
+    Relay,
+    RelayReply,
+    Result,
+    SessionStart,
+    Warning,
+)
 from harness.log.codec import UNREADABLE, decode
 from harness.log.hub import Hub
+from harness.log.ids import new_run_id
 from harness.sources.launch import Launch
-from harness.sources.remotes.runner_client import BROKEN, RunnerClient, Told
+from harness.sources.remotes.memory import Memory, remembered
+from harness.sources.remotes.places import Place
+from harness.sources.remotes.runner_client import BROKEN, RunnerClient, RunnerRefused, Told, Unreachable
+from harness.sources.remotes.sender import Sender
 from harness.sources.worker import OnEnd
-
-if TYPE_CHECKING:
-    from harness.sources.request import Request
 
 _PATIENCE_S = 60.0
 """How long a runner may be away."""
+_LEASE_S = 120.0
+"""How long what runs there goes on without us. Longer than we try to come back."""
+_LAST_WORDS_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_UNKNOWN = 404
 
 
 class RemoteRun:
     """A `Worker`, steerable and answerable as far as the agent there is."""
 
-    def __init__(
-        self, launch: Launch, hub: Hub, on_end: OnEnd, client: RunnerClient, agent: str, cwd: str
-    ) -> None:
+    def __init__(self, launch: Launch, hub: Hub, on_end: OnEnd, place: Place) -> None:
         self.result: Result | None = None
+        self.is_steerable = False
         self._launch = launch
         self._hub = hub
         self._on_end = on_end
-        self._client = client
-        self._agent = agent
-        self._cwd = cwd
+        self._place = place
+        self._client = RunnerClient(place.url, place.token)
         self._run_id = launch.run_id or hub.log_id
         self._source = hub.source(self._run_id)
-        self._remote_id = ""
+        self._remote_id = new_run_id(hub.clock())
+        self._sender = Sender(self._client, self._remote_id)
         self._last = 0
         self._session: SessionStart | None = None
+        self._relays: set[str] = set()
+        """What waits for an answer there."""
         self._stopped = threading.Event()
 
     def work(self) -> None:
         for warning in self._launch.warnings:
             self._put([Warning(message=warning, code="unsupported_option")])
         try:
-            self._remote_id = self._client.start(self._wanted())
-            self._source.run_ids[self._remote_id] = self._run_id
+            self._begin()
             self._follow()
         except (HarnessError, msgspec.DecodeError, *BROKEN) as error:
             self._give_up(error)
+        self._sender.close()
         if self.result is not None:
             self._on_end(self.result, self._session)
 
     def stop(self) -> None:
         self._stopped.set()
-        if self._remote_id:
-            self._tell("cancel", {})
+        self._sender.put("cancel")
 
     def steer(self, text: str) -> None:
-        self._tell("steer", {"message": text})
+        if not self.is_steerable or self.result is not None:
+            raise UsageError(
+                f"{self._place.agent} in the runner hears nothing now", hint="say it when the run has ended"
+            )
+        self._sender.put("steer", message=text)
 
     def reply(self, reply: RelayReply) -> bool:
-        return self._tell(
-            "reply",
-            {
-                "relayId": reply.id,
-                "approved": reply.approved,
-                "always": reply.always,
-                "answer": reply.answer,
-                "reason": reply.reason,
-            },
-        )
-
-    def _tell(self, action: str, body: dict[str, Any]) -> bool:
-        try:
-            return bool(self._remote_id) and self._client.tell(self._remote_id, action, body)
-        except BROKEN:
+        if reply.id not in self._relays:
             return False
+        self._relays.discard(reply.id)
+        self._sender.put(
+            "reply",
+            relayId=reply.id,
+            approved=reply.approved,
+            always=reply.always,
+            answer=reply.answer,
+            reason=reply.reason,
+        )
+        return True
+
+    def _begin(self) -> None:
+        memory = remembered(self._launch, self._hub, self._place)
+        try:
+            self._ask_to_begin(memory)
+        except RunnerRefused as refused:
+            if refused.status != _UNKNOWN or not memory.session_id:
+                raise
+            self._ask_to_begin(memory.in_words())  # the runner is another one than it was
+
+    def _ask_to_begin(self, memory: Memory) -> None:
+        """Until it is known to have begun. Where nothing ever arrived, it is not tried again."""
+        wanted = self._wanted(memory)
+        until_s, pause_s, may_have_begun = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S, False
+        while True:
+            try:
+                started = self._client.start(wanted)
+                break
+            except BROKEN as error:
+                may_have_begun = may_have_begun or not isinstance(error, Unreachable)
+                if not may_have_begun or self._stopped.is_set() or time.monotonic() > until_s:
+                    raise
+            self._stopped.wait(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        self._source.run_ids[started.run_id] = self._run_id
+        if started.run_id != self._remote_id:  # a runner that knows no keys
+            self._remote_id = started.run_id
+            self._sender = Sender(self._client, started.run_id)
+            if self._stopped.is_set():
+                self._sender.put("cancel")
+        self.is_steerable = started.is_steerable
 
     def _follow(self) -> None:
         heard_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
@@ -101,11 +151,12 @@ class RemoteRun:
             if self._has_ended():
                 return
             if time.monotonic() - heard_s > _PATIENCE_S:
-                raise HarnessError(f"the runner has not answered for {_PATIENCE_S:g} s")
+                raise HarnessError(
+                    f"the runner has not answered for {_PATIENCE_S:g} s",
+                    hint=f"what runs there ends when nobody has asked for it for {_LEASE_S:g} s",
+                )
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-            if self._stopped.is_set():
-                self._tell("cancel", {})
 
     def _has_ended(self) -> bool:
         return self.result is not None
@@ -113,51 +164,67 @@ class RemoteRun:
     def _take(self, told: Told) -> None:
         if told.id <= self._last:
             return  # it was told twice
-        events: list[Event] = []
         for value in told.data.get("events", ()):
             try:
-                events.append(decode(msgspec.json.encode(value)))
+                event = decode(msgspec.json.encode(value))
             except UNREADABLE:
                 continue
-        for event in events:
             known = self._source.run_ids
             known.setdefault(event.run_id, event.run_id)
-            parts = replace(event, session_id=known.get(event.session_id, event.session_id))
-            self._put([parts], event.timestamp_ms)
+            is_ours = known[event.run_id] == self._run_id
+            if is_ours and isinstance(event, SessionStart):
+                event = replace(event, runner=self._place.name)
+            elif is_ours and isinstance(event, Result):
+                self._note_unheard(event.timestamp_ms)
+            self._put([event], event.timestamp_ms)
         self._last = told.id
+
+    def _note_unheard(self, at_ms: int) -> None:
+        """The run has ended: what was said to it and came too late is not lost silently."""
+        self.is_steerable = False
+        for saying in self._sender.drain(_LAST_WORDS_S):
+            if saying.action == "steer":
+                message = f"the run had ended before it heard this: {saying.body['message']}"
+                self._put([Warning(message=message, code="not_taken")], at_ms)
 
     def _put(self, events: list[Event], at_ms: int | None = None) -> None:
         for event in self._source.append(events, at_ms):
             if isinstance(event, SessionStart) and self._session is None:
                 self._session = event
+            elif isinstance(event, Relay):
+                self._relays.add(event.id)
+            elif isinstance(event, RelayReply):
+                self._relays.discard(event.id)
             elif isinstance(event, Result) and event.run_id == self._run_id:
                 self.result = event
 
     def _give_up(self, error: Exception) -> None:
         """The run could not begin there, or is lost."""
-        message = (
-            error.message if isinstance(error, HarnessError) else f"the runner cannot be reached: {error}"
-        )
-        events: list[Event] = []
+        message = error.words if isinstance(error, HarnessError) else f"the runner cannot be reached: {error}"
+        outcome: Outcome = "failed"
         if self._session is None:
-            request = self._launch.request
-            events.append(SessionStart(agent=self._agent, model=request.model, cwd=self._cwd))
-            events.append(Message(role="user", text=request.prompt))
-        outcome = "interrupted" if self._stopped.is_set() else "failed" if self._session else "spawn_failed"
-        events += [Error(message=message, code="runner"), Result(success=False, outcome=outcome)]  # type: ignore[arg-type]
-        self._put(events)
+            request, place = self._launch.request, self._place
+            start = SessionStart(agent=place.agent, model=request.model, cwd=place.cwd, runner=place.name)
+            self._put([start, Message(role="user", text=request.prompt)])
+            outcome = "spawn_failed"
+        self._note_unheard(self._hub.clock())
+        outcome = "interrupted" if self._stopped.is_set() else outcome
+        self._put([Error(message=message, code="runner"), Result(success=False, outcome=outcome)])
 
-    def _wanted(self) -> dict[str, Any]:
-        request: Request = self._launch.request
+    def _wanted(self, memory: Memory) -> dict[str, Any]:
+        request, place = self._launch.request, self._place
+        told = "\n\n".join(filter(None, (request.append_system_prompt, memory.words)))
         wanted = {
-            "agent": self._agent,
+            "agent": place.agent,
             "prompt": request.prompt,
+            "key": self._remote_id,
+            "leaseS": _LEASE_S,
             "model": request.model,
-            "cwd": self._cwd,
+            "cwd": place.cwd,
             "permissions": request.permissions,
-            "resume": request.resume,
+            "resume": memory.session_id,
             "systemPrompt": request.system_prompt,
-            "appendSystemPrompt": request.append_system_prompt,
+            "appendSystemPrompt": told,
             "timeoutS": request.limits.timeout_s,
             "maxTurns": request.limits.max_turns,
             "maxBudgetUsd": request.limits.max_budget_usd,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.log.hub import Hub
 from harness.sources.launch import Launch
-from harness.sources.remotes.runner_client import RunnerClient
+from harness.sources.remotes.places import Place, find, read_token, without_secrets
 from harness.sources.remotes.sandbox import RemoteRun
-from harness.sources.request import OWN_AGENT
 from harness.sources.worker import OnEnd
 
 _WORDS = ("--runner", "--agent", "--cwd", "--token-file")
@@ -17,14 +18,24 @@ _WORDS = ("--runner", "--agent", "--cwd", "--token-file")
 
 def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
     """The worker of a run. Raises UsageError when nobody says where the runner is."""
-    words = parse(launch.request.extra_args)
-    environ = launch.invocation.env
-    url = words.get("--runner") or environ.get("HARNESS_RUNNER", "")
-    if not url:
-        raise UsageError("no runner was named", hint="give -- --runner URL, or set HARNESS_RUNNER")
-    client = RunnerClient(url, _token(words, environ))
-    agent = words.get("--agent") or environ.get("HARNESS_RUNNER_AGENT", "") or OWN_AGENT
-    return RemoteRun(launch, hub, on_end, client, agent, words.get("--cwd", ""))
+    return RemoteRun(launch, hub, on_end, place_of(launch))
+
+
+def place_of(launch: Launch) -> Place:
+    """By an address or a name after `--`, else as the user has set it."""
+    words, environ = parse(launch.request.extra_args), launch.invocation.env
+    named = words.get("--runner", "")
+    if "://" in named:
+        token = environ.get("HARNESS_RUNNER_TOKEN", "")
+        place = Place(name=without_secrets(named), url=named, token=token)
+        place = replace(place, agent=environ.get("HARNESS_RUNNER_AGENT", "") or place.agent)
+    else:
+        place = find(named, environ, launch.request.cwd)
+    if token_file := words.get("--token-file", ""):
+        place = replace(place, token=read_token(token_file))
+    return replace(
+        place, agent=words.get("--agent", "") or place.agent, cwd=words.get("--cwd", "") or place.cwd
+    )
 
 
 def parse(words: Sequence[str]) -> dict[str, str]:
@@ -39,14 +50,3 @@ def parse(words: Sequence[str]) -> dict[str, str]:
         if not found[name]:
             raise UsageError(f"{name} needs a value")
     return found
-
-
-def _token(words: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    path = words.get("--token-file", "")
-    if not path:
-        return environ.get("HARNESS_RUNNER_TOKEN", "")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(500).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the token in {path}: {error}") from error
