@@ -42,6 +42,10 @@ class ServeProgram:
         """The most that it ever had."""
         return self._status_bytes("VmHWM:")
 
+    @property
+    def open_files(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
     def _status_bytes(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
         line = next(line for line in status.split("\n") if line.startswith(name))
@@ -63,14 +67,16 @@ class ServeProgram:
 
 
 @contextmanager
-def serve_program(folder: Path, *options: str) -> Iterator[ServeProgram]:
+def serve_program(folder: Path, *options: str, most_files: int = 0) -> Iterator[ServeProgram]:
+    """`most_files`: as many as it may have open, as `ulimit -n` says it."""
+    limited = ["sh", "-c", f'ulimit -n {most_files}; exec "$@"', "sh"] if most_files else []
     environ = {
         **os.environ,
         "XDG_DATA_HOME": str(folder / "data"),
         "XDG_CONFIG_HOME": str(folder / "config"),
     }
     with subprocess.Popen(
-        [*_PROGRAM, "serve", "--port", "0", "--agent", "native", *options],
+        [*limited, *_PROGRAM, "serve", "--port", "0", "--agent", "native", *options],
         env=environ,
         cwd=folder,
         stdout=subprocess.PIPE,

@@ -16,10 +16,13 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from harness import config
 from harness.events import Message, SessionStart, TextDelta
-from harness.interfaces.server.app import Plan, Server, open_access
+from harness.interfaces.server.access import open_access
+from harness.interfaces.server.app import Plan, Server
 from harness.interfaces.server.conversations import Conversations
 from harness.interfaces.server.desk import Desk, Setup
 from harness.interfaces.server.failures import Failures
+from harness.interfaces.server.guard import Guard
+from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
@@ -34,11 +37,14 @@ class ServingWorld:
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
         self.store = store or FileStore(str(folder / "sessions"))
-        self.access = open_access(str(folder / "server" / "token"))
+        self.access = open_access(str(folder / "server" / "token"), str(folder / "server" / "browsers.json"))
         self.reports: list[str] = []
         self.failures: list[str] = []
         self.port = 0
+        self.remote: list[str] = []
+        self.public_url = ""
         self.server: Server | None = None
+        self.guard: Guard | None = None
 
     @property
     def host(self) -> str:
@@ -51,6 +57,19 @@ class ServingWorld:
     @property
     def bearer(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.access.token}"}
+
+    def logged_in(self) -> str:
+        """The credential of a browser that has just opened a link."""
+        told = {"code": self.access.new_link_code()}
+        credential: str = httpx.post(f"{self.url}/api/login", json=told).json()["credential"]
+        return credential
+
+    def as_browser(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.logged_in()}"}
+
+    def subprotocols(self) -> tuple[str, str]:
+        """What the socket of a browser offers."""
+        return "harness", f"harness.credential.{self.logged_in()}"
 
     @contextmanager
     def serving_now(
@@ -65,13 +84,14 @@ class ServingWorld:
             access=self.access,
             settings=config.load(str(self.folder), {}),
             default=default,
-            port=self.port,
+            names=names_of(self.port, self.remote, self.public_url),
             report=self.reports.append,
             failures=Failures(self.failures.append, is_verbose=True),
         )
         ready = threading.Event()
         self.server = Server(plan)
-        serving = Serving(self.server.guarded(), listening, ready.set)
+        self.guard = self.server.guarded()
+        serving = Serving(self.guard, listening, ready.set)
         thread = threading.Thread(target=serving.run, daemon=True)
         thread.start()
         assert ready.wait(PATIENCE_S)
@@ -82,7 +102,7 @@ class ServingWorld:
             thread.join(PATIENCE_S)
             listening.close()
             assert not thread.is_alive()
-        assert self.failures == []
+        assert self.failures == [], "\n".join(self.failures)
 
     def script(self, *responses: Any, name: str = "script.json", pause_ms: int = 0) -> str:
         """The name of a model that says this. Each response: a text, or a list of events."""

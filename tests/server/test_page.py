@@ -17,6 +17,8 @@ _CHOSEN = (
     "the link lets in",
     "a newcomer runs an agent",
     "files go with a message",
+    "another server on this machine",
+    "a browser that is logged out",
     "when the server is gone",
 )
 

@@ -22,6 +22,7 @@ from harness.events import Message, Relay, Result, SessionStart, TextDelta, Tool
 from harness.interfaces.client import PlainClient
 from harness.interfaces.runner.app import Runner
 from harness.interfaces.server.guard import Guard
+from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
@@ -38,7 +39,7 @@ class RunnerWorld(ServingWorld):
         listening = bind("127.0.0.1", 0)
         self.port = listening.getsockname()[1]
         runner = Runner(self.store, str(self.folder))
-        guard = Guard(runner.app(), access=self.access, hosts=[self.host], cookie_name="x")
+        guard = Guard(runner.app(), access=self.access, names=names_of(int(self.host.rpartition(":")[2])))
         ready = threading.Event()
         serving = Serving(guard, listening, ready.set)
         thread = threading.Thread(target=serving.run, daemon=True)

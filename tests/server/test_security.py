@@ -18,8 +18,10 @@ from starlette.routing import Route, WebSocketRoute
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from harness.errors import UsageError
+from harness.errors import StoreError, UsageError
 from harness.interfaces.server.access import Access, load_token
+from harness.interfaces.server.login_api import PUBLIC
+from harness.log.store import Metadata
 
 ORIGINS = {
     "evil": "http://evil.example",
@@ -48,7 +50,7 @@ HOSTS = (
 
 
 def routes(world: ServingWorld) -> list[tuple[str, str]]:
-    """Every route of the application, with something in its gaps."""
+    """Every route of the application that is not open to everybody, with something in its gaps."""
     assert world.server is not None
     found: list[tuple[str, str]] = []
     for route in world.server.routes:
@@ -57,7 +59,7 @@ def routes(world: ServingWorld) -> list[tuple[str, str]]:
             found += [(method, path) for method in sorted(route.methods or ()) if method != "HEAD"]
         else:
             assert isinstance(route, WebSocketRoute)
-    return found
+    return [route for route in found if route not in PUBLIC]
 
 
 def test_every_route_refuses_without_the_token_and_with_a_wrong_one(world: ServingWorld) -> None:
@@ -68,13 +70,11 @@ def test_every_route_refuses_without_the_token_and_with_a_wrong_one(world: Servi
         {"Authorization": "Bearer wrong"},
         {"Authorization": f"Basic {world.access.token}"},
         {"Authorization": "Bearer " + world.access.token[:-1]},
-        {"Cookie": f"harness_{world.port}=wrong"},
-        {"Cookie": f"harness_1={world.access.cookie}"},
         {"Cookie": f"harness_{world.port}={world.access.token}"},
-        {"Authorization": f"Bearer {world.access.cookie}"},
+        {"Cookie": f"harness.credential={world.logged_in()}"},
     )
     with httpx.Client(base_url=world.url) as client:
-        for method, path in [*every, ("GET", "/login"), ("GET", "/login?token=wrong"), ("GET", "/nowhere")]:
+        for method, path in [*every, ("GET", "/nowhere"), ("GET", "/api/nowhere"), ("GET", "/assets/x.js")]:
             for headers in wrong:
                 answer = client.request(method, path, headers=headers)
                 assert answer.status_code == 401, (method, path, headers)
@@ -92,33 +92,34 @@ def test_a_page_of_another_origin_gets_nothing(world: ServingWorld, origin: str)
             )
             assert answer.status_code == 403, (method, path)
             assert "access-control-allow-origin" not in answer.headers
-    with httpx.Client(base_url=world.url, cookies=cookie(world)) as client:
-        assert client.get("/api/sessions", headers={"Origin": origin}).status_code == 403
+    with httpx.Client(base_url=world.url) as client:
+        for method, path in (*PUBLIC, ("GET", "/login")):
+            assert client.request(method, path, headers={"Origin": origin}, json={}).status_code == 403
 
     async def work() -> None:
-        for headers in (world.bearer, {"Cookie": f"harness_{world.port}={world.access.cookie}"}):
+        for offered in (None, world.subprotocols()):
             place = f"ws://{world.host}/ws?session={session['id']}"
             with pytest.raises(InvalidStatus) as refused:
-                async with connect(place, origin=origin, additional_headers=headers):  # type: ignore[arg-type]
+                async with connect(
+                    place, origin=origin, subprotocols=offered, additional_headers=world.bearer
+                ):  # type: ignore[arg-type]
                     pass
             assert refused.value.response.status_code == 403
 
     run(work())
 
 
-def test_a_socket_without_origin_needs_the_token_not_the_cookie(world: ServingWorld) -> None:
+def test_the_socket_of_a_browser_tells_its_credential_as_a_subprotocol(world: ServingWorld) -> None:
     async def work() -> None:
-        expected = {
-            403: {"Cookie": f"harness_{world.port}={world.access.cookie}"},
-            401: {},
-        }
-        for status, headers in expected.items():
+        wrong = ("harness", "harness.credential.wrong")
+        for offered in (None, ("harness",), wrong, (f"harness.{world.subprotocols()[1]}",)):
             with pytest.raises(InvalidStatus) as refused:
-                async with connect(f"ws://{world.host}/ws", additional_headers=headers):
+                async with connect(f"ws://{world.host}/ws", subprotocols=offered):  # type: ignore[arg-type]
                     pass
-            assert refused.value.response.status_code == status
-        headers = {"Cookie": f"harness_{world.port}={world.access.cookie}"}
-        async with connect(f"ws://{world.host}/ws", additional_headers=headers, origin=world.url) as socket:  # type: ignore[arg-type]
+            assert refused.value.response.status_code == 401
+        place, offered = f"ws://{world.host}/ws", world.subprotocols()
+        async with connect(place, subprotocols=offered, origin=world.url) as socket:  # type: ignore[arg-type]
+            assert socket.subprotocol == "harness"
             assert json.loads(await socket.recv())["type"] == "state"
 
     run(work())
@@ -152,22 +153,17 @@ def test_no_name_and_two_names_are_refused(world: ServingWorld) -> None:
             assert raw.recv(4096).split()[1] in (b"400", b"421")
 
 
-def cookie(world: ServingWorld) -> dict[str, str]:
-    return {f"harness_{world.port}": world.access.cookie}
-
-
 def test_forms_and_plain_text_of_other_pages_change_nothing(world: ServingWorld) -> None:
     body = json.dumps({"agent": "native"})
     kinds = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "")
-    with httpx.Client(base_url=world.url, cookies=cookie(world)) as client:
+    with httpx.Client(base_url=world.url, headers=world.as_browser()) as client:
         for kind in kinds:
             headers = {"Origin": world.url, **({"Content-Type": kind} if kind else {})}
-            answer = client.post("/api/sessions", content=body.encode(), headers=headers)
-            assert answer.status_code == 415, kind
-        headers = {"Content-Type": "application/json"}
-        assert client.post("/api/sessions", content=body, headers=headers).status_code == 403  # no origin
-        headers |= {"Origin": world.url, "Sec-Fetch-Site": "cross-site"}
-        assert client.post("/api/sessions", content=body, headers=headers).status_code == 403
+            for path in ("/api/sessions", "/api/login"):
+                assert client.post(path, content=body.encode(), headers=headers).status_code == 415, kind
+        headers = {"Content-Type": "application/json", "Origin": world.url, "Sec-Fetch-Site": "cross-site"}
+        for path in ("/api/sessions", "/api/login"):
+            assert client.post(path, content=body, headers=headers).status_code == 403
         assert client.options("/api/sessions", headers={"Origin": world.url}).status_code in (405, 415)
     with world.http() as client:
         assert client.get("/api/sessions").json()["total"] == 0
@@ -175,7 +171,15 @@ def test_forms_and_plain_text_of_other_pages_change_nothing(world: ServingWorld)
 
 def test_no_answer_allows_another_origin_and_every_answer_has_the_policy(world: ServingWorld) -> None:
     with world.http() as client:
-        for path in ("/", "/api/sessions", "/openapi.json", "/nowhere.js", "/api/sessions/nobody"):
+        for path in (
+            "/",
+            "/login",
+            "/api/login",
+            "/api/sessions",
+            "/openapi.json",
+            "/nowhere.js",
+            "/api/sessions/nobody",
+        ):
             answer = client.get(path, headers={"Origin": world.url})
             assert not [name for name in answer.headers if name.startswith("access-control")]
             assert answer.headers["content-security-policy"].startswith("default-src 'self';")
@@ -183,35 +187,39 @@ def test_no_answer_allows_another_origin_and_every_answer_has_the_policy(world: 
             assert "server" not in answer.headers
 
 
-def test_a_link_works_once_and_gives_a_strict_cookie(world: ServingWorld) -> None:
-    code = world.access.new_link_code()
-    with httpx.Client(base_url=world.url) as client:
-        assert (
-            client.get("/login", params={"token": code}, headers={"Host": "evil.example"}).status_code == 421
-        )
-        answer = client.get("/login", params={"token": code})
-        assert answer.status_code == 200
-        told = answer.headers["set-cookie"]
-        assert "HttpOnly" in told
-        assert "SameSite=Strict" in told
-        assert world.access.token not in told
-        assert client.get("/api/sessions").status_code == 200
-        again = client.get("/login", params={"token": code})
-        assert (again.status_code, again.headers.get("set-cookie")) == (200, None)
-    with httpx.Client(base_url=world.url) as client:
-        assert client.get("/login", params={"token": code}).status_code == 401
-    assert not any(code in line or world.access.token in line for line in world.reports)
-    assert any(line.startswith("GET '/login' 200") for line in world.reports)
+def test_what_the_router_refuses_is_told_as_every_error(world: ServingWorld) -> None:
+    with world.http() as client:
+        for method, path, status in (
+            ("GET", "/api/nowhere", 404),
+            ("GET", "/api/threads", 404),
+            ("GET", "/metrics", 404),
+            ("GET", "/health", 404),
+            ("GET", "/nowhere/at/all", 404),
+            ("GET", "/nowhere.js", 404),
+            ("PUT", "/api/sessions", 405),
+            ("POST", "/", 405),
+            ("POST", "/healthz", 405),
+        ):
+            answer = client.request(method, path, json=None if method == "GET" else {})
+            assert answer.status_code == status, (method, path)
+            assert answer.json()["error"]["message"], (method, path)
 
 
-def test_a_person_who_is_not_let_in_reads_why_and_a_program_gets_json(world: ServingWorld) -> None:
-    with httpx.Client(base_url=world.url) as client:
-        for path in ("/", "/login?token=used"):
-            page = client.get(path, headers={"Accept": "text/html,*/*"})
-            assert (page.status_code, page.headers["content-type"]) == (401, "text/html; charset=utf-8")
-            assert "<code>harness serve</code> printed" in page.text
-            assert "error" in client.get(path).json()
-        assert "error" in client.get("/api/sessions", headers={"Host": "evil.example"}).json()
+def test_whether_the_server_lives_is_told_to_everybody_and_nothing_else_is(world: ServingWorld) -> None:
+    with httpx.Client(base_url=world.url, headers={"Host": "10.0.0.7:4780"}) as client:
+        for path in ("/healthz", "/readyz"):
+            answer = client.get(path)
+            assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert client.get("/").status_code == 421
+    world.store.find = _failing  # type: ignore[method-assign]
+    assert world.server is not None
+    world.server._ready_until_s = 0.0
+    assert httpx.get(f"{world.url}/readyz").status_code == 503
+    assert httpx.get(f"{world.url}/healthz").status_code == 200
+
+
+def _failing(query: object) -> list[Metadata]:
+    raise StoreError("the disk is gone")
 
 
 def test_the_token_is_in_a_file_of_ones_own_and_a_file_of_everybody_is_not_trusted(tmp_path: Path) -> None:

@@ -13,6 +13,10 @@ import pytest
 from serving_world import PATIENCE_S
 
 
+def origin_of(link: str) -> str:
+    return link.partition("/login")[0]
+
+
 @pytest.mark.parametrize("command", ["serve", "runner"])
 def test_the_program_prints_where_it_is_and_ends_with_ctrl_c(tmp_path: Path, command: str) -> None:
     environ = {
@@ -35,8 +39,11 @@ def test_the_program_prints_where_it_is_and_ends_with_ctrl_c(tmp_path: Path, com
         token = (tmp_path / "data" / "harness" / "server" / "token").read_text().strip()
         assert token not in place
         if command == "serve":
-            assert httpx.get(place).status_code == 200
-            assert httpx.get(place).status_code == 401
+            code = place.partition("?token=")[2]
+            assert httpx.get(place).status_code == 200  # who only looks at a link has not used it
+            entered = httpx.post(f"{origin_of(place)}/api/login", json={"code": code})
+            assert entered.status_code == 200
+            assert httpx.post(f"{origin_of(place)}/api/login", json={"code": code}).status_code == 401
             address = (tmp_path / "data" / "harness" / "server" / "address").read_text().strip()
             path = "/api/sessions"
         else:

@@ -1,5 +1,6 @@
 // The page in a real Chromium against the real server. Run by `npm run e2e`; HARNESS_URL names a server that runs.
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { HOSTILE_TEXTS } from "./hostile_texts.mjs";
 import { begin, launchBrowser, mark, openPage, shot, untilMark } from "./page.mjs";
@@ -13,6 +14,14 @@ let server, browser, origin, storageState, first;
 const opened = (options = {}) => openPage(browser, origin, { storageState, ...options });
 const paced = (prompt) => ({ prompt, model: place.paced, folder: place.folder });
 const words = (page) => page.locator(".column").innerText();
+
+/** A browser with a link of its own. */
+async function letIn() {
+  const visitor = await openPage(browser, origin);
+  await visitor.page.goto(await server.command("--link"));
+  await visitor.page.waitForSelector(".new textarea");
+  return { ...visitor, storageState: await visitor.context.storageState() };
+}
 
 before(async () => {
   server = await startServer({ folder: place.folder, model: place.paced });
@@ -388,9 +397,61 @@ test(`${FLOOD_DELTAS.toLocaleString("en")} deltas are drawn in frames`, async (t
   await context.close();
 });
 
+test("another server on this machine gets nothing from the same browser that opens ours", async (t) => {
+  if (!server.command) return t.skip("the server is not ours");
+  const { page, context } = await openPage(browser, origin);
+  await page.goto(await server.command("--link"));
+  await page.waitForSelector(".new textarea");
+  const received = [];
+  const foreign = createServer((request, response) => {
+    received.push(`${request.method} ${request.url}\n${JSON.stringify(request.rawHeaders)}`);
+    response.setHeader("Content-Type", "text/html");
+    response.end("<script>document.title = JSON.stringify([document.cookie, {...localStorage}])</script>");
+  });
+  await new Promise((resolve) => foreign.listen(0, "127.0.0.1", resolve));
+  const other = await context.newPage();
+  await other.goto(`http://127.0.0.1:${foreign.address().port}/`);
+  await other.waitForFunction(() => document.title);
+  received.push(await other.title());
+  assert.deepEqual(await context.cookies(), []);
+  const credential = await page.evaluate(() => localStorage.getItem("harness.credential"));
+  assert.ok(credential.length > 30);
+  assert.ok(!received.join("\n").includes(credential), received.join("\n"));
+  assert.ok(!received.join("\n").toLowerCase().includes("harness"), received.join("\n"));
+  for (const text of received.join(" ").match(/[\w-]{20,}/g) ?? [])
+    assert.equal((await fetch(new URL("/api/server", origin), { headers: { Authorization: `Bearer ${text}`, Cookie: text } })).status, 401);
+  foreign.close();
+  await context.close();
+});
+
+test("a browser that is logged out sees nothing more, and goes on when it is let in again", async (t) => {
+  if (!server.command) return t.skip("the server is not ours");
+  const { page, context } = await openPage(browser, origin);
+  await page.goto(await server.command("--link"));
+  await page.waitForSelector(".new textarea");
+  await begin(page, paced("DENY it"));
+  await page.waitForSelector(".dock .command");
+  await server.command("--logout");
+  await page.waitForSelector(".logged-out");
+  await shot(page, "logged-out");
+  const again = await context.newPage();
+  await again.goto(await server.command("--link"));
+  await again.waitForSelector(".new textarea");
+  assert.equal(new URL(again.url()).search, "");
+  await page.waitForFunction(() => !document.querySelector(".logged-out") && !document.querySelector(".banner"));
+  await page.getByRole("button", { name: "Stop" }).click();
+  await untilMark(page, "idle");
+  await context.close();
+  const used = await openPage(browser, origin);
+  await used.page.goto(server.link);
+  await used.page.getByText("This link was used already").waitFor();
+  await used.context.close();
+  ({ storageState } = await letIn());
+});
+
 test("when the server is gone the page says so, and is whole again when it is back", async (t) => {
   if (!server.restart) return t.skip("the server is not ours to restart");
-  const { page } = first;
+  const { page } = await letIn();
   await page.goto(first.page.url());
   await page.waitForSelector(".run-facts");
   const said = await words(page);

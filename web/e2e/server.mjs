@@ -11,7 +11,7 @@ const LINK = /^http:\/\/\S+$/m;
 const START_MS = 30_000;
 
 export async function startServer({ folder, model }) {
-  if (process.env.HARNESS_URL) return { link: process.env.HARNESS_URL, restart: null, record: null, stop: async () => undefined };
+  if (process.env.HARNESS_URL) return { link: process.env.HARNESS_URL, restart: null, record: null, command: null, stop: async () => undefined };
   const local = join(ROOT, ".venv", "bin", "harness");
   const program = process.env.HARNESS ?? (existsSync(local) ? local : "harness");
   const home = mkdtempSync(join(tmpdir(), "harness-home-"));
@@ -26,6 +26,8 @@ export async function startServer({ folder, model }) {
     },
     /** What `harness run` does beside the server, in the same home. */
     record: (prompt) => promisify(execFile)(program, ["run", "-a", "native", "-m", model, "-d", folder, "-p", prompt], { env: environment(home) }),
+    /** What `harness serve` says to `--link` or `--logout` beside the server. */
+    command: async (option) => (await promisify(execFile)(program, ["serve", option], { env: environment(home) })).stdout.trim(),
     stop: () => running.stop(),
   };
 }

@@ -1,6 +1,7 @@
 /** The server's REST side, as `docs/protocol.md` describes it. */
 
 import type { Attachment, HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
+import { authorizedFetch } from "./login.js";
 
 export interface Session {
   readonly id: string;
@@ -88,9 +89,8 @@ export class RequestFailed extends Error {
 async function request<Answer>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
   let response: Response;
   try {
-    response = await fetch(path, {
+    response = await authorizedFetch(path, {
       method,
-      credentials: "same-origin",
       ...(body !== undefined && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }),
       ...(signal && { signal }),
     });

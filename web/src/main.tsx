@@ -1,6 +1,8 @@
 import { createRoot } from "react-dom/client";
 import { App } from "./app.js";
+import { enter } from "./login.js";
 import { Breakdown } from "./shell/breakdown.js";
+import { Door } from "./shell/door.js";
 import "./style/tokens.css";
 import "./style/controls.css";
 import "./style/layout.css";
@@ -9,8 +11,11 @@ import "./style/thread.css";
 import "./style/tools.css";
 import "./style/dock.css";
 
+await enter();
 createRoot(document.getElementById("page")!).render(
   <Breakdown>
-    <App />
+    <Door>
+      <App />
+    </Door>
   </Breakdown>,
 );

@@ -35,8 +35,10 @@ export interface Socket {
 
 export interface TransportOptions {
   readonly url: string;
+  /** What a browser, whose sockets can have no headers, tells of who it is; asked before every connection. */
+  readonly protocols?: () => readonly string[];
   /** Makes a socket; the platform's `WebSocket` when absent. */
-  readonly connect?: (url: string) => Socket;
+  readonly connect?: (url: string, protocols: readonly string[]) => Socket;
   /** When to apply what has come: at once when absent; a page passes its animation frame. Returns how to call it off. */
   readonly schedule?: (apply: () => void) => () => void;
   /** First and longest pause before connecting again; each failure doubles it. */
@@ -152,8 +154,9 @@ export class HarnessWebsocketTransport implements HarnessTransport {
 
   #connect(): void {
     this.#status = "connecting";
-    const make = this.#options.connect ?? ((url: string) => new WebSocket(url) as unknown as Socket);
-    const socket = make(this.#url);
+    const make =
+      this.#options.connect ?? ((url: string, protocols: readonly string[]) => new WebSocket(url, [...protocols]) as unknown as Socket);
+    const socket = make(this.#url, this.#options.protocols?.() ?? []);
     this.#socket = socket;
     socket.onmessage = ({ data }) => this.#receive(socket, data);
     socket.onclose = ({ code, reason }) => this.#lost(socket, code, reason);

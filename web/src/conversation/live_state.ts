@@ -3,6 +3,7 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { HarnessClient, HarnessWebsocketTransport, type ConnectionStatus, type HarnessState } from "../../client/src/index.js";
 import { socketUrl } from "../api.js";
+import { checkLogin, login } from "../login.js";
 
 export interface LiveState {
   readonly state: HarnessState;
@@ -14,6 +15,9 @@ export interface LiveState {
 
 /** A hidden page draws no frames; it still has to keep up with what comes. */
 const HIDDEN_PAUSE_MS = 500;
+
+/** Not that of a browser that is logged out: it may be let in again, and then goes on. */
+const FINAL_CLOSE_CODES = [1008, 4403, 4404] as const;
 
 function onNextFrame(apply: () => void): () => void {
   let frame = 0;
@@ -37,7 +41,12 @@ class LiveStore {
   #snapshot: LiveState;
 
   constructor(sessionId: string) {
-    this.transport = new HarnessWebsocketTransport({ url: socketUrl(sessionId), schedule: onNextFrame });
+    this.transport = new HarnessWebsocketTransport({
+      url: socketUrl(sessionId),
+      protocols: login.protocols,
+      schedule: onNextFrame,
+      finalCloseCodes: FINAL_CLOSE_CODES,
+    });
     this.client = new HarnessClient({ transport: this.transport });
     this.#snapshot = this.#look();
   }
@@ -66,11 +75,16 @@ export function useLiveConversation(sessionId: string): LiveConversation {
   const [store] = useState(() => new LiveStore(sessionId));
   useEffect(() => {
     const hurry = () => store.transport.reconnectNow();
+    const stopLogin = login.subscribe(() => login.status() === "in" && hurry());
+    // A socket that is refused does not say why.
+    const stopWatching = store.transport.subscribe(() => store.transport.status === "waiting" && void checkLogin());
     window.addEventListener("online", hurry);
     document.addEventListener("visibilitychange", hurry);
     return () => {
       window.removeEventListener("online", hurry);
       document.removeEventListener("visibilitychange", hurry);
+      stopLogin();
+      stopWatching();
       store.transport.close();
     };
   }, [store]);

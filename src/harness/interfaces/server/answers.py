@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,10 @@ Body = TypeVar("Body")
 _STATUS: dict[type[HarnessError], int] = {UnknownSession: 404, LogLocked: 409, UsageError: 400}
 
 
+class Unauthorized(UsageError):
+    """Somebody is not let in."""
+
+
 class NotFound(UsageError):
     """Nothing of that name is here."""
 
@@ -23,11 +28,15 @@ class TooLarge(UsageError):
     """More than one may send."""
 
 
+class TooSlow(UsageError):
+    """What was sent did not come."""
+
+
 class Conflict(UsageError):
     """Not as things are now."""
 
 
-_STATUS |= {NotFound: 404, TooLarge: 413, Conflict: 409}
+_STATUS |= {Unauthorized: 401, NotFound: 404, TooLarge: 413, TooSlow: 408, Conflict: 409}
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
@@ -40,11 +49,19 @@ def error_answer(error: HarnessError) -> Response:
     return json_answer({"error": told}, status)
 
 
+def plain_error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    answer = json_answer({"error": {"message": message}}, status)
+    answer.headers.update(headers or {})
+    return answer
+
+
 async def read_body(request: Request, kind: type[Body]) -> Body:
     """Raises UsageError for what has another shape."""
     try:
         return msgspec.json.decode(await request.body() or b"{}", type=kind)
     except ClientDisconnect as error:
+        if request.scope.get("harness.is_late"):
+            raise TooSlow("the body did not come") from error
         raise TooLarge("the body is too large, or was cut off") from error
     except RecursionError as error:
         raise UsageError("the body is nested too deeply") from error

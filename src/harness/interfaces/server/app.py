@@ -8,30 +8,34 @@ from contextlib import asynccontextmanager
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from harness.config import Settings
-from harness.interfaces.cli.server_address import token_path
-from harness.interfaces.server.access import Access, load_token
-from harness.interfaces.server.answers import json_answer
+from harness.errors import HarnessError
+from harness.interfaces.cli.server_address import browsers_path, token_path
+from harness.interfaces.server.access import Access
+from harness.interfaces.server.access import open_access as open_any_access
+from harness.interfaces.server.answers import json_answer, plain_error
 from harness.interfaces.server.chat import Chat
 from harness.interfaces.server.desk import Desk, Setup
 from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.guard import Guard
+from harness.interfaces.server.login_api import PUBLIC, LoginApi
 from harness.interfaces.server.machine_api import MachineApi
+from harness.interfaces.server.names import Names
 from harness.interfaces.server.openapi import document
 from harness.interfaces.server.pages import Pages
 from harness.interfaces.server.rooms import Rooms
 from harness.interfaces.server.sessions_api import SessionsApi
 from harness.interfaces.server.sockets import Socket
 from harness.interfaces.server.streams import Streams
-from harness.log.store import Store
+from harness.log.store import Query, Store
 
-OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_READY_KNOWN_S = 1.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     access: Access
     settings: Settings
     default: Setup
-    port: int
-    names: Sequence[str] = OWN_NAMES
-    """Host names under which it answers, without the port."""
+    names: Names
     modes: Sequence[dict[str, str]] = ()
     report: Callable[[str], object] | None = None
     """Told every request, without its secrets."""
@@ -54,22 +56,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tick_s: float = 1 / 30
 
     @property
-    def hosts(self) -> list[str]:
-        return [f"{name}:{self.port}" for name in self.names]
-
-    @property
-    def login(self) -> str:
-        """The address of links, without their code."""
-        return f"http://{self.hosts[0]}/login"
-
-    @property
     def new_link(self) -> str:
-        return f"{self.login}?token={self.access.new_link_code()}"
+        return f"{self.names.url}/login?token={self.access.new_link_code()}"
 
 
-def open_access(path: str = "") -> Access:
-    """With the token of the file, which is made if there is none. Raises StoreError."""
-    return Access(load_token(path or token_path()))
+def open_access(token_file: str = "", token: str = "") -> Access:
+    """`token_file`: one that somebody named. Raises HarnessError."""
+    return open_any_access(token_path(), browsers_path(), named_file=token_file, token=token)
 
 
 class Server:
@@ -78,22 +71,41 @@ class Server:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.rooms: Rooms | None = None
-        self._routed = Starlette(lifespan=self._life)
+        self._pages = Pages()
+        self._was_ready = False
+        self._ready_until_s = float("-inf")
+        self._routed = Starlette(lifespan=self._life, exception_handlers={HTTPException: _told})
 
     @property
     def routes(self) -> list[BaseRoute]:
         return self._routed.routes
 
-    def guarded(self) -> ASGIApp:
+    def guarded(self) -> Guard:
         plan = self.plan
         return Guard(
             self._routed,
             access=plan.access,
-            hosts=plan.hosts,
-            cookie_name=f"harness_{plan.port}",
+            names=plan.names,
+            is_public=self._is_public,
+            is_ready=self._is_ready,
             report=plan.report,
             failures=plan.failures,
         )
+
+    def _is_public(self, method: str, path: str) -> bool:
+        return (method, path) in PUBLIC or (method in ("GET", "HEAD") and self._pages.has(path))
+
+    async def _is_ready(self) -> bool:
+        """Whether sessions can be read; asked by anybody, so it is not looked at for each who asks."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._ready_until_s:
+            self._ready_until_s = now_s + _READY_KNOWN_S
+            try:
+                await asyncio.to_thread(self.plan.store.find, Query(limit=1))
+                self._was_ready = True
+            except HarnessError:
+                self._was_ready = False
+        return self._was_ready
 
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
@@ -121,15 +133,21 @@ class Server:
             del request
             return json_answer(document())
 
-        machine = MachineApi(
-            plan.store, plan.settings, plan.default, plan.access, plan.login, list(plan.modes)
-        )
+        machine = MachineApi(plan.store, plan.settings, plan.default, list(plan.modes))
         return [
             WebSocketRoute("/ws", socket),
             Route("/openapi.json", openapi, methods=["GET"]),
             *SessionsApi(rooms).routes(),
             *Streams(rooms).routes(),
             *machine.routes(),
+            *LoginApi(plan.access, plan.names.url).routes(),
             *chat.routes(),
-            *Pages().routes(),
+            *self._pages.routes(),
         ]
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: a method that nobody there knows."""
+    del request
+    assert isinstance(error, HTTPException)
+    return plain_error(error.status_code, error.detail, error.headers)

@@ -4,32 +4,38 @@ Rules
 1. The `Host` must be one of ours, exactly (else 421): a name that merely leads here is an attack (rebinding).
 2. An `Origin`, where one is told, must be that of our own page (else 403); so must be what the browser says of the
    site that a request comes from.
-3. The token, or the cookie that a link was changed for (else 401). A socket or a change with the cookie must tell
-   its origin. There are no exceptions but `/login`, which takes the code of a link.
+3. The token, or the credential that a browser's link was changed for (else 401), in a header that no browser sends by
+   itself. Open to everybody are the files of the page, the way to log in, and whether the server lives.
 4. What changes something comes as JSON (else 415): no form and no plain text of another page can be that.
-5. Bodies and the rate of changes are limited (413, 429). No answer ever allows another origin to read it.
+5. Bodies, the time they take and the rate of changes are limited (413, 408, 429). No answer ever allows another
+   origin to read it.
+6. Who is logged out while he is connected is cut off.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harness.interfaces.server.access import Access
-from harness.interfaces.server.door import DOOR, refusal
+from harness.interfaces.server.access import Access, Grant
+from harness.interfaces.server.connections import Connections
 from harness.interfaces.server.failures import Failures
+from harness.interfaces.server.names import Names
 from harness.rendering.json_text import encode
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
+_LARGEST_OF_STRANGERS_BYTES = 16 * 1024
+_BODY_PAUSE_S = 20.0
+"""How long nothing may come of a body that has not ended."""
 _CHANGES_PER_S = 30.0
 _CHANGES_AT_ONCE = 120.0
-_SWITCHED, _MISTAKE = 101, 1011
+_SWITCHED, _MISTAKE, _LOGGED_OUT = 101, 1011, 4401
+_LOOK_EVERY_S = 0.5
 _READING = ("GET", "HEAD")
 _OWN_SITES = ("same-origin", "none")
 _HEADERS = {
@@ -42,9 +48,15 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-_HOW_TO_GET_IN = "open the link that `harness serve` printed, or send the token: Authorization: Bearer …"
+_HOW_TO_GET_IN = "open a link of `harness serve --link`, or send the token: Authorization: Bearer …"
+SUBPROTOCOL = "harness"
+_CREDENTIAL = "harness.credential."
+"""Begins the subprotocol with which a browser's socket, which can have no header of its own, tells its credential."""
+LIVENESS, READINESS = "/healthz", "/readyz"
 
 Report = Callable[[str], object]
+IsPublic = Callable[[str, str], bool]
+"""Whether a request with this method and path is open to everybody."""
 
 
 class Refused(Exception):
@@ -74,43 +86,52 @@ class Bucket:
 
 
 class Guard:
-    """`hosts`: every `Host` under which the page may be opened, with its port."""
+    """`names`: under which the page may be opened."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
         access: Access,
-        hosts: Iterable[str],
-        cookie_name: str,
+        names: Names,
+        is_public: IsPublic | None = None,
+        is_ready: Callable[[], Awaitable[bool]] | None = None,
+        connections: Connections | None = None,
         report: Report | None = None,
         failures: Failures | None = None,
     ) -> None:
+        self.connections = connections or Connections()
         self._app = app
         self._access = access
-        self._hosts = frozenset(hosts)
-        self._origins = frozenset(f"http://{host}" for host in self._hosts)
-        self._cookie_name = cookie_name
+        self._names = names
+        self._is_public = is_public or (lambda _method, _path: False)
+        self._is_ready = is_ready
         self._report = report
         self._failures = failures
         self._changes = Bucket(_CHANGES_PER_S, _CHANGES_AT_ONCE)
+        self._inside: dict[_Outgoing, Grant] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            watching = asyncio.get_running_loop().create_task(self._watch_grants())
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                watching.cancel()
             return
         began_s = time.monotonic()
-        outgoing = _Outgoing(send, cookie=self._cookie_of_link(scope))
-        try:
-            self._check(scope)
-        except Refused as refused:
-            await _refuse(scope, outgoing, refused)
+        self.connections.asked(scope["client"])
+        outgoing = _Outgoing(scope, send)
+        if scope["type"] == "http" and scope["path"] in (LIVENESS, READINESS) and scope["method"] in _READING:
+            await self._tell_health(scope, outgoing)
         else:
-            if scope["path"] == "/login" and scope.get("method") in _READING:
-                await _let_in(outgoing)
+            try:
+                most_bytes = self._check(scope)
+            except Refused as refused:
+                await _refuse(scope, outgoing, refused)
             else:
                 scope["harness.send"] = send
-                await self._let_through(scope, _limited(receive), outgoing)
+                await self._let_through(scope, _limited(scope, receive, outgoing, most_bytes), outgoing)
         if self._report is not None:
             # Never the query: a link's code is in it.
             spent_ms = (time.monotonic() - began_s) * 1000
@@ -118,92 +139,94 @@ class Guard:
             self._report(f"{method} {scope['path']!a} {outgoing.status} {spent_ms:.0f} ms")
 
     async def _let_through(self, scope: Scope, receive: Receive, send: _Outgoing) -> None:
+        grant: Grant | None = scope.get("harness.grant")
+        if grant is not None:
+            self._inside[send] = grant
         try:
             await self._app(scope, receive, send)
         except Exception as error:
             if self._failures is not None:
                 self._failures.tell_request(scope, error)
             if send.status == _SWITCHED:
-                with suppress(OSError, RuntimeError):  # it is gone already
-                    await send(
-                        {"type": "websocket.close", "code": _MISTAKE, "reason": "a mistake of the server"}
-                    )
+                await send.close_socket(_MISTAKE, "a mistake of the server")
             elif not send.is_complete:
                 raise  # what runs below us ends what has begun
+        finally:
+            self._inside.pop(send, None)
 
-    def _check(self, scope: Scope) -> None:
+    async def _tell_health(self, scope: Scope, send: _Outgoing) -> None:
+        """Asked by whatever keeps servers running, under whatever name it finds them: it learns nothing else."""
+        is_well = scope["path"] == LIVENESS or self._is_ready is None or await self._is_ready()
+        body = encode({"status": "ok" if is_well else "not ready"})
+        await _answer(scope, send, 200 if is_well else 503, body)
+
+    def _check(self, scope: Scope) -> int:
+        """How many bytes its body may have. Raises Refused."""
         headers = _headers(scope)
         is_socket = scope["type"] == "websocket"
         is_change = not is_socket and scope["method"] not in _READING
-        if headers.get("host") not in self._hosts:
-            raise Refused(421, "this server does not answer under that name")
+        if headers.get("host", "").lower() not in self._names.hosts:
+            raise Refused(421, "this server does not answer under that name", "see --allow-remote")
         origin = headers.get("origin")
-        if origin is not None and origin not in self._origins:
+        if origin is not None and origin not in self._names.origins:
             raise Refused(403, "a page of another origin may not ask this")
-        if scope["path"] == "/login" and not is_change and not is_socket:
-            return self._check_link(scope, headers)
-        if headers.get("sec-fetch-site", "none") not in _OWN_SITES:
+        is_public = not is_socket and self._is_public(scope["method"], scope["path"])
+        is_page = is_public and not is_change and not scope["path"].startswith("/api/")
+        # A link in another page may lead to ours, which has nothing to tell before its script has logged in.
+        if headers.get("sec-fetch-site", "none") not in _OWN_SITES and not is_page:
             raise Refused(403, "a page of another site may not ask this")
-        self._check_token(headers, needs_origin=is_socket or is_change)
+        if not is_public:
+            self._let_in(scope, headers)
+        most_bytes = _LARGEST_OF_STRANGERS_BYTES if is_public else LARGEST_BODY_BYTES
         if is_change:
-            self._check_change(scope["method"], headers)
-        return None
+            _check_body(scope["method"], headers, most_bytes)
+            if not is_public and not self._changes.take():
+                raise Refused(429, "too many changes at once", "wait a moment")
+        return most_bytes
 
-    def _check_link(self, scope: Scope, headers: Mapping[str, str]) -> None:
-        """A browser that is let in already may open its link again."""
-        if not scope.get("harness.has_code") and not self._has_cookie(headers):
-            raise Refused(401, "this link was used already, or is not one of ours", _HOW_TO_GET_IN)
-
-    def _has_cookie(self, headers: Mapping[str, str]) -> bool:
-        return self._access.is_cookie(_cookie(headers.get("cookie", ""), self._cookie_name))
-
-    def _check_token(self, headers: Mapping[str, str], *, needs_origin: bool) -> None:
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self._access.is_token(token.strip()):
-            return
-        if not self._has_cookie(headers):
+    def _let_in(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            bearer = _credential(scope) if scope["type"] == "websocket" else ""
+        grant = self._access.grant(bearer.strip()) if bearer else None
+        if grant is None:
             raise Refused(401, "not without the token", _HOW_TO_GET_IN)
-        if needs_origin and "origin" not in headers:
-            raise Refused(
-                403, "where does this come from?", "a program sends the token instead of the cookie"
-            )
+        if not self.connections.trust(scope["client"]):
+            raise Refused(503, "too many connections at once", "close some, or raise the limit on open files")
+        scope["harness.grant"] = grant
 
-    def _check_change(self, method: str, headers: Mapping[str, str]) -> None:
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json" and not (method == "DELETE" and not kind):
-            raise Refused(415, "what changes something must be application/json")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > LARGEST_BODY_BYTES:
-            raise Refused(413, f"at most {LARGEST_BODY_BYTES} bytes")
-        if not self._changes.take():
-            raise Refused(429, "too many changes at once", "wait a moment")
+    async def _watch_grants(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            self._access.refresh()
+            for outgoing, grant in list(self._inside.items()):
+                if not self._access.is_good(grant):
+                    await outgoing.cut_off()
 
-    def _cookie_of_link(self, scope: Scope) -> str:
-        """The cookie to be set, when this is a good link under a good name."""
-        if scope["type"] != "http" or scope["path"] != "/login" or scope["method"] != "GET":
-            return ""
-        if _headers(scope).get("host") not in self._hosts:
-            return ""
-        codes = parse_qs(scope["query_string"].decode("ascii", "replace")).get("token", [""])
-        scope["harness.has_code"] = self._access.redeem(codes[0])
-        if not scope["harness.has_code"]:
-            return ""
-        return (
-            f"{self._cookie_name}={self._access.cookie}; HttpOnly; SameSite=Strict; Path=/; Max-Age=31536000"
-        )
+
+def _check_body(method: str, headers: Mapping[str, str], most_bytes: int) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (method == "DELETE" and not kind):
+        raise Refused(415, "what changes something must be application/json")
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > most_bytes:
+        raise Refused(413, f"at most {most_bytes} bytes")
 
 
 class _Outgoing:
     """Puts the headers on that every answer has."""
 
-    def __init__(self, send: Send, cookie: str) -> None:
+    def __init__(self, scope: Scope, send: Send) -> None:
         self.status = 0
         self.is_complete = False
         """Whether a request has its whole answer."""
-        self.cookie = cookie
+        self.is_cut_off = asyncio.Event()
+        self._is_socket = scope["type"] == "websocket"
         self._send = send
 
     async def __call__(self, message: Message) -> None:
+        if self.is_cut_off.is_set():
+            return  # as for a client that is gone
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.status = message["status"]
             present = {name.lower() for name, _ in message.get("headers", ())}
@@ -219,6 +242,17 @@ class _Outgoing:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_complete = True
 
+    async def close_socket(self, code: int, reason: str) -> None:
+        with suppress(OSError, RuntimeError):  # it is gone already
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def cut_off(self) -> None:
+        """Nothing more is sent, and whoever sends learns that the client is gone."""
+        is_first = not self.is_cut_off.is_set()
+        self.is_cut_off.set()
+        if self._is_socket and self.status == _SWITCHED and is_first:
+            await self.close_socket(_LOGGED_OUT, "logged out")
+
 
 def _headers(scope: Scope) -> dict[str, str]:
     """By name; one that is told twice where it may be told once only is as good as a wrong one."""
@@ -230,54 +264,58 @@ def _headers(scope: Scope) -> dict[str, str]:
     return found
 
 
-def _cookie(header: str, name: str) -> str:
-    try:
-        morsel = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return morsel.value if morsel is not None else ""
+def _credential(scope: Scope) -> str:
+    """What a browser's socket tells."""
+    told = (name for name in scope.get("subprotocols", ()) if name.startswith(_CREDENTIAL))
+    return next(told, "").removeprefix(_CREDENTIAL)
 
 
-def _limited(receive: Receive) -> Receive:
-    """Stops a body that is longer than it said."""
+def _limited(scope: Scope, receive: Receive, outgoing: _Outgoing, most_bytes: int) -> Receive:
+    """Stops a body that is longer than it said, or that does not come, and a stream to who is logged out."""
+    if scope["type"] != "http":
+        return receive
     taken_bytes = 0
+    is_whole = False
 
     async def counted() -> Message:
-        nonlocal taken_bytes
-        message = await receive()
+        nonlocal taken_bytes, is_whole
+        if is_whole:
+            return await _received(receive, outgoing)
+        try:
+            message = await asyncio.wait_for(receive(), _BODY_PAUSE_S)
+        except TimeoutError:
+            scope["harness.is_late"] = True
+            return {"type": "http.disconnect"}
         if message["type"] == "http.request":
             taken_bytes += len(message.get("body", b""))
-            if taken_bytes > LARGEST_BODY_BYTES:
+            is_whole = not message.get("more_body", False)
+            if taken_bytes > most_bytes:
                 return {"type": "http.disconnect"}
         return message
 
     return counted
 
 
+async def _received(receive: Receive, outgoing: _Outgoing) -> Message:
+    """The next message; who is cut off is as good as gone."""
+    receiving, ending = asyncio.ensure_future(receive()), asyncio.ensure_future(outgoing.is_cut_off.wait())
+    try:
+        await asyncio.wait((receiving, ending), return_when=asyncio.FIRST_COMPLETED)
+        return receiving.result() if receiving.done() else {"type": "http.disconnect"}
+    finally:
+        receiving.cancel()
+        ending.cancel()
+
+
 async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
-    """A person who opens the page reads why; everybody else is a program."""
-    is_read = refused.status == 401 and "text/html" in _headers(scope).get("accept", "")
-    if is_read and scope["type"] == "http":
-        headers = [(b"content-type", b"text/html; charset=utf-8")]
-        return await _answer(scope, send, refused.status, headers, refusal(refused.message))
     error: dict[str, Any] = {"message": refused.message}
     if refused.hint:
         error["hint"] = refused.hint
-    headers = [(b"content-type", b"application/json")]
-    return await _answer(scope, send, refused.status, headers, encode({"error": error}))
+    await _answer(scope, send, refused.status, encode({"error": error}))
 
 
-async def _let_in(send: _Outgoing) -> None:
-    """A page that leads on, not a redirection: a browser sends a strict cookie only from our own page."""
-    cookies = [(b"set-cookie", send.cookie.encode())] if send.cookie else []
-    headers = [(b"content-type", b"text/html; charset=utf-8"), *cookies]
-    await _answer({"type": "http"}, send, 200, headers, DOOR)
-
-
-async def _answer(
-    scope: Scope, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
-) -> None:
+async def _answer(scope: Scope, send: Send, status: int, body: bytes) -> None:
     prefix = "websocket.http" if scope["type"] == "websocket" else "http"
-    headers = [*headers, (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": f"{prefix}.response.start", "status": status, "headers": headers})
     await send({"type": f"{prefix}.response.body", "body": body})

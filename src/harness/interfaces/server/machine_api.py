@@ -17,7 +17,6 @@ from harness.config import Settings
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.parser import moment_ms
-from harness.interfaces.server.access import Access
 from harness.interfaces.server.answers import json_answer
 from harness.interfaces.server.desk import Setup
 from harness.interfaces.server.sessions_api import Handler, answering
@@ -35,20 +34,10 @@ _AGENTS_KNOWN_S = 30.0
 
 
 class MachineApi:
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        default: Setup,
-        access: Access,
-        link: str,
-        modes: list[dict[str, str]],
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, default: Setup, modes: list[dict[str, str]]) -> None:
         self._store = store
         self._settings = settings
         self._default = default
-        self._access = access
-        self._link = link
         self._modes = modes
         self._agents_at_s = float("-inf")
         self._agents: list[dict[str, Any]] = []
@@ -59,7 +48,6 @@ class MachineApi:
             ("GET", "/api/agents", self._list_agents),
             ("GET", "/api/models", self._models),
             ("GET", "/api/usage", self._usage),
-            ("POST", "/api/links", self._new_link),
         ]
         return [Route(path, answering(handler), methods=[method]) for method, path, handler in table]
 
@@ -135,10 +123,6 @@ class MachineApi:
             "total": asdict(total(charges)),
             "prices_date": prices.date,
         }
-
-    async def _new_link(self, request: Request) -> Response:
-        del request
-        return json_answer({"link": f"{self._link}?token={self._access.new_link_code()}"}, 201)
 
 
 def _all_agents() -> list[dict[str, Any]]:

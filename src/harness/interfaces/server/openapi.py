@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from harness.interfaces.server.chat import ChatRequest, RelayRequest
+from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
 from harness.interfaces.server.session_data import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
 from harness.version import __version__
@@ -45,7 +46,11 @@ _CALLS: tuple[tuple[str, str, str, Any, Any, tuple[str, ...]], ...] = (
     ("get", "/api/agents", "The agents of this machine", None, None, ()),
     ("get", "/api/models", "The models of an agent", None, None, ("agent",)),
     ("get", "/api/usage", "Tokens and cost of all sessions", None, None, ("by", "since")),
-    ("post", "/api/links", "Another link that works once", None, None, ()),
+    ("get", "/api/login", "Something to prove a key with", None, Nonce, ()),
+    ("post", "/api/login", "Let a browser in, by a link's code or its key", LoginRequest, LoggedIn, ()),
+    ("delete", "/api/login", "Log this browser out", None, None, ()),
+    ("delete", "/api/logins", "Log all browsers out", None, None, ()),
+    ("post", "/api/links", "Another link that works once", None, Link, ()),
     ("get", "/models", "Models for /chat", None, None, ()),
     ("post", "/chat", "One answer, as server-sent events", ChatRequest, None, ()),
     ("post", "/chat/relay/{id}", "Answer what a chat asks", RelayRequest, None, ()),

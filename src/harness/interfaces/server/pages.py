@@ -1,4 +1,8 @@
-"""The page: files that were built into the package, sent as they are."""
+"""The page: files that were built into the package, sent as they are.
+
+They are open to everybody, for they tell nothing but that Harness is here; what they show, they ask for with what the
+browser has to be let in.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import os
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
+
+from harness.interfaces.server.answers import NotFound, error_answer
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _ABSENT = """\
@@ -17,6 +23,8 @@ Programs can use the server as it is: see /openapi.json.
 """
 _FOR_EVER = "public, max-age=31536000, immutable"
 """The names of assets contain a sum of their content."""
+_PLACES = ("", "login")
+"""Every other place within the page is behind a `#`, where no server sees it."""
 
 
 class Pages:
@@ -29,18 +37,22 @@ class Pages:
     def routes(self) -> list[Route]:
         return [Route("/{path:path}", self._page, methods=["GET"])]
 
+    def has(self, path: str) -> bool:
+        """Whether this address shows something of the page."""
+        name = path.removeprefix("/")
+        return name in _PLACES or name in self._files or name == "favicon.ico"
+
     async def _page(self, request: Request) -> Response:
         path = request.path_params["path"]
         path = "favicon.svg" if path == "favicon.ico" else path  # browsers ask for it by themselves
-        if "index.html" not in self._files:
-            return PlainTextResponse(_ABSENT, 200 if not path else 404)
-        if path in self._files:
-            caching = _FOR_EVER if path.startswith("assets/") else "no-cache"
-            return FileResponse(os.path.join(self._folder, path), headers={"cache-control": caching})
-        if "." in path.rpartition("/")[2] or path.startswith("api/"):
-            return PlainTextResponse("no such file\n", 404)
-        # Every other address is a place within the page.
-        return FileResponse(os.path.join(self._folder, "index.html"), headers={"cache-control": "no-cache"})
+        if path in _PLACES and "index.html" not in self._files:
+            return PlainTextResponse(_ABSENT)
+        if path in _PLACES:
+            path = "index.html"
+        if path not in self._files:
+            return error_answer(NotFound(f"nothing is here: /{path[:100]}", hint="see /openapi.json"))
+        caching = _FOR_EVER if path.startswith("assets/") else "no-cache"
+        return FileResponse(os.path.join(self._folder, path), headers={"cache-control": caching})
 
 
 def _files(folder: str) -> list[str]:

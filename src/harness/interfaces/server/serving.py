@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from harness.errors import HarnessError, UsageError
-from harness.interfaces.server.guard import LARGEST_BODY_BYTES
+from harness.interfaces.server.connections import Connections
+from harness.interfaces.server.guard import LARGEST_BODY_BYTES, Guard
 
 _GRACE_S = 5
+_BACKLOG = 128
+_ACCEPTED_AT_ONCE = 32
+_PAUSE_S = 0.2
+"""Before one tries again to accept, when there was no file for it."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -37,17 +44,19 @@ class Serving:
     """One server. `run` blocks until `stop`, or until a signal where it is the main program."""
 
     def __init__(
-        self, app: ASGIApp, listening: socket.socket, on_ready: Callable[[], object] | None = None
+        self, guard: Guard, listening: socket.socket, on_ready: Callable[[], object] | None = None
     ) -> None:
-        """`app`: with its guard before it."""
+        """`guard`: with the application behind it."""
         self._socket = listening
+        http, websocket = _protocols(guard.connections)
         config = uvicorn.Config(
-            app,
+            guard,
             log_config=None,
             log_level="warning",
             access_log=False,
             lifespan="on",
-            ws="websockets-sansio",
+            http=http,
+            ws=websocket,
             ws_per_message_deflate=False,
             ws_max_size=LARGEST_BODY_BYTES,
             timeout_graceful_shutdown=_GRACE_S,
@@ -55,7 +64,7 @@ class Serving:
             h11_max_incomplete_event_size=64 * 1024,
             proxy_headers=False,
         )
-        self._uvicorn = _Uvicorn(config, on_ready)
+        self._uvicorn = _Uvicorn(config, guard.connections, on_ready)
 
     def run(self) -> None:
         """Raises HarnessError when it does not even start."""
@@ -91,12 +100,101 @@ class _Heard(logging.Handler):
         self.last_words = self.last_words if said.startswith("Application startup failed") else said
 
 
+def _protocols(
+    connections: Connections,
+) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
+    """Uvicorn's own, which tell of every connection that comes and goes."""
+
+    class Http(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            connections.opened(self.client, transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.closed(self.client)
+            super().connection_lost(exc)
+
+    class Websocket(WebSocketsSansIOProtocol):
+        """Goes on with a connection of the other one."""
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.closed(self.client)
+            super().connection_lost(exc)
+
+    return Http, Websocket
+
+
+class _Acceptor:
+    """Takes connections from a socket. When there is no file for one more, it waits, and does not try without end."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+        connections: Connections,
+    ) -> None:
+        self._listening = listening
+        self._make_protocol = make_protocol
+        self._connections = connections
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._starting: set[asyncio.Task[None]] = set()
+        listening.setblocking(False)
+        listening.listen(_BACKLOG)
+        self._resume()
+
+    def close(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._listening)
+
+    async def wait_closed(self) -> None:
+        """As a server of asyncio's."""
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                accepted, _address = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                self._loop.remove_reader(self._listening)
+                self._connections.drop_oldest()
+                self._pause = self._loop.call_later(_PAUSE_S, self._resume)
+                return
+            accepted.setblocking(False)
+            starting = self._loop.create_task(self._start(accepted))
+            self._starting.add(starting)
+            starting.add_done_callback(self._starting.discard)
+
+    async def _start(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make_protocol, accepted)
+        except OSError:
+            accepted.close()  # it is gone already
+
+
 class _Uvicorn(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], object] | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, connections: Connections, on_ready: Callable[[], object] | None
+    ) -> None:
         super().__init__(config)
+        self._connections = connections
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> Any:
-        await super().startup(sockets=sockets)
+        await super().startup(sockets=[])  # it listens to none: we do
+        acceptors = [_Acceptor(one, self._new_protocol, self._connections) for one in sockets or ()]
+        self.servers += acceptors  # type: ignore[arg-type]
         if self._on_ready is not None and self.started:
             self._on_ready()
+
+    def _new_protocol(self) -> asyncio.Protocol:
+        config = self.config
+        return config.http_protocol_class(  # type: ignore[call-arg]
+            config=config, server_state=self.server_state, app_state=self.lifespan.state
+        )

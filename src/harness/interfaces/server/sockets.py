@@ -13,7 +13,7 @@ from harness.commands import BadCommands, Cancel, Command, Configure, Resume, Su
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.interfaces.server.channel import Channel, Rider
 from harness.interfaces.server.desk import Setup
-from harness.interfaces.server.guard import Bucket
+from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
 from harness.interfaces.server.outlet import Outlet, Packet
 from harness.interfaces.server.rooms import Rooms
 from harness.rendering.json_text import compact
@@ -69,7 +69,9 @@ class Socket:
         self._setup = Setup()
 
     async def serve(self) -> None:
-        await self._websocket.accept()
+        # A browser breaks the connection off when none of what it offers is taken.
+        offered = self._websocket.scope.get("subprotocols", ())
+        await self._websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
         try:
             async with self._stack:
                 if self._log_id:

@@ -10,7 +10,7 @@ import argparse
 import os
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.listening import add_listening, checked_host
+from harness.interfaces.cli.listening import add_listening, add_token, checked_host, token_of_environment
 from harness.interfaces.cli.parser import port
 
 SUMMARY = "run agents here for a server elsewhere"
@@ -20,8 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--port", type=port, default=0, metavar="N", help="(default: any free one)")
     add("-d", "--cwd", default="", metavar="DIR", help="the workspace (default: here)")
-    help_text = "where the token is, or is to be made (default: that of `harness serve`)"
-    add("--token-file", default="", metavar="FILE", help=help_text)
+    add_token(parser)
     add_listening(parser)
 
 
@@ -36,27 +35,30 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.server_address import token_path
     from harness.interfaces.runner.app import Runner
-    from harness.interfaces.server.app import OWN_NAMES, open_access
+    from harness.interfaces.server.app import open_access
     from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.guard import Guard
+    from harness.interfaces.server.names import names_of
     from harness.interfaces.server.serving import Serving, bind
     from harness.interfaces.server.ways import checked_directory
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     runner = Runner(preferences.open_store(settings), checked_directory(arguments.cwd or os.getcwd()))
+    token = token_of_environment()
+    names_of(arguments.port, arguments.allow_remote, arguments.public_url)  # before anything is opened
+    access = open_access(arguments.token_file, token)
     listening = bind(host, arguments.port)
-    number = listening.getsockname()[1]
+    names = names_of(listening.getsockname()[1], arguments.allow_remote, arguments.public_url)
     guarded = Guard(
         runner.app(),
-        access=open_access(arguments.token_file),
-        hosts=[f"{name}:{number}" for name in (*OWN_NAMES, *arguments.allow_remote)],
-        cookie_name=f"harness_{number}",
+        access=access,
+        names=names,
         report=console.debug if console.is_verbose else None,
         failures=Failures(console.say, is_verbose=console.is_verbose),
     )
 
     def tell() -> None:
-        url, token_file = f"http://{OWN_NAMES[0]}:{number}", arguments.token_file or token_path()
+        url, token_file = names.url, arguments.token_file or token_path()
         write_text(f"{url}\n")
         console.say(
             f"harness run --agent remote --prompt … -- --runner {url} --token-file {quoted(token_file)}"

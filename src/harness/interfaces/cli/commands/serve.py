@@ -1,6 +1,7 @@
 """A page, and a server for programs, on this machine: watch any session, start agents, answer and steer them.
 
-It prints a link that works once. Nobody but you can use it: it listens on the loopback, and asks for a token.
+It prints a link that works once. Nobody but you can use it: it listens on the loopback, and asks for a token. With
+--link, --logout or --new-token it starts nothing, and concerns the server that runs.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.listening import add_listening, checked_host
+from harness.interfaces.cli.listening import add_listening, add_token, checked_host, token_of_environment
 from harness.interfaces.cli.parser import completes, port
 
 if TYPE_CHECKING:
     from harness.config import Settings
+    from harness.interfaces.server.app import Plan
     from harness.interfaces.server.desk import Setup
     from harness.log.store import Store
 
@@ -44,7 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "may have in common (default: where `harness run` records)",
     )
     add("-d", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
+    add_token(parser)
     add_listening(parser)
+    instead = parser.add_mutually_exclusive_group()
+    for option, help_text in (
+        ("--link", "print another link of the server that runs"),
+        ("--logout", "log all browsers out, at once"),
+        ("--new-token", "replace the token for programs, at once"),
+    ):
+        instead.add_argument(option, action="store_true", help=help_text)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -52,55 +62,97 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.extras import require_server
 
     require_server()
+    if arguments.link or arguments.logout or arguments.new_token:
+        return _do_instead(arguments, console)
     host = checked_host(arguments)
     settings = preferences.load(console, has_verbose=arguments.verbose)
     return _serve(arguments, host, settings, console)
 
 
+def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.server_address import (
+        address_of,
+        browsers_path,
+        new_link,
+        token_of,
+        token_path,
+    )
+    from harness.interfaces.server.access import write_token
+    from harness.interfaces.server.browser_keys import BrowserKeys
+
+    if arguments.link:
+        write_text(f"{new_link(address_of(''), token_of(arguments.token_file))}\n")
+    elif arguments.logout:
+        BrowserKeys(browsers_path()).log_out()
+        console.say(
+            "All browsers are logged out. `harness serve --link` prints a link for one that may come in."
+        )
+    else:
+        path = arguments.token_file or token_path()
+        write_token(os.path.abspath(path))
+        console.say(f"The token in {path} is a new one: programs with the old one are refused.")
+    return 0
+
+
 def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.interruption import raise_on_interrupt
-    from harness.interfaces.cli.output import write_text
-    from harness.interfaces.cli.server_address import leave_address, token_path
-    from harness.interfaces.server.app import OWN_NAMES, Plan, Server, open_access
+    from harness.interfaces.server.app import Plan, Server, open_access
     from harness.interfaces.server.failures import Failures
+    from harness.interfaces.server.names import names_of
     from harness.interfaces.server.serving import Serving, bind
     from harness.interfaces.server.shared_desk import desk_for
     from harness.interfaces.server.ways import MODES
 
+    token = token_of_environment()
     store = _store(arguments.store) if arguments.store else preferences.open_store(settings)
     default = _default(arguments, settings)
+    names_of(arguments.port, arguments.allow_remote, arguments.public_url)  # before anything is opened
+    access = open_access(arguments.token_file, token)
     listening = bind(host, arguments.port)
     plan = Plan(
         store=store,
         desk=lambda: desk_for(store, default),
-        access=open_access(),
+        access=access,
         settings=settings,
         default=default,
-        port=listening.getsockname()[1],
+        names=names_of(listening.getsockname()[1], arguments.allow_remote, arguments.public_url),
         modes=MODES,
-        names=(*OWN_NAMES, *arguments.allow_remote),
         report=console.debug if console.is_verbose else None,
         failures=Failures(console.say, is_verbose=console.is_verbose),
     )
-
-    def tell() -> None:
-        leave_address(f"http://{plan.hosts[0]}")
-        write_text(f"{plan.new_link}\n")
-        console.say(f"Open this link; it works once. The token for programs is in {token_path()}.")
-        if arguments.allow_remote:
-            names = ", ".join(arguments.allow_remote)
-            console.warning(
-                f"other machines can reach this server as {names}: whoever has the token can run commands as you"
-            )
-        console.say("Ctrl-C ends it, and what it runs.")
-
     raise_on_interrupt()
     try:
-        Serving(Server(plan).guarded(), listening, tell).run()
+        Serving(
+            Server(plan).guarded(), listening, lambda: _tell(arguments, plan, console, has_token=bool(token))
+        ).run()
     finally:
         listening.close()
     return 0
+
+
+def _tell(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_token: bool) -> None:
+    from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.server_address import leave_address, token_path
+    from harness.interfaces.server.access import LINK_S, is_open_to_others
+
+    leave_address(plan.names.local_url)
+    write_text(f"{plan.new_link}\n")
+    file = arguments.token_file or token_path()
+    where = "that of the environment" if has_token else f"in {file}"
+    console.say(
+        f"Open this link; it works once, within {LINK_S // 60} minutes (`harness serve --link` prints another). "
+        f"The token for programs is {where}."
+    )
+    if not has_token and arguments.token_file and is_open_to_others(file):
+        console.warning(f"other users of this machine can read the token in {file}: chmod 600 it, if you can")
+    names = [*arguments.allow_remote, *([arguments.public_url] if arguments.public_url else [])]
+    if names:
+        console.warning(
+            f"other machines can reach this server as {', '.join(names)}: whoever has the token can run commands as you"
+        )
+    console.say("Ctrl-C ends it, and what it runs.")
 
 
 def _store(where: str) -> Store:

@@ -1,0 +1,148 @@
+"""What lets a browser in again when the server was started anew: keys that its page can use and nobody can read there.
+
+Each browser that was let in has a key of its own, in a private file here and, there, in a place from which no page can
+take it out. Whoever knows the file may come in as a browser, as whoever knows the token's file may as a program.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+
+import msgspec
+
+from harness.errors import StoreError
+from harness.log.files import make_private_directory, open_private, replace_private
+
+_KEPT_S = 30 * 24 * 3600
+"""Since it was last used."""
+_MOST_KEYS = 50
+_MOST_BYTES = 1_000_000
+
+
+class _Key(msgspec.Struct, rename="camel"):
+    secret: str
+    used_s: int
+
+
+class _Kept(msgspec.Struct, rename="camel"):
+    keys: dict[str, _Key] = msgspec.field(default_factory=dict)
+    logouts: int = 0
+    """How often everybody was logged out."""
+
+
+class BrowserKeys:
+    """Contract: several servers may have one file. Without a path nothing outlives the process."""
+
+    def __init__(self, path: str = "") -> None:
+        self._path = path
+        self._mark: tuple[int, int, int] | None = None
+        self._kept = _Kept()
+        self.refresh()
+
+    @property
+    def logouts(self) -> int:
+        return self._kept.logouts
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kept.keys
+
+    def refresh(self) -> None:
+        """Learn what others have changed."""
+        if self._path and (mark := _mark(self._path)) != self._mark:
+            logouts = self._kept.logouts
+            self._mark, self._kept = mark, _read(self._path)
+            # A file that is gone or damaged lets nobody in again, nor those who are in stay.
+            self._kept.logouts = max(self._kept.logouts, logouts + 1) if mark is None else self._kept.logouts
+
+    def add(self) -> tuple[str, str]:
+        """A new key: its name and its secret. Raises StoreError."""
+        name, secret = secrets.token_urlsafe(12), secrets.token_hex(32)
+        with self._changing() as kept:
+            kept.keys[name] = _Key(secret, int(time.time()))
+        return name, secret
+
+    def is_proof(self, name: str, message: str, proof: str) -> bool:
+        """Whether it was made with the key of this name, which is kept longer then."""
+        self.refresh()
+        key = self._kept.keys.get(name)
+        if key is None or time.time() - key.used_s > _KEPT_S:
+            return False
+        expected = hmac.new(bytes.fromhex(key.secret), message.encode(), sha256).hexdigest()
+        if not hmac.compare_digest(expected, proof.encode("ascii", "replace").decode()):
+            return False
+        with self._changing() as kept:
+            if name in kept.keys:
+                kept.keys[name].used_s = int(time.time())
+        return True
+
+    def remove(self, name: str) -> None:
+        """Raises StoreError."""
+        with self._changing() as kept:
+            kept.keys.pop(name, None)
+
+    def log_out(self) -> None:
+        """Nobody gets in any more with what he has. Raises StoreError."""
+        with self._changing() as kept:
+            kept.keys.clear()
+            kept.logouts += 1
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Kept]:
+        if not self._path:
+            yield self._kept
+            return
+        try:
+            make_private_directory(os.path.dirname(self._path))
+            fd = open_private(self._path + ".lock", os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            import fcntl
+
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            self.refresh()
+            yield self._kept
+            self._forget_old()
+            replace_private(self._path, msgspec.json.encode(self._kept) + b"\n")
+            self._mark = _mark(self._path)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            os.close(fd)
+
+    def _forget_old(self) -> None:
+        oldest_s = time.time() - _KEPT_S
+        known = sorted(self._kept.keys.items(), key=lambda item: item[1].used_s)[-_MOST_KEYS:]
+        self._kept.keys = {name: key for name, key in known if key.used_s >= oldest_s}
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot write who is logged in to {self._path}: {error.strerror}",
+            hint="set XDG_DATA_HOME to a place that can be written",
+        )
+
+
+def _read(path: str) -> _Kept:
+    try:
+        fd = open_private(path, os.O_RDONLY)
+        with os.fdopen(fd, "rb") as file:
+            status = os.fstat(fd)
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                return _Kept()
+            return msgspec.json.decode(file.read(_MOST_BYTES), type=_Kept)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return _Kept()
+
+
+def _mark(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,78 @@
+"""The names under which a server is reached, and the origins that its page may have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from harness.errors import UsageError
+
+OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_NAME = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?)(?::(\d{1,5}))?")
+_USUAL_PORTS = (80, 443)
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    hosts: frozenset[str]
+    """Every `Host` that is ours, in lower case."""
+    origins: frozenset[str]
+    """Every `Origin` that a page of ours may have."""
+    url: str
+    """Where the page is, as links say it."""
+    local_url: str
+    """Where programs of this machine find it."""
+
+
+def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> Names:
+    """`port`: where the server listens. `remote`: NAME or NAME:PORT, under which it is reached besides, be it through
+    a port that was forwarded or a proxy that speaks TLS. `public_url`: where people open it. Raises UsageError.
+    """
+    hosts = {f"{name}:{port}" for name in OWN_NAMES}
+    origins = {f"http://{host}" for host in hosts}
+    for name, own_port in map(_parsed, remote):
+        ports = (own_port, port) if own_port else (port, *_USUAL_PORTS)
+        reached = [name] * (not own_port or own_port in _USUAL_PORTS) + [f"{name}:{one}" for one in ports]
+        hosts.update(reached)
+        origins.update(f"{scheme}://{host}" for host in reached for scheme in ("http", "https"))
+    local = f"http://{OWN_NAMES[0]}:{port}"
+    if public_url:
+        url, host, also = _public(public_url)
+        hosts.update((host, also))
+        origins.add(url)
+        return Names(hosts=frozenset(hosts), origins=frozenset(origins), url=url, local_url=local)
+    return Names(hosts=frozenset(hosts), origins=frozenset(origins), url=local, local_url=local)
+
+
+def _parsed(text: str) -> tuple[str, int]:
+    """The name, and the port or 0."""
+    found = _NAME.fullmatch(text)
+    port = int(found[2] or 0) if found else 0
+    if found is None or port > 65535:
+        raise UsageError(
+            f"not a host name: {text!r}", hint="write NAME or NAME:PORT, without http:// and without a path"
+        )
+    return found[1].lower(), port
+
+
+def _public(url: str) -> tuple[str, str, str]:
+    """The origin, the host as browsers write it, and with its port."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    usual = {"http": 80, "https": 443}.get(parts.scheme, 0)
+    name = (parts.netloc.rpartition("@")[2] or "").lower()
+    if not usual or not _NAME.fullmatch(name) or "@" in parts.netloc or parts.query or parts.fragment:
+        raise UsageError(f"not the address of a page: {url!r}", hint="write https://harness.example.com")
+    if parts.path not in ("", "/"):
+        raise UsageError(
+            f"the page cannot be below a path: {url!r}",
+            hint="give it a host name of its own, or another port",
+        )
+    bare = name.rpartition(":")[0] if port is not None else name
+    host = bare if port in (None, usual) else name
+    return f"{parts.scheme}://{host}", host, f"{bare}:{port or usual}"

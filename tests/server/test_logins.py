@@ -1,0 +1,255 @@
+"""How browsers are let in, for how long, and how they are logged out."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+import stat
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import httpx
+import pytest
+from serving_world import PATIENCE_S, ServingWorld, events_of, recorded, run
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from harness.errors import UsageError
+from harness.interfaces.server.access import Access, open_access, write_token
+from harness.interfaces.server.browser_keys import BrowserKeys
+
+HOUR_S = 3600
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def prove(secret: str, nonce: str) -> str:
+    return hmac.new(bytes.fromhex(secret), nonce.encode(), sha256).hexdigest()
+
+
+def test_a_link_works_once_and_nothing_that_follows_from_it_is_a_cookie(world: ServingWorld) -> None:
+    code = world.access.new_link_code()
+    with httpx.Client(base_url=world.url) as client:
+        assert client.get("/login", params={"token": code}).status_code == 200
+        foreign = client.post("/api/login", json={"code": code}, headers={"Host": "evil.example"})
+        assert foreign.status_code == 421
+        entered = client.post("/api/login", json={"code": code})
+        assert entered.status_code == 200
+        assert client.post("/api/login", json={"code": code}).status_code == 401
+        assert not client.cookies
+        told = entered.json()
+        assert world.access.token not in entered.text
+        assert client.get("/api/sessions").status_code == 401
+        bearer = {"Authorization": f"Bearer {told['credential']}"}
+        assert client.get("/api/sessions", headers=bearer).status_code == 200
+        assert client.post("/api/sessions", json={}, headers=bearer).status_code == 201
+    assert not any(code in line or told["credential"] in line for line in world.reports)
+
+
+def test_what_another_server_on_the_host_is_sent_by_the_same_browser_opens_nothing(
+    world: ServingWorld,
+) -> None:
+    """A browser sends every cookie that it got from one port to all the others."""
+    received: list[dict[str, str]] = []
+
+    class Foreign(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.append(dict(self.headers.items()))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    foreign = HTTPServer(("127.0.0.1", 0), Foreign)
+    Thread(target=foreign.serve_forever, daemon=True).start()
+    try:
+        with httpx.Client() as browser:  # its jar knows no ports, as that of a browser
+            entered = browser.post(f"{world.url}/api/login", json={"code": world.access.new_link_code()})
+            credential = entered.json()["credential"]
+            bearer = {"Authorization": f"Bearer {credential}"}
+            for path in ("/", "/login", "/api/sessions", "/openapi.json"):
+                assert "set-cookie" not in browser.get(f"{world.url}{path}", headers=bearer).headers
+            browser.get(f"http://127.0.0.1:{foreign.server_port}/")
+    finally:
+        foreign.shutdown()
+        foreign.server_close()
+    assert len(received) == 1
+    assert "cookie" not in {name.lower() for name in received[0]}
+    for name, value in received[0].items():
+        for headers in ({name: value}, {"Cookie": value}, {"Authorization": f"Bearer {value}"}):
+            if name.lower() != "host":
+                assert httpx.get(f"{world.url}/api/server", headers=headers).status_code == 401
+
+
+def test_a_browser_comes_in_again_after_a_restart_by_proving_its_key(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    with world.serving_now():
+        told = httpx.post(f"{world.url}/api/login", json={"code": world.access.new_link_code()}).json()
+        before = httpx.get(f"{world.url}/api/login").json()["nonce"]
+    restarted = ServingWorld(tmp_path)
+    restarted.port = world.port
+    with restarted.serving_now(), httpx.Client(base_url=world.url) as client:
+        old = {"Authorization": f"Bearer {told['credential']}"}
+        assert client.get("/api/server", headers=old).status_code == 401
+        key = told["key"]
+        nonce = client.get("/api/login").json()["nonce"]
+        for wrong in (
+            {"keyId": key["id"], "nonce": before, "proof": prove(key["secret"], before)},
+            {"keyId": key["id"], "nonce": nonce, "proof": prove("00" * 32, nonce)},
+            {"keyId": "nobody", "nonce": nonce, "proof": prove(key["secret"], nonce)},
+            {"keyId": key["id"], "nonce": f"9{nonce}", "proof": prove(key["secret"], f"9{nonce}")},
+            {"keyId": key["id"], "nonce": "", "proof": ""},
+            {"keyId": key["id"], "nonce": nonce, "proof": "ä"},
+        ):
+            assert client.post("/api/login", json=wrong).status_code == 401, wrong
+        assert client.post("/api/login", json={}).status_code == 400
+        proven = {"keyId": key["id"], "nonce": nonce, "proof": prove(key["secret"], nonce)}
+        again = client.post("/api/login", json=proven)
+        bearer = {"Authorization": f"Bearer {again.json()['credential']}"}
+        assert client.get("/api/server", headers=bearer).status_code == 200
+        assert client.delete("/api/login", headers=bearer).status_code == 204
+        assert client.get("/api/server", headers=bearer).status_code == 401
+        nonce = client.get("/api/login").json()["nonce"]
+        proven = {"keyId": key["id"], "nonce": nonce, "proof": prove(key["secret"], nonce)}
+        assert client.post("/api/login", json=proven).status_code == 401
+
+
+def test_links_credentials_and_keys_end() -> None:
+    clock = Clock()
+    access = Access("token", clock=clock)
+    code = access.new_link_code()
+    clock.now_s += HOUR_S
+    assert not access.redeem(code)
+    used, _name, _secret = access.log_in()
+    unused, *_ = access.log_in()
+    for _ in range(40):
+        clock.now_s += 4 * HOUR_S
+        assert (access.grant(used) is not None) == (clock.now_s < 1_000_000 + HOUR_S + 7 * 24 * HOUR_S)
+    assert access.grant(unused) is None
+    nonce = access.nonce()
+    _credential, name, secret = access.log_in()
+    clock.now_s += 61
+    assert not access.log_in_again(name, nonce, prove(secret, nonce))
+    nonce = access.nonce()
+    assert access.log_in_again(name, nonce, prove(secret, nonce))
+
+
+def test_a_credential_that_nobody_uses_for_a_day_ends() -> None:
+    clock = Clock()
+    access = Access("token", clock=clock)
+    credential, *_ = access.log_in()
+    clock.now_s += 23 * HOUR_S
+    assert access.grant(credential) is not None
+    clock.now_s += 23 * HOUR_S
+    assert access.grant(credential) is not None
+    clock.now_s += 25 * HOUR_S
+    assert access.grant(credential) is None
+
+
+def test_logging_out_ends_open_sockets_and_streams_of_browsers_and_not_those_of_programs(
+    world: ServingWorld,
+) -> None:
+    hub, log_id = recorded(world)
+
+    async def work() -> None:
+        offered = world.subprotocols()
+        place = f"ws://{world.host}/ws?session={log_id}"
+        async with (
+            connect(place, subprotocols=offered, origin=world.url) as browser,  # type: ignore[arg-type]
+            world.connect(log_id) as program,
+        ):
+            await browser.recv()
+            await program.recv()
+            # As `harness serve --logout` does it, which knows nothing but the file.
+            BrowserKeys(str(world.folder / "server" / "browsers.json")).log_out()
+            with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
+                while True:
+                    await asyncio.wait_for(browser.recv(), PATIENCE_S)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4401
+            await program.send(json.dumps({"type": "commands", "commands": [{"type": "nonsense"}]}))
+            assert json.loads(await program.recv())["type"] == "error"
+
+    run(work())
+    hub.close()
+
+
+def test_a_stream_of_a_browser_that_is_logged_out_says_nothing_more(world: ServingWorld) -> None:
+    from harness.events import TextDelta
+
+    hub, log_id = recorded(world)
+    path = f"{world.url}/api/sessions/{log_id}/events"
+    with httpx.stream("GET", path, headers=world.as_browser(), timeout=PATIENCE_S) as answer:
+        lines = answer.iter_lines()
+        events = events_of(lines)
+        next(events)
+        world.access.log_out_all()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(events)
+        hub.source(log_id).append([TextDelta(text="a secret of later")])
+    hub.close()
+
+
+def test_a_token_that_was_replaced_is_refused_at_once_and_the_new_one_is_not(world: ServingWorld) -> None:
+    old = world.bearer
+    with httpx.Client(base_url=world.url) as client:
+        assert client.get("/api/server", headers=old).status_code == 200
+        path = world.folder / "server" / "token"
+        new = {"Authorization": f"Bearer {write_token(str(path))}"}
+        assert client.get("/api/server", headers=old).status_code == 401
+        assert client.get("/api/server", headers=new).status_code == 200
+        path.unlink()
+        assert client.get("/api/server", headers=new).status_code == 401
+        assert client.get("/api/server", headers={"Authorization": "Bearer"}).status_code == 401
+
+
+def test_keys_are_in_a_file_of_ones_own_and_a_damaged_one_lets_nobody_in(tmp_path: Path) -> None:
+    path = tmp_path / "server" / "browsers.json"
+    old = os.umask(0)
+    try:
+        name, secret = BrowserKeys(str(path)).add()
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert BrowserKeys(str(path)).is_proof(name, "x", prove(secret, "x"))
+    access = Access("token", keys=(keys := BrowserKeys(str(path))))
+    credential, *_ = access.log_in()
+    assert access.grant(credential)
+    path.unlink()
+    assert access.grant(credential) is None
+    assert not keys.is_proof(name, "x", prove(secret, "x"))
+    path.write_bytes(b"\xff{nonsense")
+    assert name not in BrowserKeys(str(path))
+
+
+def test_a_token_may_be_chosen_by_the_environment_or_a_file_and_a_weak_one_is_refused(tmp_path: Path) -> None:
+    own, keys = str(tmp_path / "own"), str(tmp_path / "keys")
+    chosen = "a" * 30
+    assert open_access(own, keys, token=chosen).grant(chosen) is not None
+    with pytest.raises(UsageError, match="too short"):
+        open_access(own, keys, token="secret")
+    named = tmp_path / "secret"
+    named.write_text(f"{chosen}\n")
+    (tmp_path / "link").symlink_to(named)
+    access = open_access(own, keys, named_file=str(tmp_path / "link"))
+    assert access.token == chosen
+    named.write_text("b" * 30)
+    assert access.grant("b" * 30) is not None
+    assert access.grant(chosen) is None
+    named.write_text("short")
+    with pytest.raises(UsageError, match="too short"):
+        open_access(own, keys, named_file=str(named))
+    assert named.read_text() == "short"
+    made = open_access(own, keys, named_file=str(tmp_path / "made"))
+    assert (tmp_path / "made").read_text().strip() == made.token

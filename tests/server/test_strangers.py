@@ -1,0 +1,206 @@
+"""Sockets of strangers, who have no token: they are few, they are short, and they cost nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from serve_program import serve_program
+from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run
+
+from harness.interfaces.server import guard as guard_module
+from harness.interfaces.server.connections import Connections
+from harness.interfaces.server.serving import _Acceptor
+
+_HALF = b"GET / HTTP/1.1\r\nHost: 127"
+_STRANGERS = 1_300
+
+
+@contextmanager
+def many_files(count: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        pytest.skip(f"this process may have {hard} files open, and the test needs {count}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def half_open(port: int, said: bytes = _HALF) -> socket.socket:
+    stranger = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    stranger.sendall(said)
+    return stranger
+
+
+def is_cut_off(stranger: socket.socket) -> bool:
+    """Whether the server has ended it; waits for that."""
+    stranger.settimeout(PATIENCE_S)
+    try:
+        while stranger.recv(4096):
+            pass
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_more_strangers_than_files_hurt_neither_a_running_agent_nor_an_honest_request(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    call = [{"type": "tool_call", "name": "bash", "input": {"command": "echo alive"}}]
+    model = world.script(call, call, [{"type": "text", "content": "word " * 300, "pieces": 300}], pause_ms=2)
+    strangers: list[socket.socket] = []
+
+    async def work() -> None:
+        session = server.create(model=model, permissionMode="fullAuto")
+        async with server.connect(session) as connection:
+            client = Watcher(connection)
+            await client.command("submit", prompt="go")
+            await client.until(lambda state: len(state["messages"]) > 1)
+            strangers.extend(await asyncio.to_thread(lambda: [half_open(port) for _ in range(_STRANGERS)]))
+            for _ in range(5):
+                answer = await asyncio.to_thread(
+                    httpx.get, f"{server.url}/api/server", headers=server.bearer, timeout=PATIENCE_S
+                )
+                assert answer.status_code == 200
+            other = server.create(model=model, permissionMode="fullAuto", prompt="again")
+            async with server.connect(other) as another:
+                for state in (await client.until(is_done), await Watcher(another).until(is_done)):
+                    calls = state["messages"][1]["toolCalls"]
+                    assert ["alive" in call["output"] for call in calls] == [True, True], calls
+                    assert state["messages"][1]["content"] == "word " * 300
+
+    with many_files(_STRANGERS + 200), serve_program(tmp_path, most_files=1024) as server:
+        port = int(server.url.rpartition(":")[2])
+        try:
+            run(work())
+            assert server.open_files < 500
+            assert all(map(is_cut_off, strangers[:1_000]))
+        finally:
+            for stranger in strangers:
+                stranger.close()
+
+
+def with_connections(world: ServingWorld, connections: Connections) -> None:
+    assert world.guard is not None
+    world.guard.connections.__dict__.update(connections.__dict__)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        _HALF,
+        b"POST /api/login HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+        b"POST /api/sessions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+        b"GET /login HTTP/1.1\r\nHost: {host}\r\n\r\nGET / HT",
+        b"GET /ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ],
+    ids=["silence", "half a request", "half a login", "half a change", "one and a half", "half a handshake"],
+)
+def test_what_a_stranger_does_not_finish_ends(world: ServingWorld, said: bytes) -> None:
+    with_connections(world, Connections(1024, unasked_s=0.1, stranger_s=0.3))
+    with half_open(world.port, said.replace(b"{host}", world.host.encode())) as stranger:
+        assert is_cut_off(stranger)
+
+
+def test_who_is_let_in_stays_as_long_as_he_likes(world: ServingWorld) -> None:
+    with_connections(world, Connections(1024, unasked_s=0.1, stranger_s=0.1))
+
+    async def work() -> None:
+        session = world.create(model=world.script("x"))
+        async with world.connect(session["id"]) as connection:
+            client = Watcher(connection)
+            await client.receive()
+            await asyncio.sleep(1.5)  # strangers are looked at every second
+            await client.command("submit", prompt="still there?")
+            await client.until(is_done)
+
+    run(work())
+
+
+def test_a_body_that_does_not_come_is_refused(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard_module, "_BODY_PAUSE_S", 0.2)
+    head = (
+        f"POST /api/sessions HTTP/1.1\r\nHost: {world.host}\r\nAuthorization: Bearer {world.access.token}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    )
+    with half_open(world.port, head.encode()) as client:
+        client.settimeout(PATIENCE_S)
+        assert client.recv(4096).split()[1] == b"408"
+
+
+def test_too_many_who_are_let_in_are_told_so(world: ServingWorld) -> None:
+    connections = Connections(1024)
+    connections.most_trusted = 1
+    with_connections(world, connections)
+
+    async def work() -> None:
+        session = world.create(model=world.script("x"))
+        async with world.connect(session["id"]) as connection:
+            await connection.recv()
+            answer = await asyncio.to_thread(httpx.get, f"{world.url}/api/server", headers=world.bearer)
+            assert answer.status_code == 503
+            assert "too many connections" in answer.json()["error"]["message"]
+
+    run(work())
+
+
+def test_when_there_is_no_file_for_a_connection_one_does_not_try_without_end() -> None:
+    class Full:
+        tried = 0
+
+        def accept(self) -> None:
+            self.tried += 1
+            raise OSError(24, "Too many open files")
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(listening, name)
+
+    async def work() -> None:
+        full = Full()
+        acceptor = _Acceptor(full, asyncio.Protocol, Connections(1024))  # type: ignore[arg-type]
+        threading.Thread(target=lambda: socket.create_connection(listening.getsockname()).close()).start()
+        await asyncio.sleep(1.0)
+        acceptor.close()
+        assert 1 <= full.tried <= 10
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        run(work())
+
+
+def test_one_stranger_more_costs_the_one_that_was_there_longest_and_rather_one_that_asks_nothing() -> None:
+    aborted: list[int] = []
+
+    class Transport:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def abort(self) -> None:
+            aborted.append(self.number)
+
+    async def work() -> None:
+        connections = Connections(128)
+        assert connections.most_strangers == 16
+        for number in range(18):
+            connections.opened(("x", number), Transport(number))  # type: ignore[arg-type]
+            if number == 0:
+                connections.asked(("x", 0))
+        assert aborted == [1, 2]
+        assert connections.trust(("x", 5))
+        assert connections.trust(("x", 5))
+        assert (connections.strangers, connections.trusted) == (15, 1)
+        connections.closed(("x", 5))
+        connections.closed(("x", 0))
+        assert (connections.strangers, connections.trusted) == (14, 0)
+
+    run(work())
