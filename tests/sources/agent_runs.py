@@ -10,6 +10,7 @@ import msgspec
 from harness.events import Event, Result
 from harness.log.raw import Control, Exit, Output, Start
 from harness.sources.pipeline import Pipeline
+from harness.sources.probe import parse_version
 from harness.sources.registry import load
 from harness.testing.golden import find_cases, translate
 
@@ -43,10 +44,11 @@ def play(
     return events
 
 
-def recorded(agent: str, name: str) -> list[Event]:
-    """The events of a recording, whatever version wrote it."""
-    case = next(case for case in find_cases(ROOT) if (case.agent, case.name) == (agent, name))
-    return translate(case)[1]
+def recorded(agent: str, name: str, version: str = "") -> list[Event]:
+    """The events of a recording: of the named version, else of the latest that has this case."""
+    cases = [case for case in find_cases(ROOT) if (case.agent, case.name) == (agent, name)]
+    known = [case for case in cases if version in ("", case.version)]
+    return translate(max(known, key=lambda case: parse_version(case.version)))[1]
 
 
 def of(kind: type[Kind], events: list[Event], run_id: str | None = None) -> list[Kind]:

@@ -209,7 +209,7 @@ def test_a_turn_that_ends_in_the_middle_of_an_answer_is_no_success() -> None:
     events = play(partial, result(response="Part", usage=NOTHING))
 
     assert [error.code for error in of(Error, events)] == ["missing_end"]
-    assert of(Result, events)[-1].outcome == "interrupted"
+    assert of(Result, events)[-1].outcome == "failed"
 
 
 def test_its_own_time_limit_is_an_error_that_only_stderr_tells() -> None:
@@ -273,8 +273,8 @@ def test_an_old_version_that_writes_nothing_has_failed() -> None:
     assert of(Result, events)[-1].outcome == "failed"
 
 
-def test_a_stream_that_breaks_off_was_interrupted() -> None:
-    assert of(Result, play(tool("run_command", "ACTIVE", CommandLine="x")))[-1].outcome == "interrupted"
+def test_a_stream_that_breaks_off_has_failed() -> None:
+    assert of(Result, play(tool("run_command", "ACTIVE", CommandLine="x")))[-1].outcome == "failed"
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_a_call_that_nobody_can_read_is_kept_whole(name: str) -> None:
         ("Exit code 143\nCommand timed out after 1s", {"is_error": True}, 143),
         ("before", {"is_error": True}, None),
         ("This command requires approval", {"is_error": True}, None),
-        ("Exit code 3 is what it printed", {}, 0),
+        ("Exit code 3 is what it printed", {}, None),
         ("stopped", {"is_interrupted": True}, None),
     ],
 )

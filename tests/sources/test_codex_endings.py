@@ -163,14 +163,24 @@ def test_an_error_item_is_advice() -> None:
     ]
 
 
-@pytest.mark.parametrize(("code", "signal"), [(0, None), (1, None), (101, None), (None, 15), (None, 9)])
-def test_a_turn_without_an_end_was_interrupted_however_the_process_ended(
-    code: int | None, signal: int | None
+@pytest.mark.parametrize(
+    ("code", "signal", "outcome"),
+    [
+        (0, None, "failed"),
+        (1, None, "failed"),
+        (101, None, "failed"),
+        (130, None, "interrupted"),
+        (None, 15, "interrupted"),
+        (None, 9, "failed"),
+    ],
+)
+def test_a_turn_without_an_end_has_not_completed_however_the_process_ended(
+    code: int | None, signal: int | None, outcome: str
 ) -> None:
     begun = item("started", type="command_execution", command="sleep 9", status="in_progress")
     events = run({"type": "turn.started"}, begun, exit_code=code, signal=signal)
 
-    assert end_of(events).outcome == "interrupted"
+    assert end_of(events).outcome == outcome
     assert [event.code for event in events if isinstance(event, Error)] == ["missing_end"]
     assert ToolEnd(call_id="item_0", tool_name="shell") in events
 

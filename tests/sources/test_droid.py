@@ -120,10 +120,10 @@ def test_a_refused_permission_ends_the_run() -> None:
     assert end_of(events).outcome == "failed"
 
 
-def test_a_run_that_was_stopped_was_interrupted_though_it_exits_with_zero() -> None:
+def test_a_run_without_its_last_record_has_failed_though_it_exits_with_zero() -> None:
     end = end_of(recorded("droid", "sigint-model"))
 
-    assert (end.outcome, end.exit_code) == ("interrupted", 0)
+    assert (end.outcome, end.exit_code) == ("failed", 0)
 
 
 def test_a_run_that_lost_only_its_command_has_completed() -> None:

@@ -227,8 +227,11 @@ def test_what_no_tool_rule_knows_is_kept_raw(name: str, arguments: Any) -> None:
     ("result", "success"),
     [
         ({"status": "success", "value": {"content": [], "isError": True}}, False),
-        ({"status": "success", "value": {"content": []}}, True),
-        ({"status": "success", "value": [text("old format")]}, True),
+        ({"status": "success", "value": {"content": [], "isError": False}}, True),
+        ({"status": "success", "value": {"content": []}}, None),
+        ({"status": "success", "value": {"content": [], "structuredContent": {"exit_code": 0}}}, True),
+        ({"status": "success", "value": {"content": [], "structuredContent": {"exit_code": 3}}}, False),
+        ({"status": "success", "value": [text("old format")]}, None),
         ({"status": "error", "error": "-32602: bad"}, False),
         ({}, None),
     ],

@@ -92,7 +92,7 @@ def test_a_stopped_run_that_completes_was_done_only_where_goose_tells_the_two_ap
 def test_a_run_whose_provider_counts_no_tokens_completes_once_a_call_was_answered() -> None:
     uncounted = {"type": "complete", "total_tokens": None}
 
-    assert of(Result, play(message(text("x")), uncounted))[-1].outcome == "interrupted"
+    assert of(Result, play(message(text("x")), uncounted))[-1].outcome == "failed"
     events = play(call("shell", command="x"), answer(), message(text("x")), uncounted)
     assert of(Result, events)[-1].outcome == "completed"
 

@@ -54,10 +54,10 @@ def test_every_option_of_a_request_has_its_argument() -> None:
 @pytest.mark.parametrize(
     ("tool", "output", "success"),
     [
-        ("Bash", "fine\n", True),
+        ("Bash", "fine\n", None),
         ("Bash", "out\nCommand failed with exit code: 3.", False),
         ("Bash", "Command killed by timeout (60s)", False),
-        ("Bash", "task_id: bash-1\npid: 1\nstatus: running\n", True),
+        ("Bash", "task_id: bash-1\npid: 1\nstatus: running\n", None),
         ("Read", "1\tx", True),
         ("Read", '"a" does not exist.', False),
         ("Read", '"a" is not a file.', False),
@@ -174,9 +174,9 @@ def test_retries_are_warnings() -> None:
     )
 
 
-def test_a_run_without_its_last_record_was_interrupted() -> None:
+def test_a_run_without_its_last_record_has_not_completed() -> None:
     assert end_of(recorded("kimi", "sigint-model")).outcome == "interrupted"
-    assert end_of(play("kimi", {"role": "assistant", "content": "x"})).outcome == "interrupted"
+    assert end_of(play("kimi", {"role": "assistant", "content": "x"})).outcome == "failed"
 
 
 def test_the_to_do_list_is_known_whole() -> None:

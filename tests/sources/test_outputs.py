@@ -74,7 +74,7 @@ def droid(output: Any) -> list[dict[str, Any]]:
 
 
 def goose(output: Any) -> list[dict[str, Any]]:
-    asked = {"status": "success", "value": {"name": "shell", "arguments": {"command": "make"}}}
+    asked = {"status": "success", "value": {"name": "tree", "arguments": {"path": "."}}}
     begun = {"type": "toolRequest", "id": "i", "toolCall": asked}
     ended = {"type": "toolResponse", "id": "i", "toolResult": {"status": "success", "value": output}}
     return [

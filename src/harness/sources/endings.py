@@ -52,7 +52,10 @@ def decide(exit: Exit, native: Result | None, stopped: Outcome | None, *, announ
         return "interrupted"
     if exit.code:
         return "failed"
-    return "interrupted" if native is None and announces_end else "completed"
+    if native is not None or not announces_end:
+        return "completed"
+    # Nobody stopped it, as far as anybody knows; of an exit that nobody saw, nothing is known.
+    return "interrupted" if exit.code is None else "failed"
 
 
 def failure_of(
@@ -77,7 +80,7 @@ def failure_of(
     if exit.signal is not None:
         name = signal.Signals(exit.signal).name if exit.signal in set(signal.Signals) else str(exit.signal)
         return Error(message=f"agent process was ended by {name}{_after_colon(quoted)}", code="process_error")
-    if announces_end and outcome == "interrupted" and exit.code == 0:
+    if announces_end and outcome == "failed" and exit.code == 0:
         return Error(message="the agent ended without saying how", code="missing_end")
     return None
 

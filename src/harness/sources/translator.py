@@ -47,7 +47,7 @@ class Translator:
     announces_start: ClassVar[bool] = True
     """Whether the agent tells its session id first. If not, the run begins when the process does."""
     announces_end: ClassVar[bool] = True
-    """Whether the agent says how it ended. If so, an end without a word is an interruption."""
+    """Whether the agent says how it ended. If so, an end without a word is a failure, whatever its exit code."""
 
     keeps_layout: ClassVar[bool] = False
     """Whether `text` gets lines as they are written, blank ones among them: for agents that write no records."""

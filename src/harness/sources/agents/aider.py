@@ -58,7 +58,6 @@ def command(request: Request, version: Version) -> CommandLine:
 
 
 class AiderTranslator(Translator):
-    announces_end = False
     keeps_layout = True
     lines: ClassVar[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (re.compile(pattern), method)

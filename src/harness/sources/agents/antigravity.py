@@ -175,9 +175,8 @@ class AntigravityTranslator(PlainAnswer):
             return "timed_out"
         if told.get("status") != "SUCCESS":
             return "interrupted" if "CANCEL" in text_of(told.get("status")) else "failed"
-        if self._is_cut:
-            return "interrupted"
-        return "failed" if self._is_denied and not told.get("response") else "completed"
+        is_without_answer = self._is_denied and not told.get("response")
+        return "failed" if self._is_cut or is_without_answer else "completed"
 
     def _code_of(self, error: str) -> str:
         return self._error_code or ("authentication" if "authentication" in error.lower() else "agent_error")

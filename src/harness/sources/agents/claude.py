@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
 from harness.events.operation import Operation, Skill
+from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.claude_tools import ANSWERS, SKILLS, SPAWNERS
+from harness.sources.dialects.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
 from harness.sources.dialects.command_line import flags_of, has, numbers_of
 from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.outputs import output_of
@@ -24,6 +25,7 @@ _PARTIAL_MESSAGES_SINCE: Version = (2, 0)
 _BUDGET_SINCE: Version = (2, 0)
 _SUBAGENT_TEXT_SINCE: Version = (2, 1, 325)
 _TASK_EVENTS_SINCE: Version = (2, 1)
+_EXIT_CODES_SINCE: Version = (2, 0)
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--dangerously-skip-permissions"],
@@ -91,8 +93,18 @@ class ClaudeTranslator(StreamJson):
         """Calls whose denial was already told."""
         self._held_operations: list[Operation] = []
 
+    def begin(self, start: Start) -> None:
+        super().begin(start)
+        self._know_version(start.version)
+
+    def _know_version(self, version: str) -> None:
+        if version:
+            self.calls.tools = CLAUDE if has(numbers_of(version), _EXIT_CODES_SINCE) else CLAUDE_1
+
     def _init(self, record: Record) -> Sequence[Event]:
-        self.announces_tasks = numbers_of(text_of(record.get(self.version_key))) >= _TASK_EVENTS_SINCE
+        version = text_of(record.get(self.version_key))
+        self._know_version(version)
+        self.announces_tasks = numbers_of(version) >= _TASK_EVENTS_SINCE
         return super()._init(record)
 
     def _assistant(self, record: Record) -> Sequence[Event]:

@@ -174,15 +174,10 @@ class CodexTranslator(PlainAnswer):
         if self._held_error:
             return [self._failure(self._take_error()), Result(success=False, outcome="failed")]
         is_seen = ending.exit_code is not None or ending.signal is not None
-        if not self._is_turn_open or not is_seen:
+        if not self._is_turn_open or not is_seen or ending.outcome is not None:
             return ()
-        if ending.outcome is not None:
-            return [Result(success=False, outcome=ending.outcome)]
         how = f"exit code {ending.exit_code}" if ending.signal is None else f"signal {ending.signal}"
-        return [
-            Error(message=f"Codex ended in the middle of a turn ({how})", code="missing_end"),
-            Result(success=False, outcome="interrupted"),
-        ]
+        return [Error(message=f"Codex ended in the middle of a turn ({how})", code="missing_end")]
 
     def _thread_started(self, record: Record) -> Sequence[Event]:
         thread_id = text_of(record.get("thread_id"))

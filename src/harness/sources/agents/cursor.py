@@ -175,7 +175,7 @@ class CursorTranslator(StreamJson):
         out += self._steps(call_id, detail)
         said = out[-1].text if out and isinstance(out[-1], Message) and out[-1].run_id else ""
         output = said or output_of_payload(payload)
-        block = {"tool_use_id": call_id, "content": output, "is_error": not is_success}
+        block = {"tool_use_id": call_id, "content": output, "is_error": is_success is False}
         for event in self._tool_result(block, detail, ""):
             out.append(_end(event, call, detail, is_success) if isinstance(event, ToolEnd) else event)
         if word in _REFUSALS:
@@ -230,8 +230,7 @@ def _end(event: ToolEnd, call: Record, detail: Record, is_success: bool | None) 
     exit_code = count_of(detail.get("exitCode")) if is_shell else None
     begun, ended = (_count(call.get(name)) for name in ("startedAtMs", "completedAtMs"))
     duration_ms = max(0, ended - begun) if begun is not None and ended is not None else None
-    output = event.output if event.output or is_success is not None else None
-    return replace(event, success=is_success, output=output, exit_code=exit_code, duration_ms=duration_ms)
+    return replace(event, success=is_success, exit_code=exit_code, duration_ms=duration_ms)
 
 
 def _count(value: Any) -> int | None:

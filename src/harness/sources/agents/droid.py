@@ -159,7 +159,8 @@ class DroidTranslator(PlainAnswer):
         call = self._calls.pop(text_of(record.get("id")), None)
         if call is None:
             return [unannounced(record)]
-        is_error = record.get("isError") is True
+        is_error = record.get("isError") is True or bool(record.get("error"))
+        is_success = False if is_error else True if record.get("isError") is False else None
         output = _output_of(record)
         out: list[Event] = []
         if is_error and _REFUSED in output:
@@ -172,9 +173,9 @@ class DroidTranslator(PlainAnswer):
             ToolEnd(
                 call_id=call.id,
                 tool_name=call.name or "unknown",
-                success=not is_error,
+                success=is_success,
                 output=output,
-                exit_code=exit_code_of(call.name, output),
+                exit_code=exit_code_of(call.name, output, is_success=is_success),
                 operations=None if is_error else DROID.told_by_result(call, detail, output),
             )
         )

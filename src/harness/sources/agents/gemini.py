@@ -79,10 +79,13 @@ def command(request: Request, version: Version) -> CommandLine:
 _BANNERS = (
     "YOLO mode is enabled.",
     "Warning: 256-color support not detected.",
+    "Warning: Basic terminal detected",
+    "[STARTUP] ",
     "Loaded cached credentials.",
 )
 _TOOL_ERROR = "Error executing tool "
 """What the result of the call says as well."""
+_STATUSES = {"success": True, "error": False}
 _RETRY = re.compile(r"Attempt \d+ failed\b.*\bRetrying with backoff\.\.\..*")
 _USAGE_ERROR = re.compile(
     r"Unknown arguments?: .*|Invalid values:|Not enough .* arguments.*|Missing required .*"
@@ -204,20 +207,21 @@ class GeminiTranslator(PlainAnswer):
         told = record.get("error")
         error = record_of(told)
         output = text_of(error.get("message")) or output_of(told) or output_of(record.get("output"))
-        is_success: bool | None = record.get("status") == "success"
+        is_success = _STATUSES.get(text_of(record.get("status")), False if told else None)
         exit_code = None
         if is_success and call.name in GEMINI.shells:
-            is_success, exit_code = verdict_of(call, output)
+            is_success, exit_code = verdict_of(call, output if "output" in record else None)
         if call.name in GEMINI.spawners:
-            out += self._children.end(call.id, "completed" if is_success else "failed", output)
+            out += self._children.end(call.id, "failed" if is_success is False else "completed", output)
         out.append(
             ToolEnd(
                 call_id=call.id,
                 tool_name=call.name or "unknown",
                 success=is_success,
-                output=output if "output" in record or told else None,
+                # Who answers has answered, also without a word.
+                output=output if "output" in record or told or is_success is None else None,
                 exit_code=exit_code,
-                operations=GEMINI.told_by_result(call, {}, output) if is_success else None,
+                operations=None if is_success is False else GEMINI.told_by_result(call, {}, output),
             )
         )
         kind = text_of(error.get("type"))
@@ -300,7 +304,7 @@ AGENT = Agent(
         "deltas": "text",
         "reasoning": "never, only how many tokens it took",
         "tools": "every call, and whether it ran; what it gave back in a few words; "
-        "exit codes only of commands that wrote nothing",
+        "exit codes only of commands that failed and wrote nothing; of other commands not whether they succeeded",
         "sub_agents": "begin, task and end; not what they do or say",
         "usage": "at the end, per model, with sub-agents",
         "cost": "never",

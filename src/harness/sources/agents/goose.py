@@ -207,7 +207,7 @@ class GooseTranslator(PlainAnswer):
         is_counted = self._complete is not None and "total_tokens" in self._complete
         if is_counted and not used and not self._calls.has_answered:
             message = "Goose ended before a model call was counted: its answer may be cut off"
-            return self._fail(message, Verdict("missing_end", "interrupted"))
+            return self._fail(message, Verdict("missing_end"))
         return []
 
     def _begin(self) -> list[Event]:

@@ -38,9 +38,8 @@ from harness.sources.dialects.kimi_tools import (
     TODO_LISTS,
     SpawnedAgent,
     agent_of,
-    exit_code_of,
     members_of_swarm,
-    success_of,
+    verdict_of,
 )
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
@@ -185,7 +184,7 @@ class KimiTranslator(PlainAnswer):
         if call is None:
             return [unannounced(record)]
         output = output_of(record.get("content"))
-        is_success = success_of(call.name, output)
+        is_success, exit_code = verdict_of(call, output)
         out = self._spawned(call, output)
         out.append(
             ToolEnd(
@@ -193,7 +192,7 @@ class KimiTranslator(PlainAnswer):
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=exit_code_of(call.name, output, is_success=is_success is True),
+                exit_code=exit_code,
                 operations=KIMI.told_by_result(call, {}, output) if is_success is not False else None,
             )
         )
@@ -240,7 +239,8 @@ AGENT = Agent(
     reveals={
         "deltas": "none: messages come whole; output of commands live on stderr",
         "reasoning": "never",
-        "tools": "every call and result, as text alone: success and exit codes as far as its words tell",
+        "tools": "every call and result, as text alone: success and exit codes as far as its words tell, which of "
+        "commands tell only failures",
         "sub_agents": "begin, task, answer and end; not what they do; of those in the background no end",
         "usage": "never",
         "cost": "never",

@@ -256,7 +256,7 @@ class PiTranslator(PlainAnswer):
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=exit_code_of_call(call.name, result, output, is_success=is_success is True),
+                exit_code=exit_code_of_call(call.name, result, output, is_success=is_success),
                 duration_ms=count_of(record.get("durationMs")),
                 operations=told_by_result(call, result, output) if is_success else None,
             )

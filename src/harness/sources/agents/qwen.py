@@ -27,12 +27,12 @@ from harness.events import (
 )
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of
+from harness.sources.dialects.command_line import flags_of, has, numbers_of
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger
 from harness.sources.dialects.node_traces import NodeTraces
 from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.qwen_tools import QWEN
+from harness.sources.dialects.qwen_tools import QWEN, QWEN_BEFORE_0_21
 from harness.sources.dialects.session_ledger import SessionLedger, usage_of_prompt
 from harness.sources.dialects.stream_json import StreamJson
 from harness.sources.dialects.toolset import Call
@@ -52,6 +52,7 @@ _FLAGS = {
     "resume": "--resume",
     "continue_last": "--continue",
 }
+_FAILS_WITH_COMMANDS_SINCE: Version = (0, 21)
 _RESUMING = frozenset({"--continue", "-c", "--resume", "-r"})
 
 
@@ -65,6 +66,7 @@ def command(request: Request, version: Version) -> CommandLine:
 
 _API_ERROR = "[API Error: "
 _STATUS = re.compile(r"\[API Error: (\d{3})\b")
+_FAILED_REQUEST = re.compile(r"\[API Error: .*\]", re.DOTALL)
 _ANSWER = "structured_output"
 """Hands over the answer as data: the result tells it, and nothing else was done."""
 _NEVER_RUN = "Skipped because the provider attempt was retried before execution."
@@ -106,14 +108,37 @@ class QwenTranslator(StreamJson):
         super().__init__()
         self._answer_id = ""
         """The message that is being streamed: all lines of the answer belong to it."""
+        self._unanswered = ""
+        """What the last answer said, if it was an error and took no tokens: then no model has said it."""
         self._denied: set[str] = set()
         self._limit: tuple[Error, Outcome] | None = None
         self._traces = NodeTraces()
 
     def begin(self, start: Start) -> None:
         super().begin(start)
+        self._know_version(start.version)
         if isinstance(self._ledger, SessionLedger):
             self._ledger.is_resumed = not _RESUMING.isdisjoint(start.argv)
+
+    def record(self, record: Record) -> Sequence[Event]:
+        return super().record(self._as_failure(record) if record.get("type") == "result" else record)
+
+    def _as_failure(self, record: Record) -> Record:
+        """Until 0.23 a request that failed for good is the answer of a success. Later versions write this instead."""
+        answer = text_of(record.get("result"))
+        if not answer or answer != self._unanswered or record.get("is_error") is True:
+            return record
+        failure = {"is_error": True, "error": {"message": answer}}
+        return {**record, **failure, "result": None}
+
+    def _init(self, record: Record) -> Sequence[Event]:
+        self._know_version(text_of(record.get(self.version_key)))
+        return super()._init(record)
+
+    def _know_version(self, version: str) -> None:
+        if version:
+            is_new = has(numbers_of(version), _FAILS_WITH_COMMANDS_SINCE)
+            self.calls.tools = QWEN if is_new else QWEN_BEFORE_0_21
 
     def remark(self, line: str) -> Sequence[Event] | None:
         cut = _CUT_RESULT.match(line)
@@ -175,6 +200,10 @@ class QwenTranslator(StreamJson):
         if self._answer_id and is_main:
             self._partial.offset += len(items_of(message.get("content")))
         usage = usage_of_prompt(record_of(message.get("usage")))
+        if is_main:
+            said = output_of(message.get("content"))
+            is_free = not (usage.input or usage.output or usage.cache_read)
+            self._unanswered = said if is_free and _FAILED_REQUEST.fullmatch(said) else ""
         if usage.input or usage.output or usage.cache_read:
             child = self.children.find(text_of(record.get("parent_tool_use_id")))
             told = self._ledger.call(text_of(message.get("model")), usage, text_of(message.get("id")))
@@ -289,7 +318,8 @@ AGENT = Agent(
     reveals={
         "deltas": "text, reasoning and tool input, of the main agent",
         "reasoning": "yes",
-        "tools": "every call and result, the results in words for people; exit codes",
+        "tools": "every call and result, the results in words for people; exit codes of commands that failed or wrote "
+        "nothing; before 0.21 not whether a command that wrote something succeeded",
         "sub_agents": "begin and end; calls and results of those that the main agent waits for",
         "usage": "per model call of the main agent; in total with side requests and sub-agents, which a resumed "
         "session counts from its beginning on: then only the calls count",

@@ -7,6 +7,7 @@ ranges, created or updated, files that a shell command changed besides.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -25,7 +26,7 @@ from harness.sources.dialects.meanings import (
 )
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
-from harness.sources.dialects.toolset import Call, Toolset, lines_of
+from harness.sources.dialects.toolset import Call, Toolset, Verdict, agreed, as_the_call, lines_of
 
 SHELLS = frozenset({"Bash", "PowerShell"})
 SPAWNERS = frozenset({"Task", "Agent"})
@@ -34,6 +35,8 @@ ANSWERS = frozenset({"StructuredOutput"})
 """Hand over the answer as data: the result tells it, and nothing else was done."""
 _READERS = ("Read", "NotebookRead")
 _WRITERS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+_EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,9})$", re.MULTILINE)
+"""The first line of what a failed command gives back."""
 
 
 def _read(input: Input, cwd: str) -> list[Operation] | None:
@@ -165,6 +168,13 @@ def _spawned_really(call: Call, detail: Input, _output: str) -> list[Operation] 
     return [replace(asked, agent_id=agent_id)] if isinstance(asked, Spawn) and agent_id else None
 
 
+def _command_ended(_call: Call, detail: Any, output: str, is_success: bool) -> Verdict:
+    """Told only in words, and only for failures; the data beside the result repeat them."""
+    if is_success:
+        return True, None
+    return False, agreed(False, _EXIT_CODE.match(detail if isinstance(detail, str) else output))
+
+
 CLAUDE = Toolset(
     meanings=_MEANINGS,
     corrections={
@@ -175,6 +185,8 @@ CLAUDE = Toolset(
     },
     shells=SHELLS,
     spawners=SPAWNERS,
-    exit_code=re.compile(r"\A(?:Error: )?Exit code (\d{1,9})\b"),
+    verdict=_command_ended,
     keeps_directory=True,
 )
+CLAUDE_1 = replace(CLAUDE, verdict=as_the_call)
+"""Before 2.0: a failed command gives back what it wrote, and nothing else."""

@@ -32,6 +32,7 @@ from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.patch import operations_of_patch
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
+from harness.sources.dialects.toolset import agreed
 
 Groups: TypeAlias = "list[list[Operation]]"
 Meaning: TypeAlias = Callable[[Input, str], Groups]
@@ -194,7 +195,7 @@ def success_of(event: Input) -> bool | None:
     if event.get("error"):
         return False
     if isinstance(output, str):
-        return not (output.startswith('Skill "') and '" not found' in output)
+        return False if output.startswith('Skill "') and '" not found' in output else None
     if isinstance(output, dict):
         return _success_of_record(output)
     if isinstance(output, list):
@@ -213,7 +214,7 @@ def _success_of_record(output: Input) -> bool | None:
         return success_of({"output": output["results"]})
     if output.get("error"):
         return False
-    return output.get("finishReason") in (None, "completed")
+    return None if "finishReason" not in output else output["finishReason"] == "completed"
 
 
 def text_of_output(output: Any) -> str:
@@ -246,10 +247,7 @@ def _items(output: Any) -> list[Any]:
 
 
 def _exit_code(item: Input) -> int | None:
-    if item.get("success") is True:
-        return 0
-    told = _EXIT_CODE.search(text_of(item.get("error")))
-    return int(told[1]) if told is not None else None
+    return agreed(False, _EXIT_CODE.match(text_of(item.get("error"))))
 
 
 def told_by_result(call: Call, output: Any) -> list[Operation] | None:

@@ -11,11 +11,10 @@ from typing import ClassVar
 from harness.events import Event, ToolEnd, ToolProgress, ToolStart, Unknown, Warning
 from harness.sources.dialects.copilot_tools import (
     SPAWNERS,
-    exit_code_of_call,
     meaning_of,
     output_of_result,
-    success_of,
     told_by_result,
+    verdict_of,
 )
 from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.live_output import continuation
@@ -164,7 +163,8 @@ class CopilotCalls(PlainAnswer):
         if call is None:
             return [unannounced(record)]
         self._shown.pop(call_id, None)
-        is_success, output = success_of(data), output_of_result(data)
+        output = output_of_result(data)
+        is_success, exit_code = verdict_of(call, data, output)
         agent_id = self._agents.get(call_id, "") if call.name in SPAWNERS else ""
         if record_of(data.get("error")).get("code") == "denied":
             message = f"permission denied: {call.name}: {output}"
@@ -175,7 +175,7 @@ class CopilotCalls(PlainAnswer):
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=exit_code_of_call(data),
+                exit_code=exit_code,
                 operations=told_by_result(call, data, self._skills, agent_id),
                 run_id=call.run_id,
             )

@@ -26,13 +26,18 @@ from harness.sources.dialects.meanings import (
 from harness.sources.dialects.meanings import meaning_of as _meaning_of
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.toolset import Call
+from harness.sources.dialects.toolset import Call, Verdict
 from harness.sources.dialects.unified_diff import changed_lines
 
 SPAWNERS = frozenset({"task"})
 _SHELLS = frozenset({"bash", "powershell", "shell"})
 _CHANGES = {"create": "create", "edit": "update", "delete": "delete", "move": "move", "rename": "move"}
 _TODO_TABLE = re.compile(r"\btodos?\b|\btodo_deps\b", re.IGNORECASE)
+_EXIT_LINE = re.compile(
+    r"(?:\A|\n)<(?:exited|shellId: [^\s>]{1,40} completed) with exit code (\d{1,9})>\s*\Z"
+)
+"""The last line of what a command gives back, which Copilot adds: until 1.0.50 all that it says of the end."""
+_TRAILER_LENGTH = 120
 _FILE_DIFF = re.compile(r"^diff --git ", re.MULTILINE)
 
 
@@ -105,16 +110,18 @@ def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
     return _meaning_of(_TOOLS, name, {"input": asked} if isinstance(asked, str) else asked, cwd)
 
 
-def exit_code_of_call(data: Input) -> int | None:
-    return exit_code_of(record_of(data.get("shellExecution")).get("exitCode"))
-
-
-def success_of(data: Input) -> bool | None:
-    """A command that failed is a success of the tool that ran it; here it is not."""
-    if exit_code_of_call(data):
-        return False
+def verdict_of(call: Call, data: Input, output: str) -> Verdict:
+    """A command that failed is a success of the tool that ran it; here only its exit code makes it one."""
     is_success = data.get("success")
-    return is_success if isinstance(is_success, bool) else None
+    is_success = is_success if isinstance(is_success, bool) else None
+    if call.name not in _SHELLS:
+        return is_success, None
+    stated = exit_code_of(record_of(data.get("shellExecution")).get("exitCode"))
+    if stated is None and (told := _EXIT_LINE.search(output[-_TRAILER_LENGTH:])) is not None:
+        stated = int(told[1])
+    if is_success is False:
+        return False, stated or None
+    return (None if stated is None else stated == 0), stated
 
 
 def output_of_result(data: Input) -> str:

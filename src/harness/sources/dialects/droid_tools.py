@@ -30,14 +30,14 @@ from harness.sources.dialects.meanings import (
 )
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.todo_lists import tasks_of
-from harness.sources.dialects.toolset import Call, Toolset, lines_of
+from harness.sources.dialects.toolset import Call, Toolset, agreed, lines_of
 from harness.sources.dialects.unified_diff import changed_lines
 
 SHELL = "Execute"
 SPAWNER = "Task"
 TODO_LISTS = frozenset({"TodoWrite"})
 
-_EXIT_CODE = re.compile(r"\[Process exited with code (\d{1,9})\]\s*$")
+_EXIT_CODE = re.compile(r"(?:\A|\n)\[Process exited with code (\d{1,9})\]\s*\Z")
 _SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of \d+ total lines\]")
 _TRAILER_LENGTH = 200
 _TODO = re.compile(r"^\s*(?:\d+\.|[-*])?\s*\[(completed|in_progress|pending| |x)\]\s*(.+)$", re.MULTILINE)
@@ -82,9 +82,8 @@ _MEANINGS: dict[str, Meaning] = {
 )
 
 
-def exit_code_of(name: str, output: str) -> int | None:
-    told = _EXIT_CODE.search(output[-_TRAILER_LENGTH:]) if name == SHELL else None
-    return int(told[1]) if told is not None else None
+def exit_code_of(name: str, output: str, *, is_success: bool | None) -> int | None:
+    return agreed(is_success, _EXIT_CODE.search(output[-_TRAILER_LENGTH:])) if name == SHELL else None
 
 
 def todo_list_of(asked: Input) -> list[Task] | None:

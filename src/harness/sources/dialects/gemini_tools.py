@@ -23,7 +23,7 @@ from harness.sources.dialects.meanings import (
     writing,
 )
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.toolset import Call, Toolset, lines_of
+from harness.sources.dialects.toolset import Call, Toolset, Verdict, lines_of
 
 APPROVED = frozenset({"replace", "run_shell_command", "save_memory", "web_fetch", "write_file"})
 """Tools that do not exist for a run that may not use them without asking."""
@@ -38,6 +38,7 @@ _COMMAND_FAILED = re.compile(
     r"Command (?:terminated by signal|failed|cancelled|was automatically cancelled)\b.*", re.DOTALL
 )
 _IN_BACKGROUND = "Command moved to background"
+_SAYING = re.compile(r"Command (?:exited|terminated|failed|cancelled|was automatically)\b")
 
 
 def read_file(asked: Input, cwd: str) -> list[Operation] | None:
@@ -149,13 +150,20 @@ GEMINI = Toolset(
 )
 
 
-def verdict_of(call: Call, output: str) -> tuple[bool | None, int | None]:
-    """Whether a command that ran succeeded, and its exit code: told only of commands that wrote nothing."""
+def verdict_of(call: Call, output: str | None) -> Verdict:
+    """What became of a command that ran: told only of commands that wrote nothing.
+
+    No output is not an empty one: some versions show none at all, whatever a command has written.
+    """
+    if output is None:
+        return None, None
+    if call.input.get("is_background") is True or output.startswith(_IN_BACKGROUND):
+        return True, None
+    if not output:
+        return True, None
+    if _SAYING.search(text_of(call.input.get("command"))):
+        return None, None  # the command itself may have written it
     exited = _COMMAND_EXIT.fullmatch(output)
     if exited is not None:
         return False, int(exited[1])
-    if _COMMAND_FAILED.fullmatch(output):
-        return False, None
-    if call.input.get("is_background") is True or output.startswith(_IN_BACKGROUND):
-        return True, None
-    return (None, None) if output else (True, 0)
+    return (False, None) if _COMMAND_FAILED.fullmatch(output) else (None, None)

@@ -89,7 +89,10 @@ class Calls:
         agent_id = text_of(told.get("subagent_session_id"))
         is_refused = is_refusal(output)
         is_success = False if is_refused or _has_come_to_nothing(call, output) else _is_success(result, value)
-        is_known_better = is_success or agent_id
+        if call.name == SHELL and is_success and "isError" not in value:
+            # That there was such a tool says nothing of the command.
+            is_success = None if exit_code is None else exit_code == 0
+        is_known_better = is_success is not False or agent_id
         operations = told_by_result(call, output, agent_id, self._skills) if is_known_better else None
         children = self._child(call, told, output, agent_id, is_success=is_success is True)
         if call.name == ANSWER or (children and call.name != SPAWNER):

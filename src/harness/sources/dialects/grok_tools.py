@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Spawn, Write
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.dialects.fields import count_of, exit_code_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.meanings import (
     Input,
     Meaning,
@@ -28,10 +28,9 @@ from harness.sources.dialects.meanings import (
     writing,
 )
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.toolset import Call, Toolset, lines_of
+from harness.sources.dialects.toolset import Call, Toolset, Verdict, lines_of
 
 _SUBAGENT_ID = re.compile(r"^subagent_id: (\S+)", re.MULTILINE)
-_EXIT_CODE = re.compile(r"\Aexit: (\d{1,9})\b")
 _STATUS_LINE = re.compile(r"\Aexit: [^\n]*\n")
 _SAYINGS = ("message", "tool_output_for_prompt", "content", "summary_for_prompt", "text", "output", "summary")
 
@@ -74,7 +73,9 @@ def is_failure(raw: Input) -> bool:
     """A command that failed is a completed call; here it is none."""
     if raw.get("type") != "Bash":
         return False
-    return raw.get("exit_code") != 0 or raw.get("timed_out") is True or raw.get("signal") is not None
+    return (
+        raw.get("exit_code") not in (0, None) or raw.get("timed_out") is True or raw.get("signal") is not None
+    )
 
 
 def output_of_call(raw: Input, text: str) -> str:
@@ -156,6 +157,15 @@ def _spawned_really(call: Call, raw: Input, output: str) -> list[Operation] | No
     return [replace(asked, agent_id=agent_id, name=asked.name or text_of(raw.get("subagent_type")))]
 
 
+def _command_ended(_call: Call, raw: Any, _output: str, is_success: bool) -> Verdict:
+    """A command that was killed has a code too, which means nothing."""
+    told = record_of(raw)
+    code = exit_code_of(told.get("exit_code")) if told.get("signal") is None else None
+    if not is_success:
+        return False, code or None
+    return (None if code is None else code == 0), code
+
+
 GROK = Toolset(
     meanings=_MEANINGS,
     corrections={
@@ -167,5 +177,5 @@ GROK = Toolset(
     },
     shells=frozenset({"run_terminal_command"}),
     spawners=frozenset({"spawn_subagent"}),
-    exit_code=_EXIT_CODE,
+    verdict=_command_ended,
 )

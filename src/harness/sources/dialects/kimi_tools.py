@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from harness.events.operation import Operation, Read, Spawn
+from harness.sources.dialects.fields import text_of
 from harness.sources.dialects.meanings import (
     Input,
     Meaning,
@@ -26,16 +27,16 @@ from harness.sources.dialects.meanings import (
     using_skill,
     writing,
 )
-from harness.sources.dialects.toolset import Call, Toolset
+from harness.sources.dialects.toolset import Call, Toolset, Verdict
 
 SHELLS = frozenset({"Bash", "Shell"})
 SPAWNER = "Agent"
 SWARM = "AgentSwarm"
 TODO_LISTS = frozenset({"TodoList", "SetTodoList"})
 
-_EXIT_CODE = re.compile(r"Command failed with exit code: (\d{1,9})\.?\s*$")
-_FAILED_COMMAND = re.compile(r"(?:Command killed by timeout \(.*\)|Interrupted by user)\s*$")
-_BACKGROUND = re.compile(r"task_id: .*?^status: running$", re.DOTALL | re.MULTILINE)
+_EXIT_CODE = re.compile(r"(?:\A|\n)Command failed with exit code: (\d{1,9})\.?\s*\Z")
+_FAILED_COMMAND = re.compile(r"(?:\A|\n)(?:Command killed by timeout \(.*\)|Interrupted by user)\s*\Z")
+_FAILURE_WORDS = re.compile(r"Command (?:failed with exit code|killed by timeout)|Interrupted by user")
 _TRAILER_LENGTH = 400
 _REFUSED = re.compile(
     r"Invalid args for tool \"|Tool \"[^\"\n]*\" not found|Session closed\s*$|Aborted before command started"
@@ -121,12 +122,21 @@ class SpawnedAgent:
     item: str = ""
 
 
-def success_of(name: str, output: str) -> bool | None:
+def verdict_of(call: Call, output: str) -> Verdict:
+    """Told in words alone: of commands only that they failed, by the last line of what they give back."""
     if _REFUSED.match(output):
-        return False
-    if name in SHELLS:
-        trailer = output[-_TRAILER_LENGTH:]
-        return not _EXIT_CODE.search(trailer) and not _FAILED_COMMAND.search(trailer)
+        return False, None
+    if call.name not in SHELLS:
+        return _success_of(call.name, output), None
+    if _FAILURE_WORDS.search(text_of(call.input.get("command"))):
+        return None, None  # the command itself may have written it
+    trailer = output[-_TRAILER_LENGTH:]
+    if (told := _EXIT_CODE.search(trailer)) is not None:
+        return False, int(told[1])
+    return (False, None) if _FAILED_COMMAND.search(trailer) else (None, None)
+
+
+def _success_of(name: str, output: str) -> bool | None:
     if name == SPAWNER:
         return agent_of(output).status in ("completed", "running")
     if name == SWARM:
@@ -135,15 +145,6 @@ def success_of(name: str, output: str) -> bool | None:
     if bad is not None and bad.match(output):
         return False
     return True if good is not None and good.match(output) else None
-
-
-def exit_code_of(name: str, output: str, *, is_success: bool) -> int | None:
-    if name not in SHELLS:
-        return None
-    told = _EXIT_CODE.search(output[-_TRAILER_LENGTH:])
-    if told is not None:
-        return int(told[1])
-    return 0 if is_success and not _BACKGROUND.match(output) else None
 
 
 def agent_of(output: str) -> SpawnedAgent:

@@ -51,6 +51,7 @@ _ERROR_CODES = {
     "run ended without an assistant message": "no_output",
 }
 """Errors that come as mere sentences, by how these begin."""
+_BANNERS = ("Performing one time database migration", "sqlite-migration:", "Database migration complete")
 _ABORTED = "MessageAbortedError"
 _REFUSED = Error(
     message="the agent stopped: it asked for a permission that nobody could give", code="permission_denied"
@@ -112,6 +113,9 @@ class OpencodeStream(Translator):
         if notice.startswith("network retry "):
             self.rule = "retry"
             return [Warning(message=notice, code="retry")]
+        if notice.startswith(_BANNERS):
+            self.rule = "banner"
+            return []
         if notice in self._told_errors:
             self.rule = "repeated"
             return []

@@ -22,15 +22,16 @@ from harness.sources.dialects.opencode_tools import (
     agent_id_of,
     agent_name_of,
     meaning_of,
+    shown_by,
     todo_list_of,
 )
 from harness.sources.dialects.subagents import Subagents
 
 _RUNNING = frozenset({"pending", "running"})
-_SUCCESS = dict.fromkeys(("", "completed", "success", "done", "ok"), True) | dict.fromkeys(
+_SUCCESS = dict.fromkeys(("completed", "success", "done", "ok"), True) | dict.fromkeys(
     ("error", "failed", "failure", "cancelled", "canceled"), False
 )
-"""By status; a record without one is of a call that went well."""
+"""By status; a record without one does not say."""
 _INVALID = "invalid"
 """The tool that takes the place of one that does not exist, or whose arguments could not be read."""
 _REFUSAL = "The user rejected permission"
@@ -66,7 +67,7 @@ class Calls:
         if call_id in self._ended:
             return []
         input, metadata = state.get("input", state.get("arguments")), record_of(state.get("metadata"))
-        operations = meaning_of(name, input, metadata, cwd)
+        operations = meaning_of(name, input, shown_by(name, state, metadata), cwd)
         wanted = text_of(record_of(input).get("tool")) if name == _INVALID else ""
         start = ToolStart(
             call_id=call_id,
@@ -102,7 +103,8 @@ class Calls:
             call_id=start.call_id,
             tool_name=start.tool_name,
             success=is_success,
-            output=_output_of(state),
+            # Who answers has answered, also without a word.
+            output=_output_of(state) or ("" if is_success is None else None),
             exit_code=exit_code_of(metadata.get("exit")) if name in SHELLS else None,
             duration_ms=_duration_ms(state),
         )
@@ -161,8 +163,8 @@ def _is_success(name: str, state: Fields, metadata: Fields) -> bool | None:
     is_success = _SUCCESS.get(text_of(state.get("status")))
     if not is_success:
         return is_success
-    if name in SHELLS and "exit" in metadata:
-        return bool(metadata["exit"] == 0)  # null: it was stopped
+    if name in SHELLS:
+        return bool(metadata["exit"] == 0) if "exit" in metadata else None  # null: it was stopped
     return name != _INVALID and metadata.get("ok") is not False
 
 

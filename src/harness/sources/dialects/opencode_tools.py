@@ -6,6 +6,7 @@ where a skill lies.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -31,6 +32,7 @@ _PATCHES = ("patchText", "patch", "diff", "content", "input")
 _AGENT_IDS = ("sessionId", "session_id", "agentId", "agent_id", "id")
 _AGENT_NAMES = ("subagent_type", "name", "agent", "subagent", "agentType")
 _CHANGES = {"add": "create", "update": "update", "delete": "delete", "move": "move"}
+_LISTED = re.compile(r"<path>([^\n]*)</path>\n<type>directory</type>\n")
 _SYMBOL_LOOKUPS = ("symbol", "reference", "definition", "implementation", "call")
 
 
@@ -171,6 +173,16 @@ def meaning_of(name: str, input: Any, metadata: Fields, cwd: str) -> list[Operat
     """The operations of a call; None when nobody knows what it means."""
     meaning = _TOOLS.get(name)
     return meaning(input, metadata, cwd) if meaning is not None and isinstance(input, dict) else None
+
+
+def shown_by(name: str, state: Fields, metadata: Fields) -> Fields:
+    """What a record tells besides; until 1.15 that it was a directory which was read, only its words tell."""
+    listed = (
+        _LISTED.match(text_of(state.get("output"))) if name == "read" and "display" not in metadata else None
+    )
+    if listed is None:
+        return metadata
+    return {**metadata, "display": {"type": "directory", "path": listed[1]}}
 
 
 def agent_id_of(input: Fields, metadata: Fields) -> str:

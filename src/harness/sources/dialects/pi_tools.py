@@ -29,10 +29,11 @@ from harness.sources.dialects.meanings import meaning_of as _meaning_of
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
 from harness.sources.dialects.shell import operations_of
+from harness.sources.dialects.toolset import agreed
 
 _SHELLS = frozenset({"bash", "shell", "powershell"})
 _SKILL_FILE = "/SKILL.md"
-_EXIT_CODE = re.compile(r"Command exited with code (-?\d{1,9})\s*$")
+_EXIT_CODE = re.compile(r"(?:\A|\n)Command exited with code (-?\d{1,9})\s*\Z")
 _SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of \d+[^\]]*\]\s*$")
 _NEXT_LINE = re.compile(r"\[\d+ more lines in file\. Use offset=(\d{1,9}) to continue\.\]\s*$")
 _CHANGED_LINE = re.compile(r"^([+-]) *(\d{1,9}) ", re.MULTILINE)
@@ -133,14 +134,11 @@ def output_of_result(result: Any) -> str:
     return output_of(result.get("content")) or output_of(said)
 
 
-def exit_code_of_call(name: str, result: Input, output: str, *, is_success: bool) -> int | None:
+def exit_code_of_call(name: str, result: Input, output: str, *, is_success: bool | None) -> int | None:
     """Of a command: stated from 1.5 on, before that only in words, and only for failures."""
     if name.lower() not in _SHELLS:
         return None
     stated = exit_code_of(record_of(result.get("structuredContent")).get("exit_code"))
-    if stated is not None:
+    if stated is not None or is_success is not False:
         return stated
-    if is_success:
-        return 0
-    told = _EXIT_CODE.search(output[-_TRAILER_LENGTH:])
-    return int(told[1]) if told is not None else None
+    return agreed(False, _EXIT_CODE.search(output[-_TRAILER_LENGTH:]))

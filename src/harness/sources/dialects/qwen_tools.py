@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from msgspec.structs import replace
 
 from harness.events.operation import Operation, Read, Spawn, Write
-from harness.sources.dialects.gemini_tools import GEMINI
+from harness.sources.dialects.fields import text_of
+from harness.sources.dialects.gemini_tools import GEMINI, verdict_of
 from harness.sources.dialects.meanings import (
     Input,
     fetching,
@@ -19,13 +21,18 @@ from harness.sources.dialects.meanings import (
     using_skill,
     writing,
 )
-from harness.sources.dialects.toolset import Call, Toolset
+from harness.sources.dialects.toolset import Call, Toolset, Verdict, agreed
 
 SHELL = "run_shell_command"
 _PATHS = ("file_path", "absolute_path", "path")
 _READ_LINES = re.compile(r"Read lines (\d{1,9})-(\d{1,9}) of \d+ from ")
 _CREATED = "Successfully created and wrote to new file: "
 _OVERWRITTEN = "Successfully overwrote file: "
+_REPORT = re.compile(
+    r"Command: .*\nExit Code: (\d{1,9})\nSignal: [^\n]*(?:\nProcess Group PGID: [^\n]*)?(?:\n\n|\Z)",
+    re.DOTALL,
+)
+"""The last exit code in it is Qwen's; what the command wrote stands before."""
 _TASK_ID = re.compile(r"^task_id: (\S+)", re.MULTILINE)
 
 
@@ -48,6 +55,21 @@ def _spawned_really(call: Call, _detail: Input, output: str) -> list[Operation] 
     if told is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Spawn):
         return None
     return [replace(asked, agent_id=told[1])]
+
+
+def _command_ended(_call: Call, _detail: Any, output: str, is_success: bool) -> Verdict:
+    """A command that failed, or wrote nothing, gives back a report that ends with its exit code."""
+    return is_success, agreed(is_success, _REPORT.match(output))
+
+
+def _command_ran(call: Call, detail: Any, output: str, is_success: bool) -> Verdict:
+    """Of a command that wrote something, nothing but that is told; of one that wrote nothing, a report of it."""
+    if not is_success:
+        return _command_ended(call, detail, output, is_success)
+    if output.startswith(f"Command: {text_of(call.input.get('command'))}\nDirectory: "):
+        code = agreed(None, _REPORT.match(output))
+        return (None if code is None else code == 0), code
+    return verdict_of(call, output or None)
 
 
 QWEN = Toolset(
@@ -95,5 +117,7 @@ QWEN = Toolset(
     },
     shells=frozenset({SHELL}),
     spawners=frozenset({"agent", "task"}),
-    exit_code=re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE),
+    verdict=_command_ended,
 )
+QWEN_BEFORE_0_21 = replace(QWEN, verdict=_command_ran)
+"""Until then only a command that could not be run was an error."""

@@ -19,11 +19,19 @@ _LIMITS = {
 }
 
 
+_CUT_ANSWERS = {
+    "max_tokens": "the answer was cut off: the model reached its output limit",
+    "model_context_window_exceeded": "the answer was cut off: the model's context was full",
+    "refusal": "the model refused to answer",
+}
+"""Why a model stopped that did not come to its end."""
+
+
 def outcome_of(record: dict[str, Any], *, is_interrupted: bool) -> Outcome:
     """`is_interrupted`: somebody was seen to stop the turn, which older versions do not repeat here."""
     subtype, reason = text_of(record.get("subtype")), text_of(record.get("terminal_reason"))
     if record.get("is_error") is not True and subtype in ("success", ""):
-        return "completed"
+        return "failed" if text_of(record.get("stop_reason")) in _CUT_ANSWERS else "completed"
     if subtype in _LIMITS or reason in _LIMITS:
         return "limit_exceeded"
     if reason.startswith("aborted") or (is_interrupted and not reason):
@@ -37,6 +45,8 @@ def error_of(record: dict[str, Any], outcome: Outcome) -> Error | None:
         return None
     subtype, reason = text_of(record.get("subtype")), text_of(record.get("terminal_reason"))
     code, default = _LIMITS.get(subtype) or _LIMITS.get(reason) or ("", "")
+    if not code and (stop := text_of(record.get("stop_reason"))) in _CUT_ANSWERS:
+        return Error(message=_CUT_ANSWERS[stop], code=stop)
     if not code:
         code = reason or (subtype if subtype != "success" else "") or "error"
         default = f"the agent ended with {code}"

@@ -11,7 +11,7 @@ from harness.sources.dialects.claude_tasks import TaskList
 from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.toolset import Call, Toolset, unannounced
+from harness.sources.dialects.toolset import Call, Toolset, as_the_call, unannounced
 from harness.sources.dialects.working_directory import directory_after
 
 _MOVED_BACK = re.compile(r"Shell cwd was reset to (.+)")
@@ -54,23 +54,26 @@ class ToolCalls:
     def end(self, block: dict[str, Any], detail: Any, run_id: str) -> list[Event]:
         """A result, and what the record says of it besides (`detail`)."""
         output, told = output_of(block.get("content")), record_of(detail)
-        is_success = _is_success(block, told)
+        went_well = _is_success(block, told)
         call = self.open.pop(text_of(block.get("tool_use_id")), None)
         if call is None:
-            return self._unannounced(block, told, run_id, is_success=is_success)
+            return self._unannounced(block, told, run_id, is_success=went_well)
+        is_shell = call.name in self.tools.shells
+        verdict = self.tools.verdict if is_shell else as_the_call
+        is_success, exit_code = verdict(call, detail, output, went_well)
         out: list[Event] = [
             ToolEnd(
                 call_id=call.id,
                 tool_name=call.name or "unknown",
                 success=is_success,
                 output=output,
-                exit_code=self._exit_code(call, told, output, is_success=is_success),
+                exit_code=exit_code,
                 duration_ms=_duration_ms(told),
-                operations=self.tools.told_by_result(call, detail, output) if is_success else None,
+                operations=None if is_success is False else self.tools.told_by_result(call, detail, output),
                 run_id=call.run_id,
             )
         ]
-        if is_success:
+        if is_success is not False:
             self._follow_shell(call, told, output)
             tasks = self._tasks.after(call, detail)
             if tasks is not None:
@@ -95,16 +98,6 @@ class ToolCalls:
         )
         if back is not None:
             self._shell_cwd = back[1].strip()
-
-    def _exit_code(self, call: Call, detail: dict[str, Any], output: str, *, is_success: bool) -> int | None:
-        """Told only in words, and only for failures; what goes on in the background has none yet."""
-        if call.name not in self.tools.shells:
-            return None
-        if is_success:
-            is_background = detail.get("backgroundTaskId") or call.input.get("is_background") is True
-            return None if is_background else 0
-        told = self.tools.exit_code.search(output)
-        return int(told[1]) if told is not None else None
 
     def _unannounced(
         self, block: dict[str, Any], detail: dict[str, Any], run_id: str, *, is_success: bool

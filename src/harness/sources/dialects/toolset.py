@@ -30,6 +30,24 @@ class Call(msgspec.Struct):
         return self.operations[0] if self.operations else None
 
 
+Verdict: TypeAlias = tuple[bool | None, int | None]
+"""Whether a command succeeded, and its exit code: each None where the agent does not say."""
+Judgement: TypeAlias = Callable[[Call, Any, str, bool], Verdict]
+"""The call of a command, what its result says as data and as text, and whether the call itself went well →
+what became of the command."""
+
+
+def as_the_call(_call: Call, _detail: Any, _output: str, is_success: bool) -> Verdict:
+    """Of an agent whose calls fail with their commands, and which tells no exit codes."""
+    return is_success, None
+
+
+def agreed(is_success: bool | None, told: re.Match[str] | None) -> int | None:
+    """The exit code in a result's words (group 1). One that denies the verdict is what a command has written."""
+    code = None if told is None else int(told[1])
+    return code if code is None or is_success is None or is_success == (code == 0) else None
+
+
 Correction: TypeAlias = Callable[[Call, Input, str], "list[Operation] | None"]
 """A call, what its result says as data and as text → its operations as they really were; None: as asked for."""
 
@@ -40,8 +58,8 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     shells: frozenset[str] = frozenset()
     spawners: frozenset[str] = frozenset()
     """Tools that run another agent."""
-    exit_code: re.Pattern[str] = re.compile(r"(?!)")
-    """Group 1 is the exit code, in the output of a command that failed."""
+    verdict: Judgement = as_the_call
+    """What the results of shells say of their commands."""
     keeps_directory: bool = False
     """Whether the shell of the main agent stays where a command went."""
 
