@@ -48,3 +48,27 @@ def test_it_goes_on_with_an_earlier_session(world: World) -> None:
 def test_a_session_that_is_not_there_is_said(world: World) -> None:
     answer = world.call("run", "--agent", "native", "--prompt", "x", "--continue", "--model", "scripted/none")
     assert answer.code != 0
+
+
+def test_an_answer_that_was_cut_short_is_no_success(world: World) -> None:
+    script = world.root / "script.json"
+    said = '{"events": [{"type": "text", "content": "```python\\nFINAL(1)\\n```"}], "stop_reason": "%s"}'
+    for agent in ("native", "rlm"):
+        for reason in ("length", "refusal"):
+            script.write_text('{"responses": [%s]}' % (said % reason))
+            limits = ("--max-turns", "1") if agent == "rlm" else ()
+            answer = world.call(
+                "run",
+                "--agent",
+                agent,
+                "--model",
+                f"scripted/{script}",
+                "--prompt",
+                "x",
+                "--format",
+                "json",
+                *limits,
+            )
+            assert answer.code != 0
+            assert answer.data["success"] is False
+            assert answer.data.get("stop_reason") == (reason if agent == "native" else None)

@@ -205,6 +205,8 @@ class SessionTranslation:
         if event.message == known:
             return ()
         run = state.runs.get(event.run_id)
+        if run is not None and run.cut_off and event.message == run.failure:
+            return ()  # it was told when the answer ended
         if run is not None:
             run.failure = event.message
         return (wire.Error(error=wire.Problem(message=event.message), error_type=event.code or None),)

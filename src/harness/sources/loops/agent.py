@@ -241,7 +241,12 @@ class AgentRun:
                 if self._is_enough():
                     return "completed"
             elif not await self._goes_on(step.message.text):
-                return "completed"
+                if not self._steps.is_cut_short:
+                    return "completed"
+                self._steps.fail_cut_short()
+                return "failed"
+            elif self._steps.is_cut_short:
+                self._steps.warn_cut_short()
 
     def _is_enough(self) -> bool:
         """Whether somebody wants the run to end when its calls are done."""
@@ -363,7 +368,7 @@ class AgentRun:
             duration_ms=max(0, self.host.hub.clock() - self._started_ms),
             total_cost_usd=used.cost_usd,
             usage=used if used else None,
-            stop_reason=self._steps.stop_reason if outcome == "completed" else "",
+            stop_reason=self._steps.stop_reason if outcome == "completed" or self._steps.is_cut_short else "",
             turns=self._steps.count,
         )
         self._put(result)

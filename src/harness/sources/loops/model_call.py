@@ -9,13 +9,16 @@ from typing import NamedTuple
 from harness.events import Error, Event, Message, StepEnd, TextDelta, UsageDelta
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.step import CUT_SHORT
 from harness.sources.model import Turn
 
 
 class Answered(NamedTuple):
     message: Message | None
     failure: str = ""
-    """Why there is no message; it is in the log as an `Error`."""
+    """Why there is no message, or only a part of one; it is in the log as an `Error`."""
+    is_cut_off: bool = False
+    """The message is only the beginning of one: to ask for a shorter one may help."""
 
 
 async def call_model(
@@ -35,6 +38,10 @@ async def call_model(
         listener.fail(Error(message=f"the model broke: {error!r}", code="model_error"))
     if listener.message is None and not listener.failure:
         listener.fail(Error(message="the model said nothing", code="no_answer"))
+    if listener.stop_reason in CUT_SHORT and not listener.failure:
+        listener.fail(Error(message=CUT_SHORT[listener.stop_reason], code=listener.stop_reason))
+        if listener.stop_reason == "length":
+            return Answered(listener.message, listener.failure, is_cut_off=True)
     return Answered(None if listener.failure else listener.message, listener.failure)
 
 
@@ -48,6 +55,7 @@ class _Listener:
     ) -> None:
         self.message: Message | None = None
         self.failure = ""
+        self.stop_reason = ""
         self._host = host
         self._model = model
         self._put = put
@@ -72,6 +80,7 @@ class _Listener:
         if type(event) is TextDelta:  # nearly all of them are
             return self._put(event)
         if isinstance(event, StepEnd):
+            self.stop_reason = event.stop_reason
             return False
         if isinstance(event, UsageDelta):
             model = event.model or self._model

@@ -41,7 +41,7 @@ from harness.sources.endings import LIMITS
 from harness.sources.loops.call_words import shortened
 from harness.sources.loops.calls import ToolCalls
 from harness.sources.loops.host import Host
-from harness.sources.loops.model_call import call_model
+from harness.sources.loops.model_call import Answered, call_model
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.repl import Repl, ReplTurn, Stream
 from harness.sources.loops.repl_command import Exec
@@ -139,10 +139,12 @@ class RlmRun:
                 message = limit.message.format(f"${options.agent.max_budget_usd:g}")
                 self._put(Error(message=message, code=limit.code))
                 return "limit_exceeded"
-            answer = await self._ask()
-            if answer is None:
+            answered = await self._ask()
+            if answered.message is None:
                 return "failed"
-            if await self._round(answer, iteration):
+            if answered.is_cut_off:  # half a program is not run
+                self._turns.append(UserTurn(error_feedback(f"{answered.failure}. Write less at a time")))
+            elif await self._round(answered.message.text, iteration):
                 return "completed"
         limit = LIMITS["turns"]
         self._put(Warning(message=limit.message.format(options.agent.max_iterations), code=limit.code))
@@ -166,14 +168,13 @@ class RlmRun:
             self._say(said.text)
         return not last
 
-    async def _ask(self) -> str | None:
+    async def _ask(self) -> Answered:
         self._asked += 1
         answered = await call_model(self.host, self.options.agent, self._turns, self._put, self._count)
-        if answered.message is None:
-            self.failure = answered.failure
-            return None
-        self._turns.append(AssistantTurn(answered.message.text, opaque=answered.message.opaque))
-        return answered.message.text
+        self.failure = answered.failure or self.failure
+        if answered.message is not None:
+            self._turns.append(AssistantTurn(answered.message.text, opaque=answered.message.opaque))
+        return answered
 
     async def _run(self, code: str, iteration: int) -> ReplTurn:
         assert self._repl is not None
@@ -245,7 +246,7 @@ class RlmRun:
         answer = ""
         try:
             answered = await call_model(self.host, agent, [UserTurn(text)], channel.put, self._count)
-            if answered.message is None:
+            if answered.message is None or answered.is_cut_off:
                 raise ToolFailure(f"there is no answer: {answered.failure}")
             outcome, answer = "completed", answered.message.text
         except asyncio.CancelledError:

@@ -28,10 +28,11 @@ from harness.sources.loops.spoken import calls_of, is_call
 from harness.sources.loops.transcript import Place, Transcript
 from harness.sources.model import Call, ToolSpec, Turn
 
-_CUT_SHORT = {
+CUT_SHORT = {
     "length": "the answer was cut off: it reached the greatest length that the model may write",
     "refusal": "the answer was held back by the provider's content filter",
 }
+"""Stop reasons of an answer that is none: what the run would end with is then a failure."""
 
 
 class Step:
@@ -115,9 +116,22 @@ class Steps:
         self.text = step.text or self.text
         end = step.end or StepEnd(id=step.id)
         self.stop_reason = end.stop_reason or stop_reason
-        if self.stop_reason in _CUT_SHORT:
-            self._put(Warning(message=_CUT_SHORT[self.stop_reason], code=self.stop_reason))
+        if self.stop_reason in CUT_SHORT and step.calls:  # the loop goes on with the calls
+            self.warn_cut_short()
         self._put(replace(end, id=step.id, stop_reason=self.stop_reason))
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Of the last call."""
+        return self.stop_reason in CUT_SHORT
+
+    def warn_cut_short(self) -> None:
+        self._put(Warning(message=CUT_SHORT[self.stop_reason], code=self.stop_reason))
+
+    def fail_cut_short(self) -> None:
+        """It was the last answer of the run."""
+        self.failure = CUT_SHORT[self.stop_reason]
+        self._put(Error(message=self.failure, code=self.stop_reason))
 
     async def _listen(self, stream: AsyncIterator[Event], step: Step) -> None:
         put, takers, pieces, host = self._put, self._takers, step.pieces, self._host

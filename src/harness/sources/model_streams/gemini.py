@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -28,8 +29,11 @@ _REFUSALS = frozenset(
         "SPII",
     )
 )
-_BOTCHED = frozenset(("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"))
+_MALFORMED_CALL = "MALFORMED_FUNCTION_CALL"
+_BOTCHED = frozenset(("MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"))
 """The model failed at its own format; what it wrote is not shown."""
+_CALLED = re.compile(r"default_api\.(\w+)\(|call:(?:default_api:)?(\w+)")
+"""How the provider's message quotes what the model wrote."""
 
 
 class _FunctionCall(msgspec.Struct):
@@ -108,12 +112,23 @@ class GeminiReader:
             for part in candidate.content.parts:
                 self._read_part(part)
         reason = candidate.finishReason
-        if reason in _BOTCHED:
+        if reason == _MALFORMED_CALL:
+            self._read_malformed(
+                candidate.finishMessage or "the provider does not say what was wrong with it"
+            )
+        elif reason in _BOTCHED:
             message = candidate.finishMessage or f"the model's answer was not valid: {reason}"
             self.failure = Failure(message=message, code=reason or "", is_passing=True)
         elif reason:
             self._stop = reason
             self.is_complete = True
+
+    def _read_malformed(self, message: str) -> None:
+        """A call that the provider could not read is one all the same: the model is told so, and tries again."""
+        found = _CALLED.search(message)
+        name = (found[1] or found[2]) if found else "malformed_call"
+        self.answer.argue(self.answer.call(None, name), message)
+        self._stop, self.is_complete = "STOP", True
 
     def _read_part(self, part: _Part) -> None:
         signature = {"thoughtSignature": part.thoughtSignature} if part.thoughtSignature else {}
