@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from harness.log.anchored_search import Span, compiled
 from harness.log.seams import Edit, Seams
-from harness.log.secret_finder import WINDOW_BYTES, SecretFinder, mark
-from harness.log.secret_shapes import KEY_CONTINUED, PRIVATE_KEY
+from harness.log.secret_finder import WINDOW_BYTES, SecretFinder, Span, mark
+from harness.log.secret_shapes import KEY_CONTINUED, PRIVATE_KEY, compiled
 
 
 def _words(text: str) -> frozenset[str]:

@@ -13,8 +13,16 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from harness.log.anchored_search import Span, compiled, quick_places
-from harness.log.secret_finder import TELLING_CUT, WINDOW_BYTES, Beginning, SecretFinder, mark, united
+from harness.log.secret_finder import (
+    TELLING_CUT,
+    WINDOW_BYTES,
+    Beginning,
+    SecretFinder,
+    Span,
+    mark,
+    united,
+)
+from harness.log.secret_shapes import compiled
 
 MEMORY_BYTES = 64
 """How much of the end of every stream is remembered: enough for any beginning that is not yet significant."""
@@ -100,7 +108,7 @@ class Seams:
         """Take whole lines that begin at `offset`. What stands before `released` can no longer be changed."""
         edits: list[Edit] = []
         for key, patterns in self._patterns.items():
-            if quick_places(block, patterns.key) == []:
+            if patterns.key not in block:
                 continue
             pieces = _Pieces(patterns, block, offset)
             for context, numbers in pieces.by_context().items():

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
-from harness.log.anchored_search import (
-    COMMON_BYTES,
-    RARE_BYTES,
-    AnchoredSearch,
-    Span,
-    compiled,
-    quick_places,
-    rarest_byte,
-)
-from harness.log.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, SHORTEST_BODY, TOKEN, KeyShape, Phrase
+from harness.log.literal_search import LiteralSearch
+from harness.log.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, KeyShape, compiled
 from harness.log.secret_spellings import spellings
 
-SHAPE_ANCHORS = (b"-", b"_", b"A", b"J")
-"""Every prefix of a shape has one of them."""
-FEWEST_SHARING = 3
-"""So many values make a common byte worth while as their anchor."""
 SHORTEST_VALUE = 4
-LONGEST_ANCHORED_BYTES = 1024
-"""A longer value, such as a whole key file, would take too long to compile."""
+LONGEST_LITERAL_BYTES = 256
+"""Of a longer value, such as a whole key file, the beginning is looked for."""
+LONGEST_CUT_BYTES = 1024
+"""No longer part of a known value is looked for at the end of a string that cuts it off."""
 SIGNIFICANT_BEGINNING = 4
 """So many characters of a secret, at the end of a text, may be its beginning."""
 TELLING_CUT = 12
 """So many characters of a known value, cut off by the end of a string, are a secret by themselves."""
 WINDOW_BYTES = 8192
 """No secret that is still being written is longer."""
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+    name: str
 
 
 class Beginning(NamedTuple):
@@ -59,63 +55,19 @@ class Form(NamedTuple):
     name: str
 
 
-@cache
-def _shape_searches() -> tuple[AnchoredSearch, ...]:
-    by_anchor: dict[bytes, dict[tuple[int, int], list[bytes]]] = {}
-    for number, shape in enumerate(KEY_SHAPES):
-        for prefix in shape.prefixes:
-            index = max(prefix.rfind(anchor) for anchor in SHAPE_ANCHORS[:2])
-            if index < 0:
-                index = min(prefix.find(anchor) for anchor in SHAPE_ANCHORS[2:] if anchor in prefix)
-            alike = by_anchor.setdefault(prefix[index : index + 1], {})
-            alike.setdefault((number, index), []).append(prefix)
-    return tuple(_shape_search(anchor, groups) for anchor, groups in by_anchor.items())
+class _Prefix(NamedTuple):
+    """A well-known beginning, and the expression that must match where it stands."""
+
+    literal: bytes
+    name: str
+    whole: bytes
 
 
-def _shape_search(anchor: bytes, groups: dict[tuple[int, int], list[bytes]]) -> AnchoredSearch:
-    guard = b""
-    if anchor in SHAPE_ANCHORS[:2]:
-        guard = b"(?=%b{%d})" % (TOKEN, SHORTEST_BODY)
-    if anchor == b"-":
-        # UUIDs are in every line, and no prefix ends with two hex digits.
-        guard = rb"(?<![0-9a-f]{2}\-)" + guard
-    search = AnchoredSearch(anchor, guard, BOUNDARY)
-    # Of two prefixes of which one ends the other, only the longer can begin a word.
-    for (number, index), prefixes in sorted(groups.items(), key=lambda group: -group[0][1]):
-        shape = KEY_SHAPES[number]
-        for rest in sorted({prefix[index + 1 :] for prefix in prefixes}):
-            alike = [prefix for prefix in prefixes if prefix[index + 1 :] == rest]
-            ahead = b"%b(?<=%b)%b" % (re.escape(rest), b"|".join(map(re.escape, alike)), shape.body)
-            search.add(ahead, index, shape.name, alike)
-    return search
-
-
-def _value_searches(forms: list[Form]) -> tuple[list[AnchoredSearch], list[Form]]:
-    """Forms that share a byte are searched together; the rest is left to plain searches."""
-    lone = [form for form in forms if len(form.spelling) > LONGEST_ANCHORED_BYTES]
-    remaining = [form for form in forms if len(form.spelling) <= LONGEST_ANCHORED_BYTES]
-    searches: list[AnchoredSearch] = []
-    for anchors, fewest in ((RARE_BYTES, 1), (COMMON_BYTES, FEWEST_SHARING)):
-        while remaining:
-            sharing = [sum(anchor in form.spelling for form in remaining) for anchor in anchors]
-            most = max(sharing)
-            if most < fewest:
-                break
-            place = sharing.index(most)
-            anchor = anchors[place : place + 1]
-            searches.append(_value_search(anchor, [form for form in remaining if anchor in form.spelling]))
-            remaining = [form for form in remaining if anchor not in form.spelling]
-    return searches, lone + remaining
-
-
-def _value_search(anchor: bytes, forms: list[Form]) -> AnchoredSearch:
-    search = AnchoredSearch(anchor)
-    for form in forms:
-        index = form.spelling.find(anchor)
-        # What follows comes first: an alternative that begins with a wrong letter costs next to nothing.
-        rest, whole = re.escape(form.spelling[index + 1 :]), re.escape(form.spelling)
-        search.add(b"%b(?<=%b)" % (rest, whole), index, form.name, [form.spelling])
-    return search
+_SHAPE_PREFIXES = [
+    _Prefix(prefix, shape.name, b"%b%b%b" % (BOUNDARY, re.escape(prefix), shape.body))
+    for shape in KEY_SHAPES
+    for prefix in shape.prefixes
+]
 
 
 class SecretFinder:
@@ -123,9 +75,11 @@ class SecretFinder:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self.forms = _forms(secrets)
-        value_searches, self._lone_forms = _value_searches(self.forms)
-        # Values come first: of two spans of equal length the more telling name stays.
-        self._searches = (*value_searches, *_shape_searches())
+        literals = [form.spelling[:LONGEST_LITERAL_BYTES] for form in self.forms]
+        self._shapes_from = len(literals)
+        literals += [prefix.literal for prefix in _SHAPE_PREFIXES]
+        self._phrases_from = len(literals)
+        self._search = LiteralSearch([*literals, *(phrase.needle for phrase in PHRASES)])
         longest = max((len(form.spelling) for form in self.forms), default=0)
         self._longest_form = min(longest, WINDOW_BYTES)
         self._blanks = any(b" " in form.spelling for form in self.forms)
@@ -150,19 +104,29 @@ class SecretFinder:
 
     def spans(self, text: bytes) -> list[Span]:
         """All secrets, in order; those that overlap are one."""
-        found: list[Span] = []
-        for search in self._searches:
-            if search.anchor in text:
-                found += search.spans(text)
-        for form in self._lone_forms:
-            start = text.find(form.spelling)
-            while start >= 0:
-                found.append(Span(start, start + len(form.spelling), form.name))
-                start = text.find(form.spelling, start + 1)
-        for anchor, phrase in _PHRASES_BY_ANCHOR:
-            if anchor in text:
-                found += _phrase_spans(phrase, text)
+        hits = self._search.hits(text)
+        if not hits:
+            return []
+        # Values come first: of two spans of equal length the more telling name stays.
+        found = [span for number, end in sorted(hits) for span in self._verified(text, number, end)]
         return united(found) if len(found) > 1 else found
+
+    def _verified(self, text: bytes, number: int, end: int) -> Iterator[Span]:
+        """What stands where a literal was found, if it is a secret."""
+        if number < self._shapes_from:
+            form = self.forms[number]
+            start = end - min(len(form.spelling), LONGEST_LITERAL_BYTES)
+            if text.startswith(form.spelling, start):
+                yield Span(start, start + len(form.spelling), form.name)
+        elif number < self._phrases_from:
+            prefix = _SHAPE_PREFIXES[number - self._shapes_from]
+            if match := compiled(prefix.whole).match(text, end - len(prefix.literal)):
+                yield Span(match.start(), match.end(), prefix.name)
+        else:
+            phrase = PHRASES[number - self._phrases_from]
+            start = text.rfind(phrase.opening, max(0, end - len(phrase.needle) - phrase.lead_bytes), end)
+            if start >= 0 and (match := compiled(phrase.found).match(text, start)):
+                yield Span(match.start(1), match.end(1), phrase.name)
 
     def cut_off(self, text: bytes) -> Span | None:
         """A known value that is there but for its last part, at the end of `text`."""
@@ -210,31 +174,14 @@ def united(spans: list[Span]) -> list[Span]:
     return result
 
 
-_PHRASES_BY_ANCHOR = [(rarest_byte(phrase.needle), phrase) for phrase in PHRASES]
-
-
-def _phrase_spans(phrase: Phrase, text: bytes) -> Iterator[Span]:
-    for match in _phrase_matches(phrase, text):
-        yield Span(match.start(1), match.end(1), phrase.name)
-
-
-def _phrase_matches(phrase: Phrase, text: bytes) -> Iterator[re.Match[bytes]]:
-    places = quick_places(text, phrase.needle)
-    if places is None:
-        yield from compiled(phrase.found).finditer(text)
-        return
-    end = 0
-    for place in places:
-        start = text.rfind(phrase.opening, max(end, place - phrase.lead_bytes), place + len(phrase.needle))
-        if start >= 0 and (match := compiled(phrase.found).match(text, start)):
-            yield match
-            end = match.end()
+_PREFIX_LETTERS = (b"-", b"_", b"A", b"J")
+"""Every prefix of a shape has one of them."""
 
 
 def _shape_beginnings(text: bytes) -> Iterator[Beginning]:
     # No shape has a blank in it: what stands before the last one is of no interest.
     word = _last_word(text)
-    if not any(text.find(anchor, word) >= 0 for anchor in SHAPE_ANCHORS):
+    if not any(text.find(letter, word) >= 0 for letter in _PREFIX_LETTERS):
         return
     for shape in KEY_SHAPES:
         for prefix in shape.prefixes:
@@ -272,7 +219,7 @@ def _phrase_beginnings(text: bytes) -> Iterator[Beginning]:
 def _cut_endings(forms: Iterable[Form]) -> dict[bytes, list[tuple[Form, int]]]:
     endings: dict[bytes, list[tuple[Form, int]]] = {}
     for form in forms:
-        for length in range(form.public + TELLING_CUT, min(len(form.spelling), LONGEST_ANCHORED_BYTES)):
+        for length in range(form.public + TELLING_CUT, min(len(form.spelling), LONGEST_CUT_BYTES)):
             endings.setdefault(form.spelling[length - TELLING_CUT : length], []).append((form, length))
     return endings
 

@@ -2,12 +2,16 @@
 
 Every shape is a literal beginning and a bounded body. There is no rule on entropy or on
 "forty hex digits": commit hashes, UUIDs, digests and tool ids are not credentials.
-Patterns are kept as text and compiled where they are first needed: most runs never need most of them.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import NamedTuple
+
+compiled = cache(re.compile)
+"""Patterns are kept as text: most runs never need most of them."""
 
 ALPHANUMERIC = rb"[A-Za-z0-9]"
 TOKEN = rb"[A-Za-z0-9_-]"
@@ -34,9 +38,6 @@ def _fixed(name: str, prefixes: bytes, alphabet: bytes, length: int) -> KeyShape
     body = b"%b{%d}(?!%b)" % (alphabet, length, ALPHANUMERIC)
     return KeyShape(name, tuple(prefixes.split()), body, b"%b{0,%d}" % (alphabet, length - 1))
 
-
-SHORTEST_BODY = 16
-"""Every body begins with this many token characters; the search throws out all else at once by it."""
 
 _SEGMENT = rb"[A-Za-z0-9_-]{8,8192}+"
 _GROWING_SEGMENT = rb"[A-Za-z0-9_-]{0,8192}+"

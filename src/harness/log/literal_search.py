@@ -1,0 +1,72 @@
+"""Where any of many literals stands in a text: one pass over the bytes, done by Hyperscan.
+
+The library is loaded, and its database built, when the first literal is met or enough has been looked
+through: most short runs write less than the import would cost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+Hit: TypeAlias = tuple[int, int]
+"""The literal's number, and where it ends."""
+_FIRST_BYTES = 32 * 1024
+"""So much is looked through literal by literal."""
+
+
+class LiteralSearch:
+    """Contract: `hits` may be called from any number of threads at once."""
+
+    def __init__(self, literals: Sequence[bytes]) -> None:
+        self._literals = tuple(literals)
+        self._seen_bytes = 0
+        self._building = threading.Lock()
+        self._database: Any = None
+        self._scratch = threading.local()
+
+    def hits(self, text: bytes) -> list[Hit]:
+        """All of them, also those that overlap, in the order of their ends."""
+        if self._database is None:
+            if self._is_surely_without(text):
+                return []
+            self._build()
+        found: list[Hit] = []
+        self._database.scan(text, _collect, context=found.append, scratch=self._own_scratch())
+        return found
+
+    def _is_surely_without(self, text: bytes) -> bool:
+        self._seen_bytes += len(text)
+        return self._seen_bytes <= _FIRST_BYTES and not any(literal in text for literal in self._literals)
+
+    def _build(self) -> None:
+        import hyperscan
+
+        with self._building:
+            if self._database is None:
+                # The literal mode ends a literal at its first NUL, as C does.
+                is_literal = not any(b"\0" in literal for literal in self._literals)
+                expressions = self._literals if is_literal else [*map(_escaped, self._literals)]
+                database = hyperscan.Database()
+                database.compile(
+                    expressions=expressions, ids=range(len(expressions)), flags=0, literal=is_literal
+                )
+                self._database = database
+
+    def _own_scratch(self) -> Any:
+        """Working memory: two threads must not share it."""
+        scratch = getattr(self._scratch, "value", None)
+        if scratch is None:
+            import hyperscan
+
+            scratch = self._scratch.value = hyperscan.Scratch(self._database)
+        return scratch
+
+
+def _escaped(literal: bytes) -> bytes:
+    return b"".join(b"\\x%02x" % byte for byte in literal)
+
+
+def _collect(number: int, _start: int, end: int, _flags: int, add: Callable[[Hit], None]) -> None:
+    add((number, end))
