@@ -18,7 +18,7 @@ import httpx
 import pytest
 from serving_world import PATIENCE_S, ServingWorld, events_of, is_done
 
-from harness.events import Message, Relay, Result, SessionStart, TextDelta, ToolEnd, Warning
+from harness.events import Error, Message, Relay, Result, SessionStart, TextDelta, ToolEnd, Warning
 from harness.interfaces.client import PlainClient
 from harness.interfaces.runner.app import Runner
 from harness.interfaces.server.guard import Guard
@@ -336,7 +336,30 @@ def test_a_runner_that_cannot_be_reached_or_refuses_is_an_outcome(runner: Runner
         Request(agent="remote", prompt="go", extra_args=("--runner", runner.url)), store=MemoryStore()
     )
     assert wrong.wait().outcome == "spawn_failed"
-    assert any("401" in getattr(event, "message", "") for event in wrong)
+    assert any("401" in event.message and "its token" in event.message for event in errors_of(wrong))
+
+
+def test_a_runner_under_another_name_says_how_it_can_be_reached(runner: RunnerWorld) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        threading.Thread(target=forward, args=(listening, runner.port), daemon=True).start()
+        run = start(runner.request("x", port), store=MemoryStore())
+        assert run.wait().outcome == "spawn_failed"
+    assert any("--allow-remote HOST:PORT" in event.message for event in errors_of(run))
+
+
+def errors_of(run: Run) -> list[Error]:
+    return [event for event in run if isinstance(event, Error)]
+
+
+def forward(listening: socket.socket, port: int) -> None:
+    """As `ssh -L` and `docker -p` do: nothing in the request is changed."""
+    with suppress(OSError):
+        while True:
+            near, _ = listening.accept()
+            far = socket.create_connection(("127.0.0.1", port))
+            for ends in ((near, far), (far, near)):
+                threading.Thread(target=_rest, args=ends, daemon=True).start()
 
 
 @contextmanager

@@ -45,9 +45,9 @@ _TELL: LiteralString = f" SELECT pg_notify('{CHANNEL}', log_id) FROM log"
 
 
 class PostgresWriter:
-    """`number` is the log's; the lock is taken here. Raises LogLocked, UnknownSession, StoreError."""
+    """`number` is the log's; the lock is taken here. `held`: the epoch of each log that this process has open. Raises LogLocked, UnknownSession, StoreError."""
 
-    def __init__(self, line: Line, number: int, log_id: str, held: set[int]) -> None:
+    def __init__(self, line: Line, number: int, log_id: str, held: dict[int, int]) -> None:
         self._line = line
         self._number = number
         self._log_id = log_id
@@ -67,7 +67,7 @@ class PostgresWriter:
         self._epoch, self.next_seq, digest = row
         self._stored_seq = self.next_seq
         self._digest = msgspec.json.decode(digest, type=Digest)
-        held.add(number)
+        held[number] = self._epoch
 
     def append(self, events: Sequence[Event]) -> int:
         try:
@@ -80,7 +80,7 @@ class PostgresWriter:
             raise OSError(error.message) from error
 
     def close(self) -> None:
-        self._held.discard(self._number)
+        self._held.pop(self._number, None)
         if self._generation != self._line.generation:
             return  # the lock went with its connection
         try:

@@ -96,6 +96,7 @@ class SharedDesk:
         deadlines = Deadlines(now_s + self._taken_within_s, now_s + self._answered_within_s)
         asking = Asking(self._mailbox, log_id, secrets.token_hex(16), deadlines)
         command, seen_seq = msgspec.json.encode(wanted), None
+        await self._unload_lost(log_id)
         while True:
             if await self._is_elsewhere(log_id):
                 found = await asking.ask(command, seen_seq)
@@ -175,7 +176,20 @@ class SharedDesk:
         self._own.listen_to_replacements(listener)
 
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
+        await self._unload_lost()
         await self._own.unload_idle(is_watched)
+
+    async def _unload_lost(self, log_id: str = "") -> None:
+        """Let go of what another server took while the database was away for us: that one has it now."""
+        if log_id and self._own.hub(log_id) is None:
+            return
+        try:
+            lost = await asyncio.to_thread(self._store.lost)
+        except StoreError:
+            return  # nobody can take anything while the database is away
+        for one in lost:
+            if log_id in ("", one) and self._own.hub(one) is not None:
+                await self._own.unload(one)
 
     async def unload(self, log_id: str) -> None:
         await self._own.unload(log_id)

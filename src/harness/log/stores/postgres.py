@@ -54,7 +54,7 @@ class PostgresStore:
         self._reading = Line(url)
         self._writing = Line(url, durable=durable)
         self._watch = PostgresWatch(url)
-        self._held: set[int] = set()
+        self._held: dict[int, int] = {}
         self.commands = PostgresCommands(self._reading, self._writing, self._watch)
         """For the process that has a log open, from those that have not."""
 
@@ -187,6 +187,16 @@ class PostgresStore:
     def watch(self, log_id: str, wake: Callable[[], object]) -> Callable[[], None]:
         self._number(log_id)
         return self._watch.add(log_id, wake)
+
+    def lost(self) -> builtins.list[str]:
+        """Logs that are open here though another process has opened them since: our connection broke, and with it
+        went the lock. What is written to them from here is in no log.
+        """
+        if not self._held:
+            return []
+        known = dict(self._held)
+        rows = self._rows("SELECT number, log_id, epoch FROM harness_logs WHERE number = ANY(%s)", [*known])
+        return [log_id for number, log_id, epoch in rows if epoch != known[number]]
 
     def close(self) -> None:
         self._watch.close()

@@ -21,6 +21,13 @@ _PASSING = (429, 502, 503, 504)
 """Said by a runner that has too much to do, or by a proxy before one that is away: the same may be asked again."""
 
 
+_HINTS = {
+    401: "is this its token? Give --token-file, or set HARNESS_RUNNER_TOKEN",
+    404: "it may be another runner than it was, or have been started again",
+    421: "it is reached under another name or port than it knows: start it with --allow-remote HOST:PORT",
+}
+
+
 class Unreachable(ConnectionError):
     """Nothing was sent: there was no connection."""
 
@@ -42,7 +49,7 @@ class RunnerRefused(HarnessError):
     """The runner says no. `status` is that of HTTP."""
 
     def __init__(self, message: str, status: int) -> None:
-        super().__init__(message, hint="is this the runner's address, and its token?")
+        super().__init__(message, hint=_HINTS.get(status, "is this the runner's address?"))
         self.status = status
 
 
