@@ -329,7 +329,7 @@ def test_a_listener_hears_the_question_before_anything_runs() -> None:
             answering(harness, "approve")
             await harness.send_message(content="go")
             order = [name for name in record.types if name.startswith("tool_") and "input" not in name]
-            assert order == ["tool_approval_required", "tool_call", "tool_start", "tool_result", "tool_end"]
+            assert order == ["tool_call", "tool_start", "tool_approval_required", "tool_result", "tool_end"]
 
     run(work)
 

@@ -77,7 +77,7 @@ async def test_three_questions_of_one_step_are_asked_one_at_a_time() -> None:
         asked = []
         for answer in ("1", "2", "3"):
             [relay] = harness.session.suspensions.all()
-            asked.append(relay.question)
+            asked.append(relay.suspend_payload["question"])
             assert await harness.respond_to_tool_suspension(resume_data=answer)
         assert asked == ["one?", "two?", "three?"]
         assert model.results() == [f"User answered: {number}" for number in "123"]

@@ -89,7 +89,7 @@ async def test_a_question_is_answered(place: Place) -> None:
         assert relay.tool_name == "ask_user"
         [shown] = harness.session.display_state.get().pending_suspensions.values()
         assert shown.suspend_payload["question"] == "Which?"
-        assert shown.tool_call_id == relay.call_id
+        assert shown == relay
         assert not harness.session.run.is_running()
         assert not harness.session.display_state.get().is_running
 

@@ -68,7 +68,7 @@ def test_output_is_shown_while_it_comes(bench: Bench, bash: BashTool) -> None:
     seen: list[bool] = []
     go = bench.root / "go"
 
-    def progress(text: str) -> None:
+    def progress(text: str, _stream: str = "") -> None:
         seen.append(go.exists())
         if "first" in text:
             go.touch()
@@ -108,7 +108,7 @@ def test_a_cancelled_call_leaves_nothing_running(bench: Bench, bash: BashTool) -
         ready = asyncio.Event()
         loop = asyncio.get_running_loop()
         context = bench.context()
-        context.progress = lambda _text: loop.call_soon_threadsafe(ready.set)
+        context.progress = lambda _text, _stream="": loop.call_soon_threadsafe(ready.set)
         task = asyncio.create_task(bash.run({"command": "echo $$ > pid; echo ready; sleep 600"}, context))
         await ready.wait()
         task.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,6 +31,8 @@ class ToolStart(Event, frozen=True, kw_only=True):
 class ToolProgress(Event, frozen=True, kw_only=True):
     call_id: str
     text: str = ""
+    stream: Literal["", "stdout", "stderr"] = ""
+    """Of a program that the call runs; empty where nobody said."""
 
 
 class ToolEnd(Event, frozen=True, kw_only=True):

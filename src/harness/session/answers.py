@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Signal
+from harness.rendering.session.display_state import PendingApproval, PendingSuspension
 from harness.rendering.session.events import DisplayState
+from harness.rendering.session.lifecycle import pending_approval, pending_suspension
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.config import RequestContext
 from harness.session.keeping import check_event
@@ -27,14 +29,22 @@ class Approvals:
         self._session = session
 
     def is_armed(self) -> bool:
-        return self.pending() is not None
+        return bool(self.all())
 
-    def pending(self, tool_call_id: str = "") -> Relay | None:
+    def all(self) -> list[PendingApproval]:
+        """As `tool_approval_required` told them, in this process or in one before it."""
+        return [pending_approval(relay) for relay in self._waiting()]
+
+    def pending(self, tool_call_id: str = "") -> PendingApproval | None:
         """The call of that id, or the first one that waits."""
-        for relay in self._session.runs.relays:
-            if relay.kind == "permission" and _is_about(relay, tool_call_id):
-                return relay
-        return None
+        found = self._find(tool_call_id)
+        return None if found is None else pending_approval(found)
+
+    def _waiting(self) -> list[Relay]:
+        return [relay for relay in self._session.runs.relays if relay.kind == "permission"]
+
+    def _find(self, tool_call_id: str) -> Relay | None:
+        return next((relay for relay in self._waiting() if _is_about(relay, tool_call_id)), None)
 
     def respond(self, decision: str, tool_call_id: str, reason: str, context: RequestContext | None) -> bool:
         """Raises UsageError for a decision that nobody knows: the call waits on."""
@@ -42,7 +52,7 @@ class Approvals:
             raise UsageError(f"unknown decision: {decision!r}", hint=f"one of {', '.join(_DECISIONS)}")
         session = self._session
         session.bus.deliver()
-        relay = self.pending(tool_call_id)
+        relay = self._find(tool_call_id)
         if relay is None:
             return False
         is_approved = decision != "decline"
@@ -68,17 +78,22 @@ class Suspensions:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def all(self) -> list[Relay]:
-        return [relay for relay in self._session.runs.relays if relay.kind != "permission"]
+    def all(self) -> list[PendingSuspension]:
+        """As `tool_suspended` told them, in this process or in one before it."""
+        return [pending_suspension(relay) for relay in self._waiting()]
 
     def has_pending(self) -> bool:
-        return bool(self.all())
+        return bool(self._waiting())
 
     def has(self, *, tool_call_id: str) -> bool:
         return self.get(tool_call_id=tool_call_id) is not None
 
-    def get(self, *, tool_call_id: str) -> Relay | None:
-        return next((relay for relay in self.all() if _is_about(relay, tool_call_id)), None)
+    def get(self, *, tool_call_id: str) -> PendingSuspension | None:
+        found = next((relay for relay in self._waiting() if _is_about(relay, tool_call_id)), None)
+        return None if found is None else pending_suspension(found)
+
+    def _waiting(self) -> list[Relay]:
+        return [relay for relay in self._session.runs.relays if relay.kind != "permission"]
 
     def resolve_tool_call_id(self, tool_call_id: str = "") -> str | None:
         """The id itself if it waits; without one, that of the only one that waits."""
@@ -107,7 +122,7 @@ class Suspensions:
         return True
 
     def _resolve(self, tool_call_id: str) -> Relay | None:
-        waiting = self.all()
+        waiting = self._waiting()
         if tool_call_id:
             return next((relay for relay in waiting if _is_about(relay, tool_call_id)), None)
         return waiting[0] if len(waiting) == 1 else None

@@ -76,8 +76,9 @@ class Session:
         """What a factory made for this session."""
         self.thread = Threads(self)
         self._loose = self._new_loose()
-        self.use_no_thread()
+        self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
         self.state = SessionState(harness.state_schema, harness.initial_state, self.append)
+        self.bus.fold.knows(self.state.stored())
         self.mode = ModeSelection(self, harness.default_mode.id)
         first_model = self.state.peek("currentModelId") or harness.default_mode.default_model_id
         self.model = ModelSelection(self, first_model or "")
@@ -294,6 +295,7 @@ class Session:
         self.forget_conversations()
         self._loose = self._new_loose()
         self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
+        self.bus.fold.knows(self.state.stored())
 
     async def after_run(self) -> None:
         """Keep what is to be kept of a run that has ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,9 +27,9 @@ from harness.events import (
     ThreadCreated,
 )
 from harness.rendering.session.display import DisplayState, reduce
-from harness.rendering.session.display_state import PendingApproval
 from harness.rendering.session.encoding import encode, read, to_wire
 from harness.rendering.session.events import HarnessEvent
+from harness.rendering.session.lifecycle import pending_approval
 from harness.rendering.session.translation import SessionTranslation
 from harness.session.memory.record import RecordFold
 from harness.session.state_lanes import StateLanes
@@ -108,6 +108,11 @@ class ThreadFold:
                 taker(event)
             self.memory.feed(event)
         return self.translation.feed(event)
+
+    def knows(self, state: Mapping[str, Any]) -> None:
+        """Of a log that nobody keeps: what is true before anything was said in it."""
+        self.facts.state = dict(state)
+        self.translation.knows(state)
 
     def take(self, event: Event) -> None:
         """Feed it, and show it, without telling anybody."""
@@ -230,9 +235,7 @@ def rest(fold: ThreadFold, *, is_running: bool) -> None:
     for relay in fold.facts.relays.values():
         if kept.pending_approval is None and relay.kind == "permission":
             # Whoever asked is gone, but the question stands.
-            kept.pending_approval = PendingApproval(
-                tool_call_id=relay.call_id or relay.id, tool_name=relay.tool_name, args=relay.input
-            )
+            kept.pending_approval = pending_approval(relay)
     kept.tasks = shown.tasks
     kept.previous_tasks = shown.previous_tasks
     fold.display = kept

@@ -109,6 +109,9 @@ class Tool(Protocol):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput: ...
 
 
+Stream: TypeAlias = Literal["", "stdout", "stderr"]
+
+
 def _no_progress(text: str) -> None:
     del text
 
@@ -138,6 +141,7 @@ class ToolContext:
         call_id: str = "",
         files: FileTimes | None = None,
         on_progress: Callable[[str], None] = _no_progress,
+        on_stream: Callable[[str, Stream], None] | None = None,
         on_spawn: Callable[[str, str], Awaitable[str]] = _no_spawn,
         on_suspend: Callable[[Question], Awaitable[Any]] | None = None,
         request: Mapping[str, Any] | None = None,
@@ -153,12 +157,19 @@ class ToolContext:
         """What whoever asked for the run passed along for its tools; the model does not see it."""
         self.cancelled = False
         """For code in a thread of its own, which cannot be interrupted: leave soon when this is true."""
-        self.progress = on_progress
-        """`progress(text)`: show something of a call that is still going on. From any thread."""
+        self._on_progress = on_progress
+        self._on_stream = on_stream
         self.can_suspend = on_suspend is not None
         """Whether there is somebody who could answer."""
         self._on_spawn = on_spawn
         self._on_suspend = on_suspend or _no_answer
+
+    def progress(self, text: str, stream: Stream = "") -> None:
+        """Show something of a call that is still going on, from any thread; `stream`: which a program wrote it to."""
+        if stream and self._on_stream is not None:
+            self._on_stream(text, stream)
+        else:
+            self._on_progress(text)
 
     async def spawn(self, task: str, name: str = "") -> str:
         """Give a task to a sub-agent, a run of its own, and wait for its answer. Raises ToolFailure."""

@@ -51,7 +51,10 @@ def test_permission_is_an_approval_and_every_other_relay_a_suspension() -> None:
     )
 
     asked = {"toolCallId": "c", "toolName": "bash", "args": {"x": 1}}
-    assert wired(events[1]) == {"type": "tool_approval_required", **asked}
+    names = ["tool_start", "message_update", "tool_approval_required"]
+    assert [event.type for event in events[3:6]] == names
+    assert wired(events[3]) == {"type": "tool_start", **asked}
+    assert wired(events[5]) == {"type": "tool_approval_required", **asked}
     assert wired(events[-2]) == {
         "type": "tool_suspended",
         "toolCallId": "d",

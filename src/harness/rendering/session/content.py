@@ -38,7 +38,7 @@ def parts_of_message(message: Message) -> list[Part]:
     return [*said, *files_of(message.parts or ())]
 
 
-def files_of(parts: Sequence[Any]) -> list[Part]:
+def files_of(parts: Sequence[Any]) -> list[ImagePart | FilePart]:
     """The files and images among parts; what else there is, or cannot be read, is passed over."""
     return [found for part in parts if (found := _file(_as_data(part))) is not None]
 
@@ -181,7 +181,7 @@ def _notification_summary(signal: Signal, words: str, known: Mapping[str, Any]) 
     )
 
 
-def _file(part: Mapping[str, Any]) -> Part | None:
+def _file(part: Mapping[str, Any]) -> ImagePart | FilePart | None:
     if part.get("type") not in ("file", "image"):
         return None
     data = _first(str, part.get("data"), part.get("image"))

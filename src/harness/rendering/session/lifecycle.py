@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from harness.events import Event, Forked, Relay, RelayReply, Result, SessionStart, Suspended, ToolEnd
 from harness.rendering.session import events as wire
-from harness.rendering.session import subagents
+from harness.rendering.session import subagents, tool_calls
+from harness.rendering.session.display_state import PendingApproval, PendingSuspension
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.runs import ChildRun, OpenCall, OpenRelay, TopRun
-from harness.rendering.session.tool_calls import abandoned
 from harness.rendering.session.usage import NOTHING_USED, TokenUsage
 
 Ending: TypeAlias = Literal["complete", "aborted", "error"]
@@ -109,10 +110,10 @@ class Lifecycle:
 
     def _end_run(self, run: TopRun, reason: Ending, outcome: str = "") -> list[HarnessEvent]:
         state = self.state
-        told = [*self._cancel_relays(run), *abandoned(run)]
+        told = [*self._cancel_relays(run), *tool_calls.abandoned(run)]
         if len(state.runs) == 1:
             for child in (*state.children.values(), *state.forks.values()):
-                told += child.end("", 0, is_error=True)
+                told += child.stop() if reason == "aborted" else child.end("", 0, is_error=True)
             state.children, state.forks, state.child_calls = {}, {}, {}
         if reason == "error" and not run.failure:
             run.failure = f"the run ended badly: {outcome.replace('_', ' ')}"
@@ -171,10 +172,7 @@ class Lifecycle:
         if event.run_id in state.ended:
             return ()
         relay = OpenRelay(
-            event.run_id,
-            event.call_id or event.id,
-            event.tool_name or _TOOLS_THAT_ASK.get(event.kind, event.kind),
-            event.kind != "permission",
+            event.run_id, event.call_id or event.id, _tool_name(event), event.kind != "permission"
         )
         state.relays[event.id] = relay
         run = state.runs.get(event.run_id)
@@ -182,10 +180,18 @@ class Lifecycle:
         told: list[HarnessEvent] = [wire.ToolInputEnd(tool_call_id=relay.call_id)] if is_written else []
         asked = {"tool_call_id": relay.call_id, "tool_name": relay.tool_name, "args": event.input}
         if not relay.is_suspension:
-            return [*told, wire.ToolApprovalRequired(**asked)]
-        payload = _question(event) if event.payload is None else event.payload
+            return [*told, *self._asked(event, relay, run), wire.ToolApprovalRequired(**asked)]
+        payload = _payload(event)
         suspended = wire.ToolSuspended(**asked, suspend_payload=payload, resume_schema=event.resume_schema)
         return [*told, suspended]
+
+    def _asked(self, event: Relay, relay: OpenRelay, run: TopRun | None) -> Sequence[HarnessEvent]:
+        if not event.call_id:
+            return ()
+        if run is not None and run.is_running:
+            return tool_calls.asked(run, event, relay.call_id, relay.tool_name)
+        child = self.state.children.get(event.run_id)
+        return () if child is None else child.start_call(relay.call_id, relay.tool_name, event.input)
 
     def reply(self, event: RelayReply) -> Sequence[HarnessEvent]:
         relay = self.state.relays.pop(event.id, None)
@@ -197,6 +203,32 @@ class Lifecycle:
         if run is not None:
             run.answered.append(relay.call_id)
         return ()
+
+
+def pending_approval(relay: Relay) -> PendingApproval:
+    """What waits for leave, as it was told."""
+    return PendingApproval(
+        tool_call_id=relay.call_id or relay.id, tool_name=_tool_name(relay), args=relay.input
+    )
+
+
+def pending_suspension(relay: Relay) -> PendingSuspension:
+    """What waits for data, as it was told."""
+    return PendingSuspension(
+        tool_call_id=relay.call_id or relay.id,
+        tool_name=_tool_name(relay),
+        args=relay.input,
+        suspend_payload=_payload(relay),
+        resume_schema=UNSET if relay.resume_schema is None else relay.resume_schema,
+    )
+
+
+def _tool_name(relay: Relay) -> str:
+    return relay.tool_name or _TOOLS_THAT_ASK.get(relay.kind, relay.kind)
+
+
+def _payload(relay: Relay) -> Any:
+    return _question(relay) if relay.payload is None else relay.payload
 
 
 def _cancelled(relay: OpenRelay, reason: str) -> list[HarnessEvent]:

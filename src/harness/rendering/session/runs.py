@@ -14,6 +14,13 @@ from harness.rendering.session.messages import Draft, Frame, HarnessMessage, Sto
 from harness.rendering.session.parts import Part, TextPart, ThinkingPart
 from harness.rendering.streamed import Shown
 
+_ABORTED = "[Aborted by user]"
+
+
+def aborted_output(said: str) -> str:
+    """What a call gives whose sub-agent was stopped."""
+    return f"{_ABORTED}\n\nPartial output:\n{said}" if said else _ABORTED
+
 
 class OpenCall(msgspec.Struct):
     name: str
@@ -208,7 +215,7 @@ class ChildRun(msgspec.Struct):
         return [self._delta(rest)] if rest else []
 
     def start_call(self, call_id: str, name: str, arguments: object) -> list[HarnessEvent]:
-        if self.is_fork and name == "subagent":
+        if call_id in self.calls or (self.is_fork and name == "subagent"):
             return []
         self.calls[call_id] = name
         start = wire.SubagentToolStart(
@@ -241,6 +248,10 @@ class ChildRun(msgspec.Struct):
             duration_ms=duration_ms,
         )
         return [end]
+
+    def stop(self, said: str = "", duration_ms: int = 0) -> list[HarnessEvent]:
+        """Somebody stopped it, which is no error."""
+        return self.end(aborted_output(said), duration_ms, is_error=False)
 
     def _delta(self, text: str) -> HarnessEvent:
         return wire.SubagentTextDelta(

@@ -77,7 +77,10 @@ def _result(child: ChildRun, event: Result) -> Sequence[HarnessEvent]:
     if duration_ms is None:
         duration_ms = max(0, event.timestamp_ms - child.started_ms)
     left = [one for call_id in list(child.calls) for one in child.end_call(call_id, None, is_error=True)]
-    return [*left, *child.end(event.text, duration_ms, is_error=not event.success)]
+    if event.outcome == "interrupted":
+        return [*left, *child.stop(event.text, duration_ms)]
+    is_error = not event.success and event.outcome != "limit_exceeded"
+    return [*left, *child.end(event.text, duration_ms, is_error=is_error)]
 
 
 def result_of(end: ToolEnd) -> Any:

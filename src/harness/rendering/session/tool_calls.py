@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from harness.events import (
     Event,
+    Relay,
     ReplInput,
     ReplOutput,
     ReplProgress,
@@ -16,8 +17,9 @@ from harness.events import (
     ToolStart,
 )
 from harness.rendering.session import events as wire
+from harness.rendering.session.content import files_of
 from harness.rendering.session.events import HarnessEvent
-from harness.rendering.session.parts import ToolCallPart, ToolResultPart
+from harness.rendering.session.parts import Part, ToolCallPart, ToolResultPart
 from harness.rendering.session.runs import OpenCall, TopRun
 from harness.rendering.session.subagents import REPL_TOOL, result_of
 
@@ -42,8 +44,11 @@ def _begin(run: TopRun, event: Event, call_id: str, call: OpenCall, arguments: A
     told: list[HarnessEvent] = []
     if run.inputs.pop(call_id, None) is not None:
         told.append(wire.ToolInputEnd(tool_call_id=call_id))
-    if call_id in run.calls:
-        return told  # it is told again because it goes on
+    if (known := run.calls.get(call_id)) is not None:
+        # It is told again: it may run now, or goes on.
+        call.children = known.children
+        run.calls[call_id] = call
+        return told
     run.calls[call_id] = call
     run.thoughts.pop("", None)
     told += run.begin_message(event)
@@ -57,7 +62,7 @@ def _progress(run: TopRun, event: ToolProgress) -> Sequence[HarnessEvent]:
     if call is None or not event.text:
         return ()
     if call.is_command:
-        return (_output(event.call_id, event.text, "stdout"),)
+        return (_output(event.call_id, event.text, event.stream or "stdout"),)
     return (wire.ToolUpdate(tool_call_id=event.call_id, partial_result=event.text),)
 
 
@@ -76,11 +81,18 @@ def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
         told.append(exited)
     given = result_of(event)
     result = ToolResultPart(id=event.call_id, name=call.name, result=given, is_error=event.has_failed)
-    return [*told, *_result(run, event, result, len(event.output or ""), call.written(event))]
+    files = files_of(event.parts or ())
+    size = len(event.output or "") + sum(len(file.data) for file in files)
+    return [*told, *_result(run, event, result, size, call.written(event), files)]
 
 
 def _result(
-    run: TopRun, event: Event, result: ToolResultPart, characters: int, paths: Sequence[str] = ()
+    run: TopRun,
+    event: Event,
+    result: ToolResultPart,
+    size: int,
+    paths: Sequence[str] = (),
+    files: Sequence[Part] = (),
 ) -> Sequence[HarnessEvent]:
     end = wire.ToolEnd(
         tool_call_id=result.id,
@@ -92,8 +104,8 @@ def _result(
     if not run.is_running:
         return (end,)
     told = run.begin_message(event)
-    part, *update = run.add([result], characters)
-    return [*told, part, end, *update]
+    part, *rest = run.add([result, *files], size)
+    return [*told, part, end, *rest]
 
 
 def _program(run: TopRun, event: ReplInput) -> Sequence[HarnessEvent]:
@@ -111,6 +123,11 @@ def _given(run: TopRun, event: ReplOutput) -> Sequence[HarnessEvent]:
     output, is_error = event.error or event.stdout, bool(event.error)
     result = ToolResultPart(id=event.id, name=call.name, result=output, is_error=is_error)
     return _result(run, event, result, len(output))
+
+
+def asked(run: TopRun, event: Relay, call_id: str, name: str) -> Sequence[HarnessEvent]:
+    """Somebody is asked whether a call may run: it is told like one that begins, so that there is a row to ask at."""
+    return _begin(run, event, call_id, OpenCall(name), event.input)
 
 
 def abandoned(run: TopRun) -> list[HarnessEvent]:

@@ -59,7 +59,7 @@ from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.facts import FACTS, memory_failure
 from harness.rendering.session.lifecycle import Lifecycle, State
 from harness.rendering.session.messages import HarnessMessage, Role
-from harness.rendering.session.parts import OmThreadTitleUpdatedPart, Part, TextPart
+from harness.rendering.session.parts import FilePart, ImagePart, OmThreadTitleUpdatedPart, Part, TextPart
 from harness.rendering.session.runs import ChildRun, OpenCall, TopRun
 from harness.rendering.session.speech import SPEECH
 from harness.rendering.session.tool_calls import TOOLS
@@ -108,6 +108,10 @@ class SessionTranslation:
     @usage.setter
     def usage(self, usage: TokenUsage) -> None:
         self._runs.state.usage = usage
+
+    def knows(self, values: Mapping[str, Any]) -> None:
+        """Begin with this state of the application's, which no log has told."""
+        self._runs.state.values = dict(values)
 
     @property
     def open_message(self) -> HarnessMessage | None:
@@ -251,7 +255,8 @@ class SessionTranslation:
         message = HarnessMessage.of(
             id=id, role=role, content=parts, created_at=event.timestamp_ms, attributes=attributes
         )
-        return [wire.MessageStart(message=message), wire.MessageEnd(message=message)]
+        files = [part for part in parts if isinstance(part, ImagePart | FilePart)]
+        return [wire.MessageStart(message=message), *files, wire.MessageEnd(message=message)]
 
     def _on_goal(self, event: GoalEvaluated) -> Sequence[HarnessEvent]:
         told = self._runs.active.end_message("complete") if self._runs.active is not None else []

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from harness.errors import HarnessError
 from harness.events import Operation, Result
 from harness.events.operation import Spawn
+from harness.rendering.session.runs import aborted_output
 from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.builtin.forks import ForkParent, ForkRefused, Unasked, converse, open_fork
 from harness.session.config import RequestContext, Subagent, tools_of
@@ -27,7 +28,6 @@ from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 USUAL_STEPS = 50
 _ENDLESS_STEPS = 1000
 NO_MODEL = "No model ID available for subagent. Configure defaultModelId."
-ABORTED = "[Aborted by user]"
 
 _DESCRIPTION = """\
 Give a task to a sub-agent, which works on it by itself and answers in text. Calls in one answer work at the same \
@@ -237,7 +237,7 @@ def _failure(definition: Subagent, message: str) -> ToolOutput:
 
 
 def _aborted(said: str) -> ToolOutput:
-    return _output(f"{ABORTED}\n\nPartial output:\n{said}" if said else ABORTED)
+    return _output(aborted_output(said))
 
 
 def _words(error: BaseException) -> str:

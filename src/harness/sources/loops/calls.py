@@ -27,6 +27,7 @@ from harness.sources.loops.stopping import settled
 from harness.sources.model import Call, ToolTurn
 from harness.sources.tool import (
     Question,
+    Stream,
     Suspension,
     Tool,
     ToolContext,
@@ -360,26 +361,27 @@ class ToolCalls:
             run_id=self._channel.run_id,
             call_id=call_id,
             files=self._host.files,
-            on_progress=lambda text: self._progress(call_id, text),
+            on_progress=lambda text: self._progress(call_id, text, ""),
+            on_stream=lambda text, stream: self._progress(call_id, text, stream),
             on_spawn=lambda task, name: self._spawn(call_id, task, name),
             on_suspend=lambda question: self._suspend(admitted, question),
             request=self._options.request,
         )
 
-    def _progress(self, call_id: str, text: str) -> None:
+    def _progress(self, call_id: str, text: str, stream: Stream) -> None:
         try:
             running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             running = None
         if running is self._loop:
-            self._put_progress(call_id, text)
+            self._put_progress(call_id, text, stream)
         else:
             with suppress(RuntimeError):  # the loop is closed: the run has ended
-                self._loop.call_soon_threadsafe(self._put_progress, call_id, text)
+                self._loop.call_soon_threadsafe(self._put_progress, call_id, text, stream)
 
-    def _put_progress(self, call_id: str, text: str) -> None:
+    def _put_progress(self, call_id: str, text: str, stream: Stream) -> None:
         if call_id in self._open:
-            self._channel.put(ToolProgress(call_id=call_id, text=text))
+            self._channel.put(ToolProgress(call_id=call_id, text=text, stream=stream))
 
 
 def _operations(tool: Tool, arguments: dict[str, Any]) -> list[Operation]:

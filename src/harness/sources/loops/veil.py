@@ -23,7 +23,7 @@ _PIECES: dict[type[Event], Callable[[Any], str]] = {
     TextDelta: attrgetter("id"),
     ReasoningDelta: attrgetter("id"),
     ToolInputDelta: attrgetter("call_id"),
-    ToolProgress: attrgetter("call_id"),
+    ToolProgress: lambda event: f"{event.call_id} {event.stream}",
     ReplProgress: attrgetter("id"),
 }
 """The events that are pieces, and which of them belong together."""

@@ -6,6 +6,8 @@ import codecs
 import os
 import time
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -17,7 +19,7 @@ from harness.sources.dialects.shell import operations_of
 from harness.sources.invocation import Invocation
 from harness.sources.process import Chunk
 from harness.sources.sandbox import Sandbox
-from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.commands import Ending, run_command
 from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
@@ -25,7 +27,7 @@ from harness.sources.workspace.roots import Workspace
 
 DEFAULT_TIMEOUT_S = 120.0
 LONGEST_TIMEOUT_S = 3600.0
-SHOWN_BYTES = {"stdout": 30_000, "stderr": 10_000}
+SHOWN_BYTES: dict[Stream, int] = {"stdout": 30_000, "stderr": 10_000}
 MOST_PROGRESS_BYTES = 64 * 1024
 PROGRESS_EVERY_S = 0.1
 TIMED_OUT = -1
@@ -126,8 +128,8 @@ class _Listener:
         self.kept = kept
         self.shown = {name: HeadAndTail(most_bytes) for name, most_bytes in SHOWN_BYTES.items()}
         self._context = context
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._unsaid: list[str] = []
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in SHOWN_BYTES}
+        self._unsaid: list[tuple[Stream, str]] = []
         self._said_bytes = 0
         self._next_s = 0.0
 
@@ -137,10 +139,10 @@ class _Listener:
             self.kept.feed(data)
             room = MOST_PROGRESS_BYTES - self._said_bytes
             if room > 0:
-                self._unsaid.append(self._decoder.decode(data[:room]))
+                self._unsaid.append((stream, self._decoders[stream].decode(data[:room])))
                 self._said_bytes += len(data)
                 if len(data) > room:
-                    self._unsaid.append("\n… [more to come, at the end]\n")
+                    self._unsaid.append((stream, "\n… [more to come, at the end]\n"))
         if not self._unsaid:
             return None
         left_s = self._next_s - time.monotonic()
@@ -154,7 +156,8 @@ class _Listener:
         self.kept.close()
 
     def _say(self) -> None:
-        if text := "".join(self._unsaid):
-            self._context.progress(text)
+        for stream, pieces in groupby(self._unsaid, itemgetter(0)):
+            if text := "".join(text for _, text in pieces):
+                self._context.progress(text, stream)
         self._unsaid.clear()
         self._next_s = time.monotonic() + PROGRESS_EVERY_S
