@@ -6,6 +6,7 @@ import asyncio
 import resource
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness.interfaces.server.serving import _Acceptor
 
 _HALF = b"GET / HTTP/1.1\r\nHost: 127"
 _STRANGERS = 1_300
+_CONVERSATIONS = 160
 
 
 @contextmanager
@@ -88,6 +90,28 @@ def test_more_strangers_than_files_hurt_neither_a_running_agent_nor_an_honest_re
         finally:
             for stranger in strangers:
                 stranger.close()
+
+
+def test_many_more_conversations_than_files_are_begun_and_finished(tmp_path: Path) -> None:
+    model = ServingWorld(tmp_path).script("done")
+
+    with serve_program(tmp_path, most_files=128) as server:
+        place = {"base_url": server.url, "headers": server.bearer, "timeout": PATIENCE_S}
+        with httpx.Client(**place) as client:  # type: ignore[arg-type]
+            for _ in range(_CONVERSATIONS):
+                answer = client.post("/api/sessions", json={"model": model, "prompt": "go"})
+                while answer.status_code == 429:
+                    time.sleep(0.1)
+                    answer = client.post("/api/sessions", json={"model": model, "prompt": "go"})
+                assert answer.status_code == 201, answer.text
+            query = {"limit": 500}
+            deadline_s = time.monotonic() + PATIENCE_S
+            while any(one["isLive"] for one in client.get("/api/sessions", params=query).json()["sessions"]):
+                assert time.monotonic() < deadline_s
+            listed = client.get("/api/sessions", params=query).json()
+            assert listed["total"] == _CONVERSATIONS
+            assert {one["outcome"] for one in listed["sessions"]} == {"completed"}
+        assert server.open_files < 100
 
 
 def with_connections(world: ServingWorld, connections: Connections) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import assert_never
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -25,6 +26,8 @@ from harness.sources.request import OWN_AGENT
 
 _IDLE_S = 300.0
 _SHARED_IDLE_S = 30.0
+_MOST_IDLE = 16
+"""So many conversations in which nothing happens and that nobody watches stay loaded: each holds a file, and memory."""
 
 
 class Conversations:
@@ -41,7 +44,8 @@ class Conversations:
         self._idle_s = (_SHARED_IDLE_S if is_shared else _IDLE_S) if idle_s is None else idle_s
         self._clock = new_clock()
         self._open: dict[str, Conversation] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Each as long as somebody holds it or waits for it."""
         self._listeners: list[Callable[[str], None]] = []
         self._replacement_listeners: list[Callable[[str], None]] = []
 
@@ -173,18 +177,25 @@ class Conversations:
 
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
         now_s = asyncio.get_running_loop().time()
-        for log_id, conversation in list(self._open.items()):
-            is_idle = not conversation.is_running and now_s - conversation.idle_since_s >= self._idle_s
-            if is_idle and (self._is_shared or not is_watched(log_id)):
-                await self.unload(log_id)
+        idle = [(one.idle_since_s, log_id) for log_id, one in self._open.items() if not one.is_running]
+        unwatched = sorted(one for one in idle if not is_watched(one[1]))
+        surplus = [log_id for _since_s, log_id in unwatched[: max(0, len(unwatched) - _MOST_IDLE)]]
+        old = [log_id for since_s, log_id in idle if now_s - since_s >= self._idle_s]
+        for log_id in dict.fromkeys([*surplus, *old]):
+            if self._is_shared or not is_watched(log_id):
+                await self._unload(log_id, only_idle=True)
 
     async def unload(self, log_id: str) -> None:
+        await self._unload(log_id)
+
+    async def _unload(self, log_id: str, *, only_idle: bool = False) -> None:
         async with self._locks.setdefault(log_id, asyncio.Lock()):
-            conversation = self._open.pop(log_id, None)
-            if conversation is not None:
-                await conversation.close()
-                self._changed(log_id)
-        self._locks.pop(log_id, None)
+            conversation = self._open.get(log_id)
+            if conversation is None or (only_idle and conversation.is_running):
+                return
+            del self._open[log_id]
+            await conversation.close()
+            self._changed(log_id)
 
     async def close(self) -> None:
         for log_id in list(self._open):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from weakref import WeakValueDictionary
 
 from harness.errors import HarnessError
 from harness.interfaces.server.channel import TICK_S, Channel
@@ -13,6 +14,8 @@ from harness.interfaces.server.following import Following
 from harness.log.store import Store
 
 _SWEEP_EVERY_S = 5.0
+_CHANGES_BEFORE_SWEEP = 16
+_MOST_UNWATCHED = 16
 _KEPT_S = 30.0
 """How long a conversation stays loaded that nobody watches: a page that is reloaded is back at once."""
 
@@ -27,7 +30,10 @@ class Rooms:
         self._tick_s = tick_s
         self._kept_s = kept_s
         self._channels: dict[str, Channel] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Each as long as somebody holds it or waits for it."""
+        self._changes = 0
+        self._is_crowded = asyncio.Event()
         self._sweeping: asyncio.Task[None] | None = None
         self._reopening: dict[str, asyncio.Task[None]] = {}
         self._followings: dict[str, set[Following]] = {}
@@ -87,12 +93,15 @@ class Rooms:
         return list(self._channels)
 
     async def sweep(self) -> None:
-        """Let go of what nobody needs."""
+        """Let go of what nobody needs, by age and by number: everything that is loaded holds files."""
         now_s = asyncio.get_running_loop().time()
-        for log_id, channel in list(self._channels.items()):
-            if not channel.watchers and now_s - channel.left_s >= self._kept_s:
-                del self._channels[log_id]
-                channel.close()
+        unwatched = sorted(
+            (channel.left_s, log_id) for log_id, channel in self._channels.items() if not channel.watchers
+        )
+        surplus = len(unwatched) - _MOST_UNWATCHED
+        for place, (left_s, log_id) in enumerate(unwatched):
+            if place < surplus or now_s - left_s >= self._kept_s:
+                self._channels.pop(log_id).close()
         await self.desk.unload_idle(self.is_watched)
 
     def forget(self, log_id: str) -> None:
@@ -102,17 +111,18 @@ class Rooms:
             channel.close()
 
     async def _channel(self, log_id: str) -> Channel:
-        lock = self._opening.setdefault(log_id, asyncio.Lock())
-        async with lock:
+        async with self._opening.setdefault(log_id, asyncio.Lock()):
             channel = self._channels.get(log_id)
             if channel is None:
                 channel = Channel(self.store, log_id, self.desk.hub, self.desk.standing, tick_s=self._tick_s)
                 await channel.open()
                 self._channels[log_id] = channel
-        self._opening.pop(log_id, None)
         return channel
 
     def _on_change(self, log_id: str) -> None:
+        self._changes += 1
+        if self._changes >= _CHANGES_BEFORE_SWEEP:
+            self._is_crowded.set()
         channel = self._channels.get(log_id)
         if channel is not None:
             channel.refresh()
@@ -134,5 +144,8 @@ class Rooms:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(_SWEEP_EVERY_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_crowded.wait(), _SWEEP_EVERY_S)
+            self._changes = 0
+            self._is_crowded.clear()
             await self.sweep()
