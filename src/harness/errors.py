@@ -3,6 +3,7 @@
 HarnessError                what happened, where, and what to do next
 ├── UsageError              the caller asked for something that cannot be (exit code 2)
 │   ├── UnknownAgent
+│   ├── BrokenPlugin
 │   ├── UnknownView
 │   ├── UnknownSession
 │   └── BadConfig
@@ -48,6 +49,10 @@ class UsageError(HarnessError):
 
 class UnknownAgent(UsageError):
     pass
+
+
+class BrokenPlugin(UsageError):
+    """What another package calls an agent is none, or cannot be loaded."""
 
 
 class UnknownView(UsageError):

@@ -26,7 +26,7 @@ from harness.sources.agent import Agent
 from harness.sources.invocation import Invocation
 from harness.sources.launch import find_binary
 from harness.sources.process import Child
-from harness.sources.registry import all_names, load
+from harness.sources.registry import load, load_all
 
 VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")
 
@@ -57,10 +57,10 @@ def last_verified() -> dict[str, Verified]:
 
 
 def find_patients(names: Sequence[str], environ: Mapping[str, str] | None = None) -> list[Patient]:
-    """The named agents, or all that are installed. Raises UnknownAgent."""
+    """The named agents, or all that are installed. Raises UnknownAgent, BrokenPlugin."""
     environ = os.environ if environ is None else environ
     verified = last_verified()
-    wanted = [load(name) for name in names or all_names()]
+    wanted = [load(name) for name in names] if names else load_all()[0]
     found = [_patient(agent, environ, verified) for agent in wanted if agent.work is None]
     programs = [one for one in found if not os.path.isabs(next(iter(load(one.agent).binaries), "/"))]
     return programs if names else [one for one in programs if one.binary]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from harness.errors import UnknownAgent
+from harness.errors import BrokenPlugin, UnknownAgent
 from harness.sources import agents
 from harness.sources.agent import Agent
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PLUGIN_GROUP = "harness.agents"
 """Entry points of other packages: name → an `Agent`."""
@@ -24,13 +28,13 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Agent:
-    """The agent of that name or alias. Raises UnknownAgent."""
-    wanted = name.strip().lower().replace("_", "-")
+    """The agent of that name or alias. Raises UnknownAgent, BrokenPlugin."""
+    wanted = _spelled(name)
     if wanted in names():
         return _built_in(wanted)
-    plugins = plugin_names()
+    plugins = _plugins()
     if wanted in plugins:
-        return _plugin(wanted)
+        return _plugin(plugins[wanted])
     for known in names():
         if wanted in _built_in(known).aliases:
             return _built_in(known)
@@ -38,14 +42,30 @@ def load(name: str) -> Agent:
     raise UnknownAgent(f"unknown agent: {name}", hint=f"expected one of: {choices}")
 
 
+def load_all() -> tuple[list[Agent], list[BrokenPlugin]]:
+    """All agents, and the plugins that are none: one that is broken keeps nobody from the others."""
+    found: list[Agent] = []
+    broken: list[BrokenPlugin] = []
+    for name in all_names():
+        try:
+            found.append(load(name))
+        except BrokenPlugin as error:
+            broken.append(error)
+    return found, broken
+
+
 def all_names() -> list[str]:
-    return sorted({*names(), *plugin_names()})
+    return sorted({*names(), *_plugins()})
 
 
-def plugin_names() -> list[str]:
+def _plugins() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
-    return sorted(point.name for point in entry_points(group=PLUGIN_GROUP))
+    return {_spelled(point.name): point for point in sorted(entry_points(group=PLUGIN_GROUP))}
+
+
+def _spelled(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
 
 
 def _built_in(name: str) -> Agent:
@@ -53,8 +73,19 @@ def _built_in(name: str) -> Agent:
     return agent
 
 
-def _plugin(name: str) -> Agent:
-    from importlib.metadata import entry_points
-
-    agent: Agent = next(iter(entry_points(group=PLUGIN_GROUP, name=name))).load()
+def _plugin(point: EntryPoint) -> Agent:
+    package = point.dist.name if point.dist is not None else point.module
+    hint = f"repair the package {package}, or uninstall it"
+    try:
+        agent = point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a stranger's module does when it is imported, exiting included
+        said = str(error).strip().partition("\n")[0]
+        what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        raise BrokenPlugin(f"the plugin {point.name} ({package}) cannot be loaded: {what}", hint=hint) from error
+    if not isinstance(agent, Agent):
+        raise BrokenPlugin(
+            f"the plugin {point.name} ({package}) is no Agent: {point.value} is a {type(agent).__name__}", hint=hint
+        )
     return agent

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+from harness.interfaces.cli.console import Console
 from harness.sources.agent import Agent
 from harness.sources.launch import find_binary
 from harness.sources.probe import probe_version
-from harness.sources.registry import all_names, load, names
+from harness.sources.registry import load, load_all, names
 from harness.version import __version__
 
 CAPABILITIES = {
@@ -63,7 +64,13 @@ def installed() -> list[Found]:
 
 
 def everything() -> list[Found]:
-    return [look_for(agent) for agent in map(load, all_names()) if not is_part_of_harness(agent)]
+    """Plugins that are broken are left out; `warn_of_plugins` names them."""
+    return [look_for(agent) for agent in load_all()[0] if not is_part_of_harness(agent)]
+
+
+def warn_of_plugins(console: Console) -> None:
+    for broken in load_all()[1]:
+        console.warning(broken.words)
 
 
 def is_part_of_harness(agent: Agent) -> bool:

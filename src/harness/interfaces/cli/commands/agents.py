@@ -35,14 +35,22 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         return listing.execute(arguments, console)
     if arguments.action == "check":
         return check.execute(arguments, console)
-    return _describe(arguments)
+    return _describe(arguments, console)
 
 
-def _describe(arguments: argparse.Namespace) -> int:
-    from harness.interfaces.cli.inventory import capabilities, diagnostics, everything, look_for
+def _describe(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli.inventory import (
+        capabilities,
+        diagnostics,
+        everything,
+        look_for,
+        warn_of_plugins,
+    )
     from harness.interfaces.cli.output import write_json, write_text
     from harness.sources.registry import load
 
+    if not arguments.agent:
+        warn_of_plugins(console)
     found = [look_for(load(arguments.agent))] if arguments.agent else everything()
     is_diagnosis = arguments.action == "diagnose"
     if arguments.json:

@@ -51,12 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli.inventory import warn_of_plugins
     from harness.interfaces.cli.output import write_json, write_text
     from harness.lab.doctor import QUICK_S, choose, examine, find_patients
     from harness.lab.verdict import exit_code
 
     scenarios = choose(arguments.scenario, is_quick=arguments.quick)
     patients = find_patients(arguments.agents)
+    if not arguments.agents:
+        warn_of_plugins(console)
     _require_all(arguments.agents, patients)
     if not patients:
         console.say("harness: no agent is installed; `harness agents check NAME` tells how to get one")

@@ -19,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    del console
-    from harness.interfaces.cli.inventory import everything, installable, installed
+    from harness.interfaces.cli.inventory import everything, installable, installed, warn_of_plugins
     from harness.interfaces.cli.output import write_json, write_text
 
+    warn_of_plugins(console)
     found = everything() if arguments.all else installed()
     if arguments.json:
         write_json([_as_data(one, is_marked=arguments.all) for one in found])

@@ -100,7 +100,10 @@ def _add_special(group: argparse._ArgumentGroup) -> None:
 def _agents_help() -> str:
     from harness.sources.registry import names
 
-    return f"{', '.join(names())} (default: the one that is installed, else native)"
+    return (
+        f"{', '.join(names())}, or one that another package brings (`harness agents list --all`); default: the one "
+        "that is installed, else native"
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
