@@ -240,3 +240,17 @@ def test_a_session_can_be_followed_and_answered_from_a_terminal(world: ServingWo
         assert attached.wait(PATIENCE_S) == 0
     assert "> go on" in out
     assert "✓ bash" in out
+
+
+def test_who_has_nothing_to_say_sees_what_is_there(world: ServingWorld) -> None:
+    session = world.create(model=world.script("All done."), prompt="go on")
+    token = world.folder / "server" / "token"
+    words = ["attach", session["id"], "--url", world.url, "--token-file", str(token)]
+    program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()", *words]
+    for _ in range(2):  # while it runs, and when it has ended
+        done = subprocess.run(
+            program, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "> go on" in done.stdout
+        assert "All done." in done.stdout

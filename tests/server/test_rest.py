@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, is_done, recorded, waits
+from serving_world import PATIENCE_S, ServingWorld, is_done, recorded, run, waits
+from websockets.exceptions import ConnectionClosed
 
 from harness.commands import Approve, Submit
 from harness.events import Result, ToolEnd, ToolStart
@@ -227,6 +232,127 @@ def test_the_openapi_document_names_every_route(world: ServingWorld) -> None:
         for method in paths[path]
     }
     assert {*routes(world)} - named == {("GET", "/x"), ("GET", "/openapi.json")}
+
+
+class Described:
+    """What `/openapi.json` says, to hold answers against."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self.document = http.get("/openapi.json").json()
+
+    def calls(self) -> Iterator[tuple[str, str, bool]]:
+        """Method, path, and whether it is a stream."""
+        for path, calls in self.document["paths"].items():
+            for method, call in calls.items():
+                (success,) = [status for status in call["responses"] if status.startswith("2")]
+                yield method, path, "text/event-stream" in call["responses"][success].get("content", {})
+
+    def check(self, method: str, path: str, answer: httpx.Response) -> None:
+        jsonschema = pytest.importorskip(
+            "jsonschema", reason="pip install harness-agents[schema] to check it"
+        )
+        told = self.document["paths"][path][method]["responses"]
+        assert str(answer.status_code) in told, (method, path, answer.status_code)
+        if "content" in (one := told[str(answer.status_code)]):
+            schema = one["content"]["application/json"]["schema"]
+            whole = {**schema, "components": self.document["components"]}
+            jsonschema.Draft202012Validator(whole).validate(answer.json())
+
+
+def test_every_answer_is_what_the_openapi_document_says(world: ServingWorld) -> None:
+    log_id = finished(world, [CALL], "Done.", permissionMode="fullAuto")
+    one = "/api/sessions/{id}"
+    with world.http() as http:
+        described = Described(http)
+        message = http.get(f"/api/sessions/{log_id}/state").json()["state"]["messages"][1]
+        call_id = quote(message["toolCalls"][0]["id"], safe="")
+        for method, path, is_stream in described.calls():
+            if method == "get" and not is_stream:
+                answer = http.get(path.replace("{id}", log_id).replace("{callId}", call_id))
+                assert answer.status_code == 200, path
+                described.check(method, path, answer)
+        for method, path, answer in (
+            ("post", "/api/sessions", http.post("/api/sessions", json={"agent": "nobody"})),
+            ("post", "/api/sessions", http.post("/api/sessions", json={"model": world.script("x")})),
+            ("post", "/api/links", http.post("/api/links", json={})),
+            ("patch", one, http.patch(f"/api/sessions/{log_id}", json={"tags": ["a"]})),
+            ("post", f"{one}/commands", http.post(f"/api/sessions/{log_id}/commands", json={"commands": []})),
+            ("delete", one, http.delete(f"/api/sessions/{log_id}")),
+            ("get", one, http.get(f"/api/sessions/{log_id}")),
+        ):
+            described.check(method, path, answer)
+
+
+def test_every_refusal_is_what_the_openapi_document_says(world: ServingWorld) -> None:
+    reply = {"sessionId": "x", "response": {"approved": True}}
+    with world.http() as http:
+        described = Described(http)
+        for method, path, is_stream in described.calls():
+            place = path.replace("{id}", "nobody").replace("{callId}", "x")
+            refused = httpx.request(method, f"{world.url}{place}", json={}, headers={"Host": "evil.example"})
+            if path not in ("/healthz", "/readyz"):
+                described.check(method, path, refused)
+            if "{id}" in path and not is_stream:
+                body = reply if "relay" in path else {"commands": []}
+                answer = http.request(method, place, json=None if method == "get" else body)
+                assert answer.status_code in (400, 404), (method, path, answer.status_code)
+                described.check(method, path, answer)
+
+
+def test_who_watches_a_session_is_told_that_it_was_deleted(world: ServingWorld) -> None:
+    def deleted_by_a_client(log_id: str) -> None:
+        with world.http() as http:
+            assert http.delete(f"/api/sessions/{log_id}").status_code == 204
+
+    async def work() -> None:
+        for delete in (deleted_by_a_client, world.store.delete):
+            hub, log_id = recorded(world)
+            hub.source(log_id).append([Result(success=True)])
+            hub.close()
+            async with world.connect(log_id) as socket:
+                await socket.recv()
+                await asyncio.to_thread(delete, log_id)
+                with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
+                    while True:
+                        await asyncio.wait_for(socket.recv(), PATIENCE_S)
+                assert closed.value.rcvd is not None
+                assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4404, "the session was deleted")
+
+    run(work())
+
+
+@pytest.mark.parametrize("kind", ["events?view=delta", "object-stream"])
+def test_a_stream_of_a_session_ends_when_it_is_deleted(world: ServingWorld, kind: str) -> None:
+    hub, log_id = recorded(world)
+    hub.source(log_id).append([Result(success=True)])
+    hub.close()
+    path = f"/api/sessions/{log_id}/{kind}"
+    with world.http() as http, world.http() as other, http.stream("GET", path) as answer:
+        lines = answer.iter_lines()
+        assert next(lines)
+        assert other.delete(f"/api/sessions/{log_id}").status_code == 204
+        assert list(lines)
+
+
+def test_an_unknown_session_leaves_nothing_behind(world: ServingWorld) -> None:
+    assert world.server is not None
+    rooms = world.server.rooms
+    assert rooms is not None
+    with world.http() as http:
+        for number in range(20):
+            assert http.get(f"/api/sessions/nobody{number}/state").status_code == 404
+            commands = {"commands": [{"type": "cancel"}]}
+            assert http.post(f"/api/sessions/nobody{number}/commands", json=commands).status_code == 404
+    assert (len(rooms._opening), rooms.loaded) == (0, [])
+
+
+def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(world: ServingWorld) -> None:
+    async def work() -> None:
+        async with world.connect() as socket:
+            state = json.loads(await socket.recv())["state"]
+            assert state["capabilities"] == {name: name == "submit" for name in CAPABILITIES}
+
+    run(work())
 
 
 def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) -> None:

@@ -27,16 +27,30 @@ def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(world: 
     hub.source(log_id).append([Result(success=True)])
     hub.close()
     with world.http() as http:
-        for view in ("stream", "ndjson", "delta", "markdown", "log", "text", "events"):
+        for view in (
+            "stream",
+            "ndjson",
+            "delta",
+            "markdown",
+            "log",
+            "text",
+            "events",
+            "session-events",
+            "activity",
+        ):
             path = f"/api/sessions/{log_id}/events?follow=false&view={view}"
             whole = list(events_of(http.get(path).text.split("\n").__iter__()))
             assert whole, view
             numbered = [(one.get("id"), one["data"]) for one in whole]
-            for cut in (0, 1, len(numbered) // 2, len(numbered) - 1):
+            for cut in sorted({0, 1, len(numbered) // 2, len(numbered) - 1} & {*range(len(numbered))}):
                 last = numbered[cut][0]
                 rest = http.get(path, headers={"Last-Event-ID": last}).text
                 again = [(one.get("id"), one["data"]) for one in events_of(iter(rest.split("\n")))]
                 assert numbered[cut + 1 :] == again or view in ("text", "markdown")
+            if view not in ("text", "markdown"):
+                for one in whole:
+                    json.loads(one["data"])
+                assert len({one["id"] for one in whole}) == len(whole)
         assert http.get(f"/api/sessions/{log_id}/events?view=nothing").status_code == 400
 
 
@@ -47,11 +61,8 @@ def test_deltas_by_server_sent_events_give_the_state(world: ServingWorld) -> Non
         assert answer.headers["content-type"].startswith("text/event-stream")
         threading.Timer(0.2, lambda: hub.source(log_id).append([Result(success=True)])).start()
         for event in events_of(answer.iter_lines()):
-            for line in event["data"].split("\n"):
-                message = json.loads(line)
-                state = (
-                    message["state"] if message["type"] == "state" else apply(state, message["operations"])
-                )
+            message = json.loads(event["data"])
+            state = message["state"] if message["type"] == "state" else apply(state, message["operations"])
             if state["status"] == "idle" and state["runs"]:
                 break
     assert state["messages"][-1]["content"] == "word0 word1 word2 word3 word4 "
@@ -145,4 +156,17 @@ def test_a_chat_takes_permissions_history_and_closes_with_its_stream(world: Serv
         deadline = time.monotonic() + PATIENCE_S
         while http.post(f"/chat/relay/{relay}", json=body).status_code != 404:
             assert time.monotonic() < deadline
-        assert set(http.get("/models").json()) <= {"models", "defaultModel"}
+
+
+def test_every_model_that_is_offered_for_a_chat_is_taken(world: ServingWorld) -> None:
+    with world.http() as http:
+        offered = http.get("/models").json()
+        assert offered["defaultModel"] == offered["models"][0]
+        assert "scripted/demo" in offered["models"]
+        for model in ("scripted", "scripted/demo", offered["defaultModel"]):
+            with chat(world, http, model=model) as answer:
+                assert answer.status_code == 200, model
+                assert next(events_of(answer.iter_lines()))["event"] == "connected"
+        for model in ("nobody", "nobody/at-all", "", "scripted/"):
+            with chat(world, http, model=model) as answer:
+                assert answer.status_code == 400, model

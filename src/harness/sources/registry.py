@@ -83,9 +83,12 @@ def _plugin(point: EntryPoint) -> Agent:
     except BaseException as error:  # whatever a stranger's module does when it is imported, exiting included
         said = str(error).strip().partition("\n")[0]
         what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-        raise BrokenPlugin(f"the plugin {point.name} ({package}) cannot be loaded: {what}", hint=hint) from error
+        raise BrokenPlugin(
+            f"the plugin {point.name} ({package}) cannot be loaded: {what}", hint=hint
+        ) from error
     if not isinstance(agent, Agent):
         raise BrokenPlugin(
-            f"the plugin {point.name} ({package}) is no Agent: {point.value} is a {type(agent).__name__}", hint=hint
+            f"the plugin {point.name} ({package}) is no Agent: {point.value} is a {type(agent).__name__}",
+            hint=hint,
         )
     return agent

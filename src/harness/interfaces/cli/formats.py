@@ -18,6 +18,8 @@ ALIASES = {
 }
 FOR_PROGRAMS, FOR_PEOPLE = "stream", "transcript"
 SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events", "session-events")
+JSON_LINES = ("activity", "delta", "events", "log", "session-events", "stream")
+"""These write one JSON document a line, for programs."""
 SUMMED_UP = ("text", "markdown")
 """After these, tokens and cost are told on standard error."""
 

@@ -115,7 +115,7 @@ class Server:
         desk = plan.desk()
         self.rooms = rooms = Rooms(plan.store, desk, tick_s=plan.tick_s)
         rooms.open()
-        chat = Chat(plan.settings)
+        chat = Chat(plan.settings, plan.default)
         app.router.routes[:] = self._all_routes(rooms, chat)
         try:
             yield

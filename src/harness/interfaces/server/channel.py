@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UnknownSession
 from harness.interfaces.server.completion import complete
 from harness.interfaces.server.desk import Standing
 from harness.interfaces.server.following import FindHub, Following
@@ -44,6 +44,8 @@ class Channel:
     ) -> None:
         self.log_id = log_id
         self.watchers = 0
+        self.is_gone = asyncio.Event()
+        """The log was deleted: there is nothing more to watch."""
         self.left_s = 0.0
         """When the last one left, by the loop's clock."""
         self._store = store
@@ -60,6 +62,8 @@ class Channel:
         self._timer: asyncio.TimerHandle | None = None
         self._look_timer: asyncio.TimerHandle | None = None
         self._is_woken = False
+        self._missed = 0
+        """How often one has looked since the log was there."""
         self._is_completed = False
         """Whether one has tried to complete the log of a run that died."""
         self._elsewhere: Standing | None = None
@@ -84,6 +88,12 @@ class Channel:
         self._deliver(self._frames.snapshot()[1])
         self._schedule()
 
+    def end(self) -> None:
+        """The log was deleted."""
+        self.is_gone.set()
+        self._published.set()
+        self.close()
+
     def close(self) -> None:
         for timer in (self._timer, self._look_timer):
             if timer is not None:
@@ -96,10 +106,15 @@ class Channel:
             self._following = None
 
     async def next(self, position: int | None) -> tuple[int, Packet]:
-        """What a client at that position is to be sent, and where it is then; None: one that is new."""
+        """What a client at that position is to be sent, and where it is then; None: one that is new.
+
+        Raises UnknownSession once the log is gone.
+        """
         if position is None:
             return self._frames.snapshot()
         while position == self._frames.head:
+            if self.is_gone.is_set():
+                raise UnknownSession("the session was deleted")
             await self._published.wait()
         try:
             return self._frames.head, self._frames.since(position)
@@ -217,8 +232,12 @@ class Channel:
     def _standing_changes(self) -> list[Operation]:
         try:
             standing = self._find_standing(self.log_id)
+            self._missed = 0
+        except UnknownSession:
+            self._missed += 1
+            return []  # what was seen of it stays
         except HarnessError:
-            return []  # it was deleted: what was seen of it stays
+            return []
         is_held = standing.is_running
         if not standing.is_ours and self._following is not None:
             is_held = self._following.is_live()
@@ -268,3 +287,5 @@ class Channel:
         """Nobody tells when another process stops writing."""
         self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
         self._note_standing()
+        if self._missed > 1:  # once may be the moment in which it is put in another's place
+            self.end()

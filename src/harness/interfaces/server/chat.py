@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -21,6 +22,8 @@ from harness.errors import HarnessError, UsageError
 from harness.events import Event
 from harness.interfaces.server.answers import NotFound, json_answer, read_body
 from harness.interfaces.server.chat_messages import ChatMessage, conversation
+from harness.interfaces.server.chat_models import ChatModels
+from harness.interfaces.server.desk import Setup
 from harness.interfaces.server.sessions_api import answering
 from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.clock import new_clock
@@ -33,7 +36,7 @@ from harness.sources import request as asked
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.orchestrator import Orchestrator
 from harness.sources.loops.permissions import Denial, Permissions
-from harness.sources.model_registry import open_model, usable, usual_model
+from harness.sources.model_registry import open_model
 from harness.sources.run import Run, start
 from harness.sources.tool import ToolPermission
 from harness.sources.tools.registry import default_tools
@@ -74,6 +77,11 @@ class RelayRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     response: RelayResponse
 
 
+class ChatModelList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    models: list[str]
+    default_model: str
+
+
 class Talk(Protocol):
     """One chat that goes on."""
 
@@ -85,8 +93,8 @@ class Talk(Protocol):
 
 
 class Chat:
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, default: Setup) -> None:
+        self._models_here = ChatModels(settings, default)
         self._clock = new_clock()
         self._talks: dict[str, Talk] = {}
 
@@ -102,15 +110,14 @@ class Chat:
 
     async def _models(self, request: Request) -> Response:
         del request
-        names = [row.reason if row.provider == "local" else row.provider for row in usable() if row.is_usable]
-        default = usual_model()
-        models = list(dict.fromkeys([default, *names] if default else names))
-        return json_answer({"models": models, "defaultModel": default} if default else {"models": models})
+        models = await asyncio.to_thread(self._models_here.offered)
+        return json_answer(ChatModelList(models=models, default_model=models[0]))
 
     async def _chat(self, request: Request) -> Response:
         wanted = await read_body(request, ChatRequest)
         if not wanted.messages:
             raise UsageError("there are no messages", hint="the last one is what is to be answered")
+        wanted = replace(wanted, model=self._models_here.resolved(wanted.model))
         talk = _AgentTalk(wanted) if wanted.mode == "agent" else await _rlm_talk(wanted)
         session_id = new_run_id(self._clock())
         self._talks[session_id] = talk

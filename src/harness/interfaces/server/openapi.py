@@ -1,71 +1,136 @@
-"""`/openapi.json`: what the server can be asked, for programs."""
+"""`/openapi.json`: what the server can be asked, and what it answers, for programs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.interfaces.server.chat import ChatRequest, RelayRequest
+from harness.interfaces.server import shapes
+from harness.interfaces.server.chat import ChatModelList, ChatRequest, RelayRequest
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
 from harness.interfaces.server.session_data import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
 from harness.version import __version__
+from harness.views.usage import Report
 
-_ID = "id"
-_CALLS: tuple[tuple[str, str, str, Any, Any, tuple[str, ...]], ...] = (
-    # method, path, what it does, what it takes, what it gives, what may be in the query
-    ("get", "/api/server", "This server and its defaults", None, None, ()),
-    (
+_ERRORS = {
+    400: "What was asked has another shape, or cannot be",
+    401: "Not without the token, or a credential",
+    403: "A page of another origin may not ask this",
+    404: "Nothing of that name is here",
+    408: "The body did not come",
+    409: "Not as things are now",
+    413: "The body is too large",
+    415: "What changes something must be application/json",
+    421: "The server does not answer under that name",
+    429: "Too many changes at once",
+    500: "The log cannot be read or written",
+    503: "Too many connections at once",
+}
+_OF_EVERYBODY = (403, 421)
+_OF_WHO_IS_LET_IN = (401, 403, 421, 500, 503)
+_OF_CHANGES = (400, 408, 413, 415, 429)
+_NUMBERS = ("limit", "offset", "at", "from")
+_FLAGS = ("follow", "usage", "reasoning", "human")
+_STREAM = shapes.ServerSentEvents
+
+
+class Call(NamedTuple):
+    method: str
+    path: str
+    summary: str
+    gives: Any = None
+    takes: Any = None
+    status: int = 200
+    query: tuple[str, ...] = ()
+    errors: tuple[int, ...] = ()
+    """Besides those that follow from the method and the path."""
+    is_public: bool = False
+
+    @property
+    def all_errors(self) -> list[int]:
+        found = {*self.errors, *(_OF_EVERYBODY if self.is_public else _OF_WHO_IS_LET_IN)}
+        found |= {*_OF_CHANGES} if self.method != "get" else {400} if self.query else set()
+        return sorted(found | ({404} if "{" in self.path else set()))
+
+
+_ONE = "/api/sessions/{id}"
+CALLS = (
+    Call("get", "/healthz", "Whether the server lives", shapes.Health, is_public=True),
+    Call("get", "/readyz", "Whether sessions can be read; 503 when not", shapes.Health, is_public=True),
+    Call("get", "/api/login", "Something to prove a key with", Nonce, is_public=True),
+    Call(
+        "post",
+        "/api/login",
+        "Let a browser in, by a link's code or by its key",
+        LoggedIn,
+        LoginRequest,
+        errors=(401,),
+        is_public=True,
+    ),
+    Call("delete", "/api/login", "Log this browser out", status=204),
+    Call("delete", "/api/logins", "Log all browsers out", status=204),
+    Call("post", "/api/links", "Another link that works once", Link, status=201),
+    Call("get", "/api/server", "This server and its defaults", shapes.ServerData),
+    Call(
         "get",
         "/api/sessions",
-        "Sessions, live ones first",
-        None,
-        list[SessionData],
-        ("query", "limit", "offset"),
+        "Sessions, those that wait or run first; 304 with an `If-None-Match` that still holds",
+        shapes.SessionList,
+        query=("query", "limit", "offset"),
     ),
-    ("post", "/api/sessions", "A new conversation; with a prompt, it runs", NewSession, SessionData, ()),
-    ("get", "/api/sessions/{id}", "One session", None, SessionData, ()),
-    ("patch", "/api/sessions/{id}", "Give it a title or tags", Changes, SessionData, ()),
-    ("delete", "/api/sessions/{id}", "Delete it; 409 while it runs", None, None, ()),
-    ("get", "/api/sessions/{id}/state", "Its state, now or as it was", None, None, ("at",)),
-    ("get", "/api/sessions/{id}/timeline", "Moments for a slider", None, None, ()),
-    ("get", "/api/sessions/{id}/runs", "Its runs", None, None, ()),
-    ("get", "/api/sessions/{id}/usage", "Tokens and cost", None, None, ()),
-    ("get", "/api/sessions/{id}/calls/{callId}", "Input and output of a call, in full", None, None, ()),
-    ("post", "/api/sessions/{id}/commands", "Carry out commands", CommandList, None, ()),
-    (
+    Call(
+        "post",
+        "/api/sessions",
+        "A new conversation; with a prompt, it runs",
+        SessionData,
+        NewSession,
+        status=201,
+        errors=(404, 409),
+    ),
+    Call("get", _ONE, "One session", SessionData),
+    Call("patch", _ONE, "Give it a title or tags", SessionData, Changes, errors=(409,)),
+    Call("delete", _ONE, "Delete it; 409 while it runs", status=204, errors=(409,)),
+    Call("get", f"{_ONE}/state", "Its state, now or as it was", shapes.StateMessage, query=("at",)),
+    Call("get", f"{_ONE}/timeline", "Moments for a slider", shapes.Timeline),
+    Call("get", f"{_ONE}/runs", "Its runs", shapes.RunList),
+    Call("get", f"{_ONE}/usage", "Tokens and cost", Report),
+    Call("get", f"{_ONE}/calls/{{callId}}", "Input and output of a call, in full", shapes.CallData),
+    Call(
+        "post",
+        f"{_ONE}/commands",
+        "Carry out commands",
+        shapes.Nothing,
+        CommandList,
+        status=202,
+        errors=(409,),
+    ),
+    Call(
         "get",
-        "/api/sessions/{id}/events",
+        f"{_ONE}/events",
         "Any view as server-sent events; `Last-Event-ID` resumes",
-        None,
-        None,
-        ("view", "follow", "from", "usage", "reasoning", "human"),
+        _STREAM,
+        query=("view", "follow", "from", "usage", "reasoning", "human"),
     ),
-    ("get", "/api/sessions/{id}/object-stream", "State and changes, for assistant-ui", None, None, ()),
-    ("get", "/api/agents", "The agents of this machine", None, None, ()),
-    ("get", "/api/models", "The models of an agent", None, None, ("agent",)),
-    ("get", "/api/usage", "Tokens and cost of all sessions", None, None, ("by", "since")),
-    ("get", "/api/login", "Something to prove a key with", None, Nonce, ()),
-    ("post", "/api/login", "Let a browser in, by a link's code or its key", LoginRequest, LoggedIn, ()),
-    ("delete", "/api/login", "Log this browser out", None, None, ()),
-    ("delete", "/api/logins", "Log all browsers out", None, None, ()),
-    ("post", "/api/links", "Another link that works once", None, Link, ()),
-    ("get", "/models", "Models for /chat", None, None, ()),
-    ("post", "/chat", "One answer, as server-sent events", ChatRequest, None, ()),
-    ("post", "/chat/relay/{id}", "Answer what a chat asks", RelayRequest, None, ()),
+    Call("get", f"{_ONE}/object-stream", "State and changes, for assistant-ui", _STREAM),
+    Call("get", "/api/agents", "The agents of this machine", shapes.AgentList),
+    Call("get", "/api/models", "The models of an agent", shapes.ModelList, query=("agent",)),
+    Call("get", "/api/usage", "Tokens and cost of all sessions", shapes.Bill, query=("by", "since")),
+    Call("get", "/models", "Models for /chat", ChatModelList),
+    Call("post", "/chat", "One answer, as server-sent events", _STREAM, ChatRequest),
+    Call("post", "/chat/relay/{id}", "Answer what a chat asks", shapes.Done, RelayRequest),
 )
 
 
 def document() -> dict[str, Any]:
-    kinds = [kind for call in _CALLS for kind in call[3:5] if kind is not None]
+    kinds = [kind for call in CALLS for kind in (call.takes, call.gives) if kind not in (None, _STREAM)]
+    kinds = list(dict.fromkeys([shapes.Error, *kinds]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    schema_of = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
+    schema_of = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for method, path, summary, takes, gives, query in _CALLS:
-        paths.setdefault(path, {})[method] = _operation(
-            path, summary, schema_of.get(id(takes)), schema_of.get(id(gives)), query
-        )
+    for call in CALLS:
+        paths.setdefault(call.path, {})[call.method] = _operation(call, schema_of)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Harness", "version": __version__},
@@ -78,24 +143,38 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(path: str, summary: str, takes: Any, gives: Any, query: tuple[str, ...]) -> dict[str, Any]:
-    in_path = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    parameters = [_parameter(name, "path") for name in in_path] + [
-        _parameter(name, "query") for name in query
-    ]
-    answer: dict[str, Any] = {"description": "done"}
-    if gives is not None:
-        answer["content"] = {"application/json": {"schema": gives}}
+def _operation(call: Call, schema_of: dict[Any, Any]) -> dict[str, Any]:
+    in_path = [part[1:-1] for part in call.path.split("/") if part.startswith("{")]
+    parameters = [_parameter(name, "path") for name in in_path]
+    parameters += [_parameter(name, "query") for name in call.query]
+    answer: dict[str, Any] = {"description": call.summary}
+    if call.gives is _STREAM:
+        answer["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    elif call.gives is not None:
+        answer["content"] = {"application/json": {"schema": schema_of[call.gives]}}
+    error = {"content": {"application/json": {"schema": schema_of[shapes.Error]}}}
+    refusals = {str(status): {"description": _ERRORS[status], **error} for status in call.all_errors}
     operation: dict[str, Any] = {
-        "summary": summary,
-        "responses": {"2XX": answer, "4XX": {"description": "`{error: {message, hint}}`"}},
+        "summary": call.summary,
+        "operationId": _name(call),
+        "responses": {str(call.status): answer, **refusals},
     }
+    if call.is_public:
+        operation["security"] = []
     if parameters:
         operation["parameters"] = parameters
-    if takes is not None:
-        operation["requestBody"] = {"content": {"application/json": {"schema": takes}}}
+    if call.takes is not None:
+        content = {"application/json": {"schema": schema_of[call.takes]}}
+        operation["requestBody"] = {"required": True, "content": content}
     return operation
 
 
+def _name(call: Call) -> str:
+    """`get-api-sessions-id-state`: what generated clients call it."""
+    words = call.path.replace("{", "").replace("}", "").strip("/").split("/")
+    return "-".join([call.method, *words])
+
+
 def _parameter(name: str, place: str) -> dict[str, Any]:
-    return {"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}}
+    kind = "integer" if name in _NUMBERS else "boolean" if name in _FLAGS else "string"
+    return {"name": name, "in": place, "required": place == "path", "schema": {"type": kind}}

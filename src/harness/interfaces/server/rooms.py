@@ -60,6 +60,8 @@ class Rooms:
             yield channel
         finally:
             channel.watchers -= 1
+            if channel.is_gone.is_set() and self._channels.get(log_id) is channel:
+                del self._channels[log_id]
             channel.left_s = asyncio.get_running_loop().time()
 
     @asynccontextmanager
@@ -108,12 +110,14 @@ class Rooms:
         """It was deleted."""
         channel = self._channels.pop(log_id, None)
         if channel is not None:
-            channel.close()
+            channel.end()
+        for following in self._followings.get(log_id, ()):
+            following.give_up()
 
     async def _channel(self, log_id: str) -> Channel:
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             channel = self._channels.get(log_id)
-            if channel is None:
+            if channel is None or channel.is_gone.is_set():
                 channel = Channel(self.store, log_id, self.desk.hub, self.desk.standing, tick_s=self._tick_s)
                 await channel.open()
                 self._channels[log_id] = channel

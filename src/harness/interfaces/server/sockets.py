@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from harness.commands import BadCommands, Cancel, Command, Configure, Resume, Submit, read
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.interfaces.server.channel import Channel, Rider
-from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.desk import Setup, Standing
 from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
 from harness.interfaces.server.outlet import Outlet, Packet
 from harness.interfaces.server.rooms import Rooms
@@ -23,6 +23,16 @@ from harness.rendering.state.wire import state_message
 COMMANDS_PER_S = 50.0
 COMMANDS_AT_ONCE = 200.0
 _POLICY, _TOO_LARGE, _UNKNOWN = 1008, 1009, 4404
+
+
+def _unbegun() -> str:
+    """The state of a conversation that begins with the first prompt."""
+    fold = StateFold()
+    fold.note("capabilities", Standing(can_submit=True).capabilities)
+    return state_message(fold.encoded(), 0).decode()
+
+
+_UNBEGUN = _unbegun()
 
 
 class Sender:
@@ -77,7 +87,7 @@ class Socket:
                 if self._log_id:
                     await self._watch(self._log_id)
                 else:
-                    await self._text(state_message(StateFold().encoded(), 0).decode())
+                    await self._text(_UNBEGUN)
                 await self._receive()
         except (UnknownSession, StoreError) as error:
             await self._close(_UNKNOWN, error.message)
@@ -90,14 +100,20 @@ class Socket:
     async def _watch(self, log_id: str) -> None:
         channel = await self._stack.enter_async_context(self._rooms.watching(log_id))
         self._log_id = log_id
-        self._sending = asyncio.get_running_loop().create_task(self._send_all(channel))
+        loop = asyncio.get_running_loop()
+        self._sending = loop.create_task(self._send_all(channel))
+        self._stack.callback(loop.create_task(self._leave_with(channel)).cancel)
+
+    async def _leave_with(self, channel: Channel) -> None:
+        await channel.is_gone.wait()
+        await self._close(_UNKNOWN, "the session was deleted")
 
     async def _send_all(self, channel: Channel) -> None:
         sender = Sender(channel, self._outlet)
         try:
             await sender.run()
-        except (OSError, RuntimeError):
-            return  # the client is gone; who receives from it learns that as well
+        except (OSError, RuntimeError, UnknownSession):
+            return  # the client is gone, or the log is; who receives from it learns that as well
         finally:
             channel.alight(sender.take)
 

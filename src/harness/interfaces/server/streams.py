@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event
 from harness.interfaces.cli import formats
 from harness.interfaces.server.answers import number
@@ -19,12 +21,29 @@ from harness.rendering.state.wire import operations_of
 from harness.stage import View, ViewOptions
 
 _HEARTBEAT_S = 15.0
+_PLACE = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 _TRUE = {"true": True, "1": True, "false": False, "0": False}
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 _OBJECT_STREAM = {**HEADERS, "assistant-stream-format": "object-stream/v0"}
 
 
-def sse(data: bytes, *, event: str = "", id: int | None = None) -> bytes:
+class Place(NamedTuple):
+    """How far a reader has come: so many events of the log, and so many documents of what follows them."""
+
+    events: int = 0
+    documents: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.events}.{self.documents}" if self.documents else str(self.events)
+
+    @classmethod
+    def read(cls, text: str) -> Place:
+        """The beginning, for what is not ours."""
+        found = _PLACE.fullmatch(text)
+        return cls(int(found[1]), int(found[2] or 0)) if found else cls()
+
+
+def sse(data: bytes, *, event: str = "", id: int | Place | None = None) -> bytes:
     """One event; every line of the data on a line of its own."""
     head = (f"event: {event}\n" if event else "") + (f"id: {id}\n" if id is not None else "")
     body = b"".join(b"data: " + line + b"\n" for line in data.replace(b"\r", b"\n").split(b"\n"))
@@ -46,12 +65,15 @@ class Streams:
         name = formats.find(request.query_params.get("view", "stream"))
         options = ViewOptions(**{key: _flag(request, key) for key in ("usage", "reasoning", "human")})
         is_followed = _flag(request, "follow", default=True)
-        start = number(request, "from", 0, most=10**12)
-        last = request.headers.get("last-event-id", "")
-        if last.isascii() and last.isdecimal():
-            start = max(start, int(last[:12]))
+        start = max(
+            Place(number(request, "from", 0, most=10**12)),
+            Place.read(request.headers.get("last-event-id", "")),
+        )
         self._rooms.store.metadata(log_id)  # so that an unknown one is told as such
-        stream = self._stream(log_id, formats.open_view(name, options), start, is_followed=is_followed)
+        shown = Showing(
+            formats.open_view(name, options), has_documents=name in formats.JSON_LINES and not options.human
+        )
+        stream = self._stream(log_id, shown, start, is_followed=is_followed)
         return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
     async def _object_stream(self, request: Request) -> Response:
@@ -67,26 +89,24 @@ class Streams:
             while True:
                 try:
                     position, packet = await asyncio.wait_for(channel.next(position), _HEARTBEAT_S)
+                except UnknownSession:
+                    return
                 except TimeoutError:
                     yield b": alive\n\n"
                 else:
                     yield sse(operations_of(packet.data))
 
     async def _stream(
-        self, log_id: str, view: View, start: int, *, is_followed: bool
+        self, log_id: str, shown: Showing, start: Place, *, is_followed: bool
     ) -> AsyncIterator[bytes]:
         """A view begins at the beginning whatever is wanted of it; what was read already is not sent again."""
-        seq = 0
         async for batch in self.batches(log_id, is_followed=is_followed):
             if not batch:
                 yield b": alive\n\n"
-                continue
-            pieces, seq = await asyncio.to_thread(_show, view, batch, start)
-            if pieces:
+            elif pieces := await asyncio.to_thread(shown.of, batch, start):
                 yield pieces
-        rest = b"".join(view.finish())
-        if rest and not is_followed:
-            yield sse(rest.rstrip(b"\n"), event="end", id=seq)
+        if not is_followed:
+            yield shown.end()
 
     async def batches(self, log_id: str, *, is_followed: bool) -> AsyncIterator[Sequence[Event]]:
         """All events, then those that come; an empty batch now and then, so that a lost reader is noticed."""
@@ -109,14 +129,37 @@ class Streams:
                     yield ()
 
 
-def _show(view: View, batch: Sequence[Event], start: int) -> tuple[bytes, int]:
-    """What the view makes of the events, as server-sent events; and the number of events read."""
-    out = []
-    for event in batch:
-        shown = b"".join(view.feed(event))
-        if shown and event.seq >= start:
-            out.append(sse(shown.rstrip(b"\n"), id=event.seq + 1))
-    return b"".join(out), batch[-1].seq + 1
+class Showing:
+    """What a view makes of events, as server-sent events. `has_documents`: each gives one of them at most."""
+
+    def __init__(self, view: View, *, has_documents: bool) -> None:
+        self._view = view
+        self._has_documents = has_documents
+        self._seq = 0
+
+    def of(self, batch: Sequence[Event], start: Place) -> bytes:
+        """Without what was sent before that place."""
+        out: list[bytes] = []
+        for event in batch:
+            pieces = self._pieces(self._view.feed(event))
+            self._seq = event.seq + 1
+            for count, piece in enumerate(pieces, 1):
+                place = Place(self._seq) if count == len(pieces) else Place(event.seq, count)
+                if place > start:
+                    out.append(sse(piece, id=place))
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        """What the view writes last."""
+        return b"".join(
+            sse(piece, event="end", id=Place(self._seq)) for piece in self._pieces(self._view.finish())
+        )
+
+    def _pieces(self, written: Iterable[bytes]) -> list[bytes]:
+        if self._has_documents:
+            return [line for piece in written for line in piece.split(b"\n") if line]
+        whole = b"".join(written).rstrip(b"\n")
+        return [whole] if whole else []
 
 
 def _flag(request: Request, name: str, *, default: bool = False) -> bool:

@@ -67,6 +67,7 @@ class _Sitting:
         self._asked: set[str] = set()
         self._told_errors = 0
         self._has_left = threading.Event()
+        self._has_nothing_to_say = threading.Event()
 
     def follow(self) -> None:
         from harness.interfaces.cli.output import write_text
@@ -83,13 +84,15 @@ class _Sitting:
             self._told_errors = len(errors)
 
     def _states(self) -> Iterator[dict[str, Any]]:
-        """Until there is nothing more to see, or to say."""
+        """Until there is nothing more to see, or to say. Who has nothing to say still sees what is there."""
         last: object = None
         while not self._has_left.is_set():
             try:
                 seen = last
                 state = self._client.until(lambda state, seen=seen: state is not seen, 0.2)  # type: ignore[misc]
             except TimeoutError:
+                if self._has_nothing_to_say.is_set():
+                    return
                 continue
             last = state
             yield state
@@ -118,13 +121,13 @@ class _Sitting:
         for line in sys.stdin:
             text = line.strip()
             if text == "/quit":
-                break
+                self._has_left.set()
+                return
             if text:
                 self._client.send(self._meaning(text))
-        else:
-            if self._client.state["status"] == "running":
-                self._client.until(lambda state: state["status"] != "running")
-        self._has_left.set()
+        if self._client.state["status"] == "running":
+            self._client.until(lambda state: state["status"] != "running")
+        self._has_nothing_to_say.set()
 
     def _meaning(self, text: str) -> Command:
         from harness.commands import Answer, Approve, Cancel, Deny, Steer, Submit
