@@ -35,8 +35,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     translator: Callable[[], Translator]
     supports: frozenset[str]
     """The optional parts of a request that this agent takes: model, mcp, resume, continue_last, max_turns,
-    max_budget_usd, system_prompt, append_system_prompt, read-only, agent-default, sandbox. What is not here
-    is dropped with a warning; the last one is refused."""
+    max_budget_usd, system_prompt, append_system_prompt, on_ask, ask_timeout_s, effort, temperature,
+    max_output_tokens, read-only, agent-default, sandbox. What is not here is dropped with a warning; the last one is
+    refused. An agent that runs in this process also says whether it takes extra_args."""
     work: Callable[[Any, Any, Any, bool], Worker] | None = None
     """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
     aliases: tuple[str, ...] = ()

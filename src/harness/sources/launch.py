@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.sources.agent import Agent
@@ -17,7 +17,12 @@ from harness.sources.registry import load
 from harness.sources.request import Request
 from harness.version import __version__
 
-_OPTIONAL = ("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt")
+_OPTIONAL = (
+    *("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt"),
+    *("on_ask", "ask_timeout_s", "effort", "temperature", "max_output_tokens"),
+)
+_NOT_SAID: tuple[Any, ...] = ("", (), None, False)
+_DEFAULTS = {field.name: field.default for field in fields(Request)}
 _LIMITS = ("max_turns", "max_budget_usd")
 _ENFORCED_BY_US = frozenset(_LIMITS)
 """Limits that the harness itself watches where the agent cannot."""
@@ -146,9 +151,14 @@ def _drop_unsupported(agent: Agent, request: Request) -> tuple[Request, tuple[st
     """An option that the agent lacks gives one warning and is dropped."""
     warnings = []
     for name in _OPTIONAL:
-        if getattr(request, name) and name not in agent.supports:
+        if getattr(request, name) not in _NOT_SAID and name not in agent.supports:
             warnings.append(f"{agent.title} does not support {_flag(name)}: dropped")
-            request = replace(request, **{name: type(getattr(request, name))()})
+            request = replace(request, **{name: _DEFAULTS[name]})
+    if request.extra_args and agent.work is not None and "extra_args" not in agent.supports:
+        raise UsageError(
+            f"{agent.title} takes no arguments after --: {' '.join(request.extra_args)}",
+            hint="`harness run --help` tells its options",
+        )
     if request.sandbox and "sandbox" not in agent.supports:
         raise UsageError(
             f"{agent.title} cannot be confined with --sandbox",
@@ -166,4 +176,4 @@ def _drop_unsupported(agent: Agent, request: Request) -> tuple[Request, tuple[st
 
 
 def _flag(name: str) -> str:
-    return "--" + name.replace("continue_last", "continue").replace("_", "-")
+    return "--" + name.replace("continue_last", "continue").removesuffix("_s").replace("_", "-")

@@ -13,6 +13,7 @@ REMOTE_AGENT = "remote"
 """The agent that stands for whatever agent a sandbox runner runs."""
 
 Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default"]
+OnAsk: TypeAlias = Literal["wait", "deny", "allow"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     model: str = ""
     permissions: Permissions = "full-access"
+    on_ask: OnAsk | None = None
+    """What becomes of what would have to be asked about: somebody answers (`Run.reply`), or nobody is asked and it is
+    refused, or allowed. None: somebody answers."""
+    ask_timeout_s: float | None = None
+    """Who is asked and does not answer in time has said no. None: after five minutes."""
     sandbox: bool = False
     """Confine the commands that the agent runs; refused where that cannot be done."""
     mcp: tuple[str, ...] = ()
@@ -44,6 +50,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's own session id to go on with."""
     continue_last: bool = False
     """Go on with the agent's latest session in this directory."""
+    effort: str = ""
+    """How much the model is to reason: low, medium, high, or what else its provider knows."""
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    """For one answer of the model."""
     system_prompt: str = ""
     append_system_prompt: str = ""
     extra_args: tuple[str, ...] = ()

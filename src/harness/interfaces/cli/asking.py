@@ -13,9 +13,9 @@ from harness.interfaces.cli.console import Console, is_terminal
 from harness.settings import PERMISSION_SPELLINGS
 from harness.sources.agent import Agent
 from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT, Limits, Permissions, Request
+from harness.sources.request import OWN_AGENT, Limits, OnAsk, Permissions, Request
 
-_STDIN = 0
+_STDIN, _STDERR = 0, 2
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
 
 
@@ -32,10 +32,15 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         cwd=arguments.cwd,
         model=_model(arguments.model or settings.model_for(spellings), agent, settings, console),
         permissions=permissions,
+        on_ask=_on_ask(arguments.on_ask, agent),
+        ask_timeout_s=arguments.ask_timeout,
         sandbox=arguments.sandbox,
         mcp=tuple(map(os.path.abspath, arguments.mcp)),
         resume=arguments.resume,
         continue_last=arguments.continue_last,
+        effort=arguments.effort,
+        temperature=arguments.temperature,
+        max_output_tokens=arguments.max_output_tokens,
         system_prompt=arguments.system_prompt,
         append_system_prompt=arguments.append_system_prompt,
         extra_args=(*settings.extra_args(spellings), *_extra_args(arguments)),
@@ -90,6 +95,18 @@ def _own_agent(model: str) -> Agent:
         f"  or get a small local model: {trouble()}\n"
         "  or see what it looks like: harness run --agent native --model scripted/demo --prompt hello",
     )
+
+
+def _on_ask(said: str | None, agent: Agent) -> OnAsk | None:
+    """Where nobody can answer, nobody is waited for."""
+    if said is None and "on_ask" in agent.supports:
+        return "wait" if can_answer() else "deny"
+    return cast("OnAsk | None", said)
+
+
+def can_answer() -> bool:
+    """Whether a person sits here who can be asked, and can type an answer."""
+    return is_terminal(_STDIN) and is_terminal(_STDERR)
 
 
 def permissions_of(text: str) -> Permissions:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.errors import HarnessError
 from harness.events import Error, Event, Result, SessionStart, UsageDelta, Warning
 from harness.interfaces.cli import exit_codes, formats
+from harness.interfaces.cli.asking import can_answer
 from harness.interfaces.cli.console import Console, is_terminal
 from harness.interfaces.cli.interruption import Interruption
 from harness.interfaces.cli.output import Output, ReaderGone, watch_reader
 from harness.interfaces.cli.progress import FRAME_S, Progress
+from harness.interfaces.cli.questions import Questions
 from harness.log.stores.files import FileStore
 from harness.sources.request import Request
 from harness.sources.run import Run, start
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from harness.views.usage import UsageFold
 
 _STDERR = 2
-_OUR_WARNINGS = ("log_incomplete", "raw_incomplete", "not_recorded", "unsupported_option")
+_OUR_WARNINGS = ("log_incomplete", "raw_incomplete", "not_recorded", "unsupported_option", "nobody_to_ask")
 """Warnings of Harness itself: told to people whatever the format."""
 
 
@@ -116,6 +118,8 @@ class Screen:
             Warning: self._on_warning,
             SessionStart: self._on_start,
         }
+        if run.launch.request.on_ask == "wait" and can_answer():
+            self._noted |= Questions(run, showing.console).noted
         if showing.view_name in formats.SUMMED_UP:
             self._noted |= {UsageDelta: self.bill.note, Result: self.bill.note}
 

@@ -205,6 +205,13 @@ def moment_ms(text: str) -> int:
         ) from None
 
 
+def at_least_zero(text: str) -> float:
+    number = _number(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"a number, 0 or more, was expected, not {text!r}")
+    return number
+
+
 def count(text: str) -> int:
     """A whole number above zero."""
     return _whole(text, 1, "a whole number above 0")

@@ -26,6 +26,11 @@ AGENT = Agent(
     supports=frozenset(
         {
             "model",
+            "on_ask",
+            "ask_timeout_s",
+            "effort",
+            "temperature",
+            "max_output_tokens",
             "mcp",
             "sandbox",
             "resume",

@@ -32,6 +32,7 @@ AGENT = Agent(
     work=work,
     supports=frozenset(
         {
+            "extra_args",
             "model",
             "resume",
             "max_turns",

@@ -30,6 +30,12 @@ AGENT = Agent(
     supports=frozenset(
         {
             "model",
+            "on_ask",
+            "ask_timeout_s",
+            "effort",
+            "temperature",
+            "max_output_tokens",
+            "extra_args",
             "max_turns",
             "max_budget_usd",
             "append_system_prompt",

@@ -17,6 +17,7 @@ from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.permissions import permissions_for
 from harness.sources.loops.steering import Inbox
+from harness.sources.loops.unattended import answering
 from harness.sources.loops.worker import Job, LoopWorker
 from harness.sources.model import Model
 from harness.sources.request import Request
@@ -43,7 +44,8 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     """The worker of a run."""
 
     def open_job(host: Host, inbox: Inbox) -> Job:
-        options = _options(launch, redact=redact)
+        put = host.channel(launch.run_id or hub.log_id).put
+        options = replace(_options(launch, redact=redact), on_ask=answering(launch.request.on_ask, put))
         before = earlier(launch.request, hub)
 
         def open_run(more: Sequence[Tool]) -> AgentRun:
@@ -83,7 +85,10 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
         system_prompt=system_prompt(request),
         max_iterations=request.limits.max_turns or MAX_ITERATIONS,
         max_budget_usd=request.limits.max_budget_usd,
-        relay_deadline_s=RELAY_DEADLINE_S,
+        relay_deadline_s=request.ask_timeout_s or RELAY_DEADLINE_S,
+        effort=request.effort,
+        temperature=request.temperature,
+        max_output_tokens=request.max_output_tokens,
         tool_deadline_s=TOOL_DEADLINE_S,
         agent=launch.agent.name,
         version=launch.version,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.events import Signal
+from harness.events import Relay, RelayReply, Signal
 from harness.sources.loops.call_words import denied
 from harness.sources.loops.entries import StepContext
 from harness.sources.loops.permissions import Permissions
@@ -32,6 +32,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For the whole tree of runs."""
     relay_deadline_s: float | None = 300.0
     """Who is asked and does not answer in time has said no. None: wait for ever."""
+    on_ask: Callable[[Relay], RelayReply | None] | None = None
+    """Asked first: who answers here answers at once. None, or an answer of None: somebody has to."""
     tool_deadline_s: float | None = None
     """A call that takes longer is stopped, and has failed."""
     most_output_characters: int = 200_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from harness.errors import UsageError
 from harness.log.hub import Hub
 from harness.sources.launch import Launch
@@ -12,6 +14,7 @@ from harness.sources.loops.permissions import permissions_for
 from harness.sources.loops.rlm import RlmRun
 from harness.sources.loops.rlm_options import MAX_ITERATIONS, RlmOptions, parse
 from harness.sources.loops.steering import Inbox
+from harness.sources.loops.unattended import answering
 from harness.sources.loops.worker import LoopWorker
 from harness.sources.worker import OnEnd
 
@@ -22,7 +25,10 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     def open_run(host: Host, inbox: Inbox) -> RlmRun:
         context = read_context(launch.request.context)
         run_id = launch.run_id or hub.log_id
-        return RlmRun(host, _options(launch), context, run_id=run_id, inbox=inbox)
+        options = _options(launch)
+        on_ask = answering(launch.request.on_ask, host.channel(run_id).put)
+        options = replace(options, agent=replace(options.agent, on_ask=on_ask))
+        return RlmRun(host, options, context, run_id=run_id, inbox=inbox)
 
     return LoopWorker(launch, hub, on_end, open_run, redact=redact)
 
@@ -55,7 +61,10 @@ def _options(launch: Launch) -> RlmOptions:
             system_prompt=request.append_system_prompt,
             max_iterations=request.limits.max_turns or MAX_ITERATIONS,
             max_budget_usd=request.limits.max_budget_usd,
-            relay_deadline_s=RELAY_DEADLINE_S,
+            relay_deadline_s=request.ask_timeout_s or RELAY_DEADLINE_S,
+            effort=request.effort,
+            temperature=request.temperature,
+            max_output_tokens=request.max_output_tokens,
             agent=launch.agent.name,
             version=launch.version,
         ),

@@ -11,11 +11,16 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import EXIT_CODES, completes, count, positive, seconds
+from harness.interfaces.cli.parser import EXIT_CODES, at_least_zero, completes, count, positive, seconds
 
 if TYPE_CHECKING:
     from harness.sources.request import Request
 
+ON_ASK = ("deny", "allow", "wait")
+_ON_ASK_HELP = (
+    "what becomes of a call that has to be asked about: deny refuses it at once, allow lets it happen, wait waits for an "
+    "answer (default: wait on a terminal, where you are asked, else deny)"
+)
 SUMMARY = "run an agent on a task"
 TAKES_EXTRA = True
 USAGE = "harness run [OPTIONS] [-- ARGUMENTS FOR THE AGENT]"
@@ -39,6 +44,9 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
     help_text = "full-access (default), read-only, or agent-default (as the agent itself is set)"
     completes(add("--permissions", default="", metavar="MODE", help=help_text), "permissions")
+    add("--on-ask", choices=ON_ASK, metavar="POLICY", help=_ON_ASK_HELP)
+    help_text = "how long somebody has to answer, else it is refused (default: 5m)"
+    add("--ask-timeout", type=seconds, metavar="SECONDS", help=help_text)
     add("--sandbox", action="store_true", help="confine its commands to the workspace, without a network")
     help_text = "use the servers of this mcp.json (may be repeated)"
     add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
@@ -47,6 +55,10 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     earlier(
         "--continue", dest="continue_last", action="store_true", help="go on with its latest session here"
     )
+    help_text = "how much the model is to reason: low, medium, high, or what else its provider knows"
+    add("--effort", default="", metavar="LEVEL", help=help_text)
+    add("--temperature", type=at_least_zero, metavar="NUMBER", help="of the model's answers")
+    add("--max-output-tokens", type=count, metavar="N", help="for one answer of the model")
     add("--system-prompt", default="", metavar="TEXT", help="instead of the agent's own")
     add("--append-system-prompt", default="", metavar="TEXT", help="after the agent's own")
     help_text = "set in the agent's environment (may be repeated)"

@@ -1,0 +1,151 @@
+"""What would have to be asked about: who is asked, for how long, and that nothing waits for nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+from world import World
+
+import harness
+from harness.events import RelayReply, ToolEnd
+
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "head -c0 /dev/null > made"}}
+
+
+def native(world: World, *calls: dict[str, object]) -> tuple[str, ...]:
+    script = world.root / "script.json"
+    answers = [
+        *({"events": [call]} for call in calls or (CALL,)),
+        {"events": [{"type": "text", "content": "Done."}]},
+    ]
+    script.write_text(json.dumps({"responses": answers}))
+    asked = ("--model", f"scripted/{script}", "--prompt", "go", "--permissions", "agent-default")
+    return ("run", "--agent", "native", *asked)
+
+
+def replies(world: World) -> list[tuple[bool, str]]:
+    return [
+        (event["approved"], event.get("by", "person"))
+        for event in world.log()
+        if event["type"] == "RelayReply"
+    ]
+
+
+def test_where_nobody_sits_a_call_is_refused_at_once_and_that_is_said_once(world: World) -> None:
+    began = time.monotonic()
+    answer = world.call(*native(world, CALL, CALL, CALL), "--format", "ndjson")
+    assert time.monotonic() - began < 60  # three times five minutes before
+    assert answer.code == 0
+    assert not (world.project / "made").exists()
+    assert replies(world) == [(False, "policy")] * 3
+    told = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
+    assert all("nobody is there who could allow it" in text for text in told)
+    assert answer.err.count("nobody can be asked here: bash was refused") == 1
+    assert "--on-ask allow" in answer.err
+
+
+def test_everything_may_be_allowed_beforehand(world: World) -> None:
+    assert world.call(*native(world), "--on-ask", "allow").code == 0
+    assert (world.project / "made").exists()
+    assert replies(world) == [(True, "policy")]
+
+
+def test_somebody_may_be_waited_for_as_long_as_one_likes(world: World) -> None:
+    assert world.call(*native(world), "--on-ask", "wait", "--ask-timeout", "0.2").code == 0
+    assert replies(world) == [(False, "timeout")]
+    [told] = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
+    assert "nobody answered within 0.2 s" in told
+
+
+def test_the_policy_holds_for_sub_agents_and_programs_of_a_model_too(world: World) -> None:
+    script = world.root / "script.json"
+    code = "try:\n    exec('head -c0 /dev/null > made')\nexcept Exception as error:\n    FINAL(str(error))"
+    answers = [{"events": [{"type": "text", "content": f"```python\n{code}\n```"}]}]
+    script.write_text(json.dumps({"responses": answers}))
+    asked = ("--model", f"scripted/{script}", "--prompt", "go", "--permissions", "agent-default")
+    answer = world.call("run", "--agent", "rlm", *asked, "--format", "json")
+    assert answer.code == 0
+    assert "nobody is there who could allow it" in answer.out
+    assert not (world.project / "made").exists()
+
+
+def test_an_agent_program_has_its_own_way_of_asking(world: World) -> None:
+    world.install("claude")
+    answer = world.call("run", "--agent", "claude", "--prompt", "x", "--on-ask", "deny", "--effort", "high")
+    assert "does not support --on-ask: dropped" in answer.err
+    assert "does not support --effort: dropped" in answer.err
+    answer = world.call("run", "--agent", "claude", "--prompt", "x")
+    assert "--on-ask" not in answer.err
+
+
+def test_what_is_no_policy_is_refused(world: World) -> None:
+    answer = world.call(*native(world), "--on-ask", "maybe")
+    assert answer.code == 2
+    assert "deny" in answer.err
+
+
+def test_arguments_that_nobody_takes_are_refused(world: World) -> None:
+    for more in (("--", "--effort", "high"), ("--extra-args=--x",)):
+        answer = world.call(*native(world), *more)
+        assert answer.code == 2
+        assert "takes no arguments after --" in answer.err
+    assert world.logs() == []
+
+
+def test_a_library_says_the_same_with_a_request(world: World) -> None:
+    words = native(world)
+    model = words[words.index("--model") + 1]
+    for policy, outcome in (("deny", False), ("allow", True)):
+        request = harness.Request(
+            agent="native",
+            prompt="go",
+            model=model,
+            permissions="agent-default",
+            on_ask=policy,  # type: ignore[arg-type]
+        )
+        run = harness.start(request, store=harness.MemoryStore())
+        events = list(run)
+        assert [event.by for event in events if isinstance(event, RelayReply)] == ["policy"]
+        assert [event.success for event in events if isinstance(event, ToolEnd)] == [outcome]
+
+
+def at_terminal(world: World, typed: str, *words: str) -> tuple[int, str]:
+    """A real terminal, in which this is typed when the question is there."""
+    pty = pytest.importorskip("pty", reason="there are no terminals here")
+    ours, theirs = pty.openpty()
+    process = world.spawn(*words, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    said: list[bytes] = []
+
+    def listen() -> None:
+        while True:
+            try:
+                said.append(os.read(ours, 4096))
+            except OSError:  # how a terminal says that everybody has left
+                return
+            if b"may it" in b"".join(said) and b"typed" not in said:
+                said.append(b"typed")
+                os.write(ours, typed.encode())
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    code = process.wait(60)
+    listener.join(10)
+    os.close(ours)
+    return code, b"".join(said).decode()
+
+
+@pytest.mark.parametrize(("typed", "is_allowed"), [("y\n", True), ("n\n", False), ("not today\n", False)])
+def test_whoever_sits_at_the_terminal_is_asked(world: World, typed: str, is_allowed: bool) -> None:
+    code, said = at_terminal(world, typed, *native(world))
+    assert code == 0
+    assert "? may it: bash: head -c0 /dev/null > made" in said
+    assert replies(world) == [(is_allowed, "person")]
+    assert (world.project / "made").exists() is is_allowed
+    [told] = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
+    assert ("not today" in told) is (typed == "not today\n")
