@@ -3,64 +3,36 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, events_of, is_done
+from runner_world import CALL, Cutter, Forwarder, RunnerWorld
+from serving_world import PATIENCE_S, events_of
 
 from harness.events import Error, Message, Relay, Result, SessionStart, TextDelta, ToolEnd, Warning
-from harness.interfaces.client import PlainClient
-from harness.interfaces.runner.app import Runner
-from harness.interfaces.server.guard import Guard
-from harness.interfaces.server.names import names_of
-from harness.interfaces.server.serving import Serving, bind
+from harness.interfaces.runner.app import drop_lost_clients
 from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
 from harness.sources.remotes.runner_client import RunnerClient
 from harness.sources.request import Request
 from harness.sources.run import Run, start
 
-CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the sandbox"}}
 
-
-class RunnerWorld(ServingWorld):
-    @contextmanager
-    def running(self) -> Iterator[RunnerWorld]:
-        listening = bind("127.0.0.1", 0)
-        self.port = listening.getsockname()[1]
-        runner = Runner(self.store, str(self.folder))
-        guard = Guard(runner.app(), access=self.access, names=names_of(int(self.host.rpartition(":")[2])))
-        ready = threading.Event()
-        serving = Serving(guard, listening, ready.set)
-        thread = threading.Thread(target=serving.run, daemon=True)
-        thread.start()
-        assert ready.wait(PATIENCE_S)
-        try:
-            yield self
-        finally:
-            serving.stop()
-            thread.join(PATIENCE_S)
-            listening.close()
-
-    def request(self, model: str, port: int = 0, **more: Any) -> Request:
-        words = ("--runner", f"http://127.0.0.1:{port or self.port}")
-        return Request(
-            agent="remote",
-            prompt="go",
-            model=model,
-            extra_args=(*words, "--token-file", str(self.folder / "server" / "token")),
-            **more,
-        )
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("HARNESS_RUNNER", "HARNESS_RUNNER_TOKEN", "HARNESS_RUNNER_AGENT"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -147,66 +119,23 @@ def test_it_can_be_answered_steered_and_stopped_from_here(runner: RunnerWorld) -
     assert other.wait().outcome == "interrupted"
 
 
+def test_a_run_that_is_stopped_while_it_is_being_begun_does_not_run_on(runner: RunnerWorld) -> None:
+    slow = {"type": "tool_call", "name": "bash", "input": {"command": "sleep 60"}}
+    with Forwarder(runner.port, renamed=True) as forwarder:
+        run = start(runner.request(runner.script([slow], "x"), forwarder.port), store=MemoryStore())
+        beginning, _ = forwarder.listening.accept()  # the runner has not seen it yet
+        run.cancel()
+        stopping, _ = forwarder.listening.accept()
+        forwarder.pass_on(stopping).join(PATIENCE_S)  # the runner knows no such run
+        forwarder.begin()
+        forwarder.pass_on(beginning)
+        assert run.wait().outcome == "interrupted"
+    ended = [metadata.outcome for metadata in runner.store.list()]
+    assert ended == ["interrupted"]
+
+
 def wait_for(run: Run, kind: type) -> Any:
     return next(event for event in run if isinstance(event, kind))
-
-
-class Cutter:
-    """A wire to the runner that is cut again and again, after ever so many bytes of an answer.
-
-    `only`: answers to requests that begin so; `times`: so often, and never again.
-    """
-
-    def __init__(self, port: int, most_bytes: int, only: bytes = b"GET", times: int = 1 << 30) -> None:
-        self._port = port
-        self._most_bytes = most_bytes
-        self._only = only
-        self._times = times
-        self.cuts = 0
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def close(self) -> None:
-        self._listening.close()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                near, _ = self._listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._pass_on, args=(near,), daemon=True).start()
-
-    def _pass_on(self, near: socket.socket) -> None:
-        try:
-            far = socket.create_connection(("127.0.0.1", self._port))
-        except OSError:
-            near.close()
-            return
-        request = near.recv(65536).replace(f":{self.port}".encode(), f":{self._port}".encode())
-        far.sendall(request)
-        threading.Thread(target=_rest, args=(near, far), daemon=True).start()
-        is_cut = request.startswith(self._only) and self.cuts < self._times
-        left = self._most_bytes if is_cut else 1 << 30
-        with suppress(OSError):
-            while left > 0 and (data := far.recv(min(4096, left))):
-                near.sendall(data)
-                left -= len(data)
-        if left <= 0:
-            self.cuts += 1
-        for end in (near, far):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)  # also for the thread that reads from it
-            end.close()
-
-
-def _rest(near: socket.socket, far: socket.socket) -> None:
-    try:
-        while data := near.recv(65536):
-            far.sendall(data)
-    except OSError:
-        return
 
 
 @pytest.mark.parametrize("most_bytes", [3_000, 5_000, 9_999])
@@ -309,6 +238,16 @@ def test_a_run_that_nobody_claims_ends_by_itself(runner: RunnerWorld) -> None:
         assert '"outcome":"completed"' in followed
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
+def test_a_connection_to_a_machine_that_is_gone_does_not_claim_a_run_for_ever() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        drop_lost_clients(listening)
+        with socket.create_connection(listening.getsockname()):
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
+
+
 def test_what_comes_too_late_for_a_run_is_not_lost_silently(
     runner: RunnerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,169 +279,40 @@ def test_a_runner_that_cannot_be_reached_or_refuses_is_an_outcome(runner: Runner
 
 
 def test_a_runner_under_another_name_says_how_it_can_be_reached(runner: RunnerWorld) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        threading.Thread(target=forward, args=(listening, runner.port), daemon=True).start()
-        run = start(runner.request("x", port), store=MemoryStore())
+    with Forwarder(runner.port) as forwarder:
+        forwarder.begin()
+        run = start(runner.request("x", forwarder.port), store=MemoryStore())
         assert run.wait().outcome == "spawn_failed"
     assert any("--allow-remote HOST:PORT" in event.message for event in errors_of(run))
 
 
+def test_a_runner_is_reached_through_a_port_that_was_forwarded(tmp_path: Path) -> None:
+    token = "t" * 43
+    (tmp_path / "token").write_text(f"{token}\n")
+    (tmp_path / "token").chmod(0o600)
+    program = [sys.executable, "-m", "harness", "runner", "--token-file", str(tmp_path / "token")]
+    world = RunnerWorld(tmp_path, MemoryStore())
+    with Forwarder(0) as forwarder:
+        names = ["--allow-remote", f"127.0.0.1:{forwarder.port}"]
+        with subprocess.Popen(
+            [*program, *names], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as runner:
+            assert runner.stdout is not None
+            forwarder.target = int(runner.stdout.readline().strip().rpartition(":")[2])
+            forwarder.begin()
+            words = (
+                "--runner",
+                f"http://127.0.0.1:{forwarder.port}",
+                "--token-file",
+                str(tmp_path / "token"),
+            )
+            model = world.script("From the box.")
+            run = start(
+                Request(agent="remote", prompt="go", model=model, extra_args=words), store=MemoryStore()
+            )
+            assert run.wait().text == "From the box."
+            runner.terminate()
+
+
 def errors_of(run: Run) -> list[Error]:
     return [event for event in run if isinstance(event, Error)]
-
-
-def forward(listening: socket.socket, port: int) -> None:
-    """As `ssh -L` and `docker -p` do: nothing in the request is changed."""
-    with suppress(OSError):
-        while True:
-            near, _ = listening.accept()
-            far = socket.create_connection(("127.0.0.1", port))
-            for ends in ((near, far), (far, near)):
-                threading.Thread(target=_rest, args=ends, daemon=True).start()
-
-
-@contextmanager
-def driven(tmp_path: Path, *names: str) -> Iterator[tuple[ServingWorld, RunnerWorld]]:
-    """A server with these runners in the user's settings, all at one address."""
-    for folder in ("there", "here", "config/harness"):
-        (tmp_path / folder).mkdir(parents=True)
-    runner = RunnerWorld(tmp_path / "there", MemoryStore())
-    with runner.running(), ServingWorld(tmp_path / "here").serving_now() as world:
-        token_file = tmp_path / "there" / "server" / "token"
-        tables = [f'[runners.{name}]\nurl = "{runner.url}"\ntoken_file = "{token_file}"\n' for name in names]
-        (tmp_path / "config" / "harness" / "config.toml").write_text("".join(tables))
-        yield world, runner
-
-
-@pytest.fixture(autouse=True)
-def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("HARNESS_RUNNER", "HARNESS_RUNNER_TOKEN", "HARNESS_RUNNER_AGENT"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def conversation_script(world: ServingWorld, *responses: Any) -> str:
-    """Each answer is that to so many that were given before: who forgets repeats himself."""
-    model = world.script(*responses)
-    path = world.folder / "script.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "goes_by": "conversation"}))
-    return model
-
-
-def test_the_server_drives_a_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with driven(tmp_path) as (world, runner):
-        monkeypatch.setenv("HARNESS_RUNNER", runner.url)
-        monkeypatch.setenv("HARNESS_RUNNER_TOKEN", runner.access.token)
-        session = world.create(agent="remote", model=runner.script("From afar."), prompt="go")
-        assert session["runner"] == "environment"
-        with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
-            state = client.until(is_done, PATIENCE_S)
-        assert [one["content"] for one in state["messages"]] == ["go", "From afar."]
-
-
-def test_runners_are_offered_where_there_are_some_and_named_by_those_who_ask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with driven(tmp_path) as (world, _runner), world.http() as http:
-        offered = http.get("/api/agents").json()
-        assert offered["runners"] == []
-        assert "remote" not in [agent["name"] for agent in offered["agents"]]
-        refused = http.post("/api/sessions", json={"agent": "remote"})
-        assert (refused.status_code, refused.json()["error"]["message"]) == (400, "no runner was named")
-        (tmp_path / "here" / "harness.toml").write_text('[runners.evil]\nurl = "http://127.0.0.1:1"\n')
-        assert http.get("/api/agents").json()["runners"] == []
-    with driven(tmp_path / "again", "big", "small") as (world, runner), world.http() as http:
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "again" / "config"))
-        offered = http.get("/api/agents").json()
-        address = {"agent": "native", "url": runner.url, "cwd": ""}
-        assert offered["runners"] == [{"name": "big", **address}, {"name": "small", **address}]
-        assert "remote" in [agent["name"] for agent in offered["agents"]]
-        for wrong in ({}, {"runner": "other"}, {"runner": runner.url}):
-            refused = http.post("/api/sessions", json={"agent": "remote", **wrong})
-            assert refused.status_code == 400
-            assert "big, small" in refused.json()["error"]["hint"]
-        made = world.create(agent="remote", runner="small", model=runner.script("Small."), prompt="go")
-        assert made["runner"] == "small"
-        with PlainClient(world.url, token=world.access.token, session=made["id"]) as client:
-            assert client.until(is_done, PATIENCE_S)["messages"][1]["content"] == "Small."
-
-
-def test_a_conversation_through_a_runner_remembers_what_was_said(tmp_path: Path) -> None:
-    with driven(tmp_path, "box") as (world, runner):
-        model = conversation_script(runner, "First.", "Second.", "Third.")
-        session = world.create(agent="remote", model=model, prompt="one")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            for count, prompt in enumerate(("two", "three"), 2):
-                client.until(is_done, PATIENCE_S)
-                client.send({"type": "submit", "prompt": prompt})
-                state = client.until(lambda s, n=count: len(s["runs"]) == n and is_done(s), PATIENCE_S)
-        said = [one["content"] for one in state["messages"]]
-        assert said == ["one", "First.", "two", "Second.", "three", "Third."]
-
-
-def test_a_runner_that_is_a_new_one_is_told_what_was_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[dict[str, Any]] = []
-    begin = RunnerClient.start
-
-    def noted(client: RunnerClient, wanted: dict[str, Any]) -> Any:
-        asked.append(wanted)
-        return begin(client, wanted)
-
-    monkeypatch.setattr(RunnerClient, "start", noted)
-    with driven(tmp_path, "box") as (world, runner):
-        model = runner.script("First.", "Second.")
-        session = world.create(agent="remote", model=model, prompt="one")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            client.until(is_done, PATIENCE_S)
-            for metadata in list(runner.store.list()):
-                runner.store.delete(metadata.session_id)
-            client.send({"type": "submit", "prompt": "two"})
-            state = client.until(lambda s: len(s["runs"]) == 2 and is_done(s), PATIENCE_S)
-    assert state["runs"][1]["status"] == "completed"
-    assert [bool(wanted.get("resume")) for wanted in asked] == [False, True, False]
-    assert "User: one\n\nAgent: First." in asked[2]["appendSystemPrompt"]
-    assert [one["content"] for one in state["messages"]][2] == "two"
-
-
-def test_a_program_behind_a_runner_goes_on_with_its_own_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = Path(__file__).parents[1] / "agents" / "claude" / "2.1.325" / "hello" / "stdout.jsonl"
-    program = tmp_path / "bin" / "claude"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] || echo "$@" >> {tmp_path}/argv\ncat {recording}\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    with driven(tmp_path, "box") as (world, _runner):
-        monkeypatch.setenv("HARNESS_RUNNER_AGENT", "native")  # counts for HARNESS_RUNNER alone
-        settings = tmp_path / "config" / "harness" / "config.toml"
-        settings.write_text(settings.read_text() + 'agent = "claude"\n')
-        session = world.create(agent="remote", prompt="one")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            client.until(is_done, PATIENCE_S)
-            client.send({"type": "submit", "prompt": "two"})
-            client.until(lambda s: len(s["runs"]) == 2 and is_done(s), PATIENCE_S)
-    own_id = json.loads(recording.read_text().split("\n")[0])["session_id"]
-    first, second = (tmp_path / "argv").read_text().splitlines()
-    assert "--resume" not in first
-    assert f"--resume {own_id}" in second
-
-
-def test_a_run_in_a_runner_is_steered_and_answered_from_the_page(tmp_path: Path) -> None:
-    with driven(tmp_path, "box") as (world, runner):
-        session = world.create(agent="remote", model=runner.script([CALL], "Heard."), prompt="go")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            state = client.until(
-                lambda s: s["capabilities"]["steer"] and any(r["status"] == "pending" for r in s["relays"]),
-                PATIENCE_S,
-            )
-            client.send({"type": "steer", "message": "and this"})
-            client.send({"type": "approve", "relayId": state["relays"][0]["id"]})
-            state = client.until(is_done, PATIENCE_S)
-        said = [one["content"] for one in state["messages"] if one["role"] == "user"]
-        assert said == ["go", "and this"]
-        assert state["relays"][0]["status"] == "approved"
-        assert state["messages"][-1]["content"].endswith("Heard.")

@@ -6,6 +6,7 @@ A run belongs to nobody's connection: who is cut off asks for what came after th
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,6 +28,16 @@ from harness.rendering.runner_events import RunnerTranslation
 from harness.sources.run import Run
 
 _HEARTBEAT_S = 15.0
+_SILENCE_MS = 60_000
+
+
+def drop_lost_clients(listening: socket.socket) -> None:
+    """End connections on which nothing arrives for a while, as when the other machine is gone: nobody claims the run
+    any more then. Where the system cannot do that, it takes as long as the system waits.
+    """
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if option is not None:
+        listening.setsockopt(socket.IPPROTO_TCP, option, _SILENCE_MS)
 
 
 class Steering(msgspec.Struct, frozen=True):

@@ -43,6 +43,7 @@ from harness.sources.worker import OnEnd
 
 _PATIENCE_S = 60.0
 """How long a runner may be away."""
+_PATIENCE_ONCE_STOPPED_S = 10.0
 _LEASE_S = 120.0
 """How long what runs there goes on without us. Longer than we try to come back."""
 _LAST_WORDS_S = 10.0
@@ -119,6 +120,8 @@ class RemoteRun:
 
     def _ask_to_begin(self, memory: Memory) -> None:
         """Until it is known to have begun. Where nothing ever arrived, it is not tried again."""
+        if self._stopped.is_set():
+            raise HarnessError("the run was stopped before it began")
         wanted = self._wanted(memory)
         until_s, pause_s, may_have_begun = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S, False
         while True:
@@ -135,8 +138,8 @@ class RemoteRun:
         if started.run_id != self._remote_id:  # a runner that knows no keys
             self._remote_id = started.run_id
             self._sender = Sender(self._client, started.run_id)
-            if self._stopped.is_set():
-                self._sender.put("cancel")
+        if self._stopped.is_set():
+            self._sender.put("cancel")  # it may have come before the run was known there
         self.is_steerable = started.is_steerable
 
     def _follow(self) -> None:
@@ -150,9 +153,10 @@ class RemoteRun:
                 pass  # it is tried again below
             if self._has_ended():
                 return
-            if time.monotonic() - heard_s > _PATIENCE_S:
+            patience_s = _PATIENCE_ONCE_STOPPED_S if self._stopped.is_set() else _PATIENCE_S
+            if time.monotonic() - heard_s > patience_s:
                 raise HarnessError(
-                    f"the runner has not answered for {_PATIENCE_S:g} s",
+                    f"the runner has not answered for {patience_s:g} s",
                     hint=f"what runs there ends when nobody has asked for it for {_LEASE_S:g} s",
                 )
             time.sleep(pause_s)

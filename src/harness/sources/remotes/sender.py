@@ -51,7 +51,7 @@ class Sender:
             return refused
 
     def close(self) -> None:
-        """The run has ended: nothing is tried again."""
+        """The run has ended here: nothing is tried again but to stop it there."""
         self._is_closed = True
 
     def _send_all(self) -> None:
@@ -73,7 +73,8 @@ class Sender:
             try:
                 return self._client.tell(self._run_id, saying.action, saying.body)
             except BROKEN:
-                if self._is_closed or time.monotonic() > until_s:
+                is_over = self._is_closed and saying.action != "cancel"
+                if is_over or time.monotonic() > until_s:
                     return False
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

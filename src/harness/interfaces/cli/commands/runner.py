@@ -34,7 +34,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.server_address import token_path
-    from harness.interfaces.runner.app import Runner
+    from harness.interfaces.runner.app import Runner, drop_lost_clients
     from harness.interfaces.server.app import open_access
     from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.guard import Guard
@@ -48,6 +48,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     names_of(arguments.port, arguments.allow_remote, arguments.public_url)  # before anything is opened
     access = open_access(arguments.token_file, token)
     listening = bind(host, arguments.port)
+    drop_lost_clients(listening)
     names = names_of(listening.getsockname()[1], arguments.allow_remote, arguments.public_url)
     guarded = Guard(
         runner.app(),
