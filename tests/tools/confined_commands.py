@@ -1,6 +1,7 @@
 """A program that runs commands with the `bash` tool, confined as asked; may be run as any user.
 
-Reads {"engine": …, "root": …, "env": {…}, "commands": {name: command}} and writes {name: output}.
+Reads {"engine": …, "root": …, "env": {…}, "commands": {name: command}} and writes {name: output}; or a list of
+these, and writes a list.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from harness.sources.sandbox import LANDLOCK, Sandbox, bubblewrap, bubblewrap_program
 from harness.sources.tool import ToolContext
@@ -23,13 +25,21 @@ def sandbox_of(engine: str) -> Sandbox | None:
     return LANDLOCK if engine == "landlock" else None
 
 
-async def main() -> None:
-    asked = json.load(sys.stdin)
+async def outputs_of(asked: dict[str, Any]) -> dict[str, str]:
     tool = BashTool(Workspace(asked["root"]), OutputFolder(asked["root"]), sandbox_of(asked["engine"]))
     context = ToolContext(cwd=asked["root"], env=asked["env"])
     calls = [tool.run({"command": command, "timeout": 20}, context) for command in asked["commands"].values()]
-    outputs = [output.text for output in await asyncio.gather(*calls)]
-    print(json.dumps(dict(zip(asked["commands"], outputs, strict=True))))
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    outputs = [str(result) if isinstance(result, BaseException) else result.text for result in results]
+    return dict(zip(asked["commands"], outputs, strict=True))
+
+
+async def main() -> None:
+    asked = json.load(sys.stdin)
+    if isinstance(asked, list):
+        print(json.dumps(await asyncio.gather(*map(outputs_of, asked))))
+    else:
+        print(json.dumps(await outputs_of(asked)))
 
 
 asyncio.run(main())

@@ -205,23 +205,28 @@ def interpreter(uid: int) -> str:
 
 
 def as_user(uid: int, arguments: list[str], given: str) -> str:
+    with as_user_in_background(uid, arguments) as process:
+        said, errors = process.communicate(given)
+    assert process.returncode == 0, errors
+    return said
+
+
+def as_user_in_background(uid: int, arguments: list[str]) -> subprocess.Popen[str]:
     import msgspec
 
     libraries = os.pathsep.join((str(ROOT / "src"), os.path.dirname(os.path.dirname(msgspec.__file__))))
-    done = subprocess.run(
+    return subprocess.Popen(
         [interpreter(uid), *arguments],
-        input=given,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         user=uid,
         group=uid,
         extra_groups=[],
         cwd="/",
         env={"PATH": os.environ["PATH"], "PYTHONPATH": libraries, "HOME": "/nonexistent"},
-        capture_output=True,
         text=True,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def is_usable(engine: str) -> bool:

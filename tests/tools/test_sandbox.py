@@ -99,8 +99,9 @@ def places() -> Iterator[Path]:
 def test_ordinary_work_goes_on_in_the_sandbox(engine: str, places: Path) -> None:
     if not is_usable(engine):
         pytest.skip(f"no {engine} here")
+    top = "sub" if engine == "landlock" else "."
     commands = {
-        "files": "echo a > new && mkdir d && mv new d/ && rm -r d && echo done > sub/x && cat sub/x",
+        "files": f"cd {top}; echo a > new && mkdir d && mv new d/ && rm -r d && echo done > x && cat x && rm x",
         "temporary": "python3 -c 'import tempfile; tempfile.TemporaryFile().write(bytes(9)); print(1)' || mktemp",
         "devices": "head -c 3 /dev/urandom > /dev/null && echo ok > /dev/null",
         "pipes": "seq 1000 | sort -rn | head -n 1",
@@ -176,6 +177,17 @@ def test_an_agent_that_cannot_be_confined_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="cannot be confined with --sandbox"):
         prepare(Request(agent="claude", prompt="x", cwd=str(tmp_path), sandbox=True))
+
+
+def test_a_run_says_when_the_weaker_sandbox_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.sources.launch import prepare
+    from harness.sources.request import Request
+
+    if not is_usable("landlock"):
+        pytest.skip("no landlock here")
+    monkeypatch.setattr(sandbox, "bubblewrap_program", lambda _environ: "")
+    launch = prepare(Request(agent="native", prompt="x", cwd=str(tmp_path), sandbox=True))
+    assert "--sandbox uses Landlock here" in launch.warnings[-1]
 
 
 def test_the_whole_system_is_no_workspace_to_be_confined_to() -> None:

@@ -75,14 +75,15 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
-def confine(policy: bytes) -> None:
-    """Give up what the policy, a JSON object, does not keep. There is no way back."""
-    wanted = json.loads(policy)
+def confine(policy: bytes) -> dict[str, Any]:
+    """Give up what the policy, a JSON object, does not keep. There is no way back. Returns the policy."""
+    wanted: dict[str, Any] = json.loads(policy)
     _control(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     if wanted["writable"] is not None:
         _restrict_writing(wanted["writable"])
         _drop_capabilities()
     _restrict_sockets(wanted["sockets"])
+    return wanted
 
 
 def landlock_version() -> int:

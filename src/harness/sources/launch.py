@@ -24,6 +24,10 @@ _OPTIONAL = (
 _NOT_SAID: tuple[Any, ...] = ("", (), None, False)
 _DEFAULTS = {field.name: field.default for field in fields(Request)}
 _LIMITS = ("max_turns", "max_budget_usd")
+_WEAKER_SANDBOX = (
+    "--sandbox uses Landlock here, since bubblewrap is missing or does not work: commands can create nothing at the "
+    "top of the workspace and cannot commit, but can change modes and times of files outside"
+)
 _ENFORCED_BY_US = frozenset(_LIMITS)
 """Limits that the harness itself watches where the agent cannot."""
 
@@ -65,13 +69,16 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
         version = __version__  # it is part of this program
     request, warnings = _drop_unsupported(agent, replace(request, agent=agent.name, cwd=cwd))
     if request.sandbox:
+        from harness.sources.protected import require_apart
         from harness.sources.sandbox import find_sandbox
 
         if os.path.realpath(cwd) == "/":
             raise UsageError(
                 "nothing can be confined to the whole system", hint="name a workspace with --cwd DIR"
             )
-        find_sandbox(environ)  # refused now, not in the middle of a run
+        require_apart(os.path.realpath(cwd))
+        if find_sandbox(environ).name == "landlock":  # refused now, not in the middle of a run
+            warnings = (*warnings, _WEAKER_SANDBOX)
     command = agent.command(request, parse_version(version))
     # Some programs believe PWD rather than the system about where they are.
     env = {**environ, "PWD": cwd, **command.env, **request.env}

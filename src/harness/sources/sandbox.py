@@ -3,29 +3,32 @@
 Two ways, the stronger one first; where neither works, a run that asks for a sandbox is refused.
 
     bubblewrap   a view of the system of its own, read-only but for the workspace, with its own /tmp, its
-                 own processes, and a network that leads nowhere
+                 own processes, and a network that leads nowhere. What is `protected` is mounted read-only
+                 over itself; where it is absent, a stand-in is (`placeholders`).
     Landlock     rights that a process gives up; see `confinement`. It knows no exceptions below a
-                 directory, so that where something in the workspace is protected, commands change what is
-                 there, below that, but put nothing new directly into the workspace.
+                 directory, so that commands change what is in the workspace, and work below its folders, but
+                 put nothing new directly into it, nor into any other folder with something protected.
 
-Protected is what makes others do something later: what git, Harness and other agents run or obey. Only
-what is there can be protected: a command may begin a repository where there is none.
+New repositories below the workspace can be made all the same: they are looked at when the command has ended
+(`git_directories`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
+from harness.config import data_directory
 from harness.errors import HarnessError, UsageError
 from harness.sources.confinement import OLDEST_LANDLOCK, is_known_machine, landlock_version
+from harness.sources.git_directories import GIT
 from harness.sources.invocation import Invocation
-
-PROTECTED = (".git", ".harness", "harness.toml", ".harnessrc.toml", ".mcp.json", ".claude", ".codex")
-"""Names directly in the workspace that no confined command may change."""
+from harness.sources.protected import Guard, Survey, guards
 
 _FAMILIES_IN_OWN_NETWORK = (2, 10, 16)
 """IPv4, IPv6, and netlink, with which bubblewrap sets up the loopback. Not Unix sockets: those are files,
@@ -41,8 +44,9 @@ _PROBE_PATIENCE_S = 10.0
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    confined: Callable[[Invocation, Sequence[str], str], Invocation]
-    """(what to start, where it may write, a directory for temporary files) → the same, confined."""
+    confined: Callable[[Invocation, Survey, str], Invocation]
+    """(what to start, where it may write and what is protected there, a directory for temporary files) → the
+    same, confined. Raises UsageError when something cannot be protected."""
 
 
 def find_sandbox(environ: Mapping[str, str] | None = None) -> Sandbox:
@@ -71,31 +75,64 @@ def bubblewrap_program(environ: Mapping[str, str]) -> str:
 
 
 def bubblewrap(program: str) -> Sandbox:
-    def confined(invocation: Invocation, writable: Sequence[str], _temporary: str) -> Invocation:
-        binds = [part for path in writable for part in ("--bind", path, path)]
-        protected = [part for path in _protected_in(writable) for part in ("--ro-bind", path, path)]
+    def confined(invocation: Invocation, surveyed: Survey, _temporary: str) -> Invocation:
+        guarded = guards(surveyed)
+        _require_no_links(guarded)
+        locks = _lock_folder() if guarded else ""
+        binds = [part for path in surveyed.roots for part in ("--bind", path, path)]
+        for guard in guarded:
+            binds += ("--bind" if guard.is_open else "--ro-bind", guard.path, guard.path)
         switches = [part for path in _KERNEL_SWITCHES for part in ("--ro-bind-try", path, path)]
         argv = (
             *(program, "--die-with-parent", *_NAMESPACES),
             *(_OF_ROOT if os.geteuid() == 0 else ()),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"),  # noqa: S108
-            *(*switches, *binds, *protected),
+            *(*switches, *binds, *(("--tmpfs", locks) if locks else ())),
             *("--chdir", invocation.cwd, "--", *invocation.argv),
         )
-        policy = _policy(writable=None, sockets=_FAMILIES_IN_OWN_NETWORK)
         return replace(
             invocation,
             argv=argv,
             env=_with_temporary(invocation.env, "/tmp"),  # noqa: S108
-            confinement=policy,
+            confinement=_policy(
+                writable=None, sockets=_FAMILIES_IN_OWN_NETWORK, locks=locks, guarded=guarded
+            ),
         )
 
     return Sandbox(name="bubblewrap", confined=confined)
 
 
-def _with_landlock(invocation: Invocation, writable: Sequence[str], temporary: str) -> Invocation:
-    protected = {os.path.realpath(path) for path in _protected_in(writable)}
-    paths = [path for root in writable for path in _all_but(root, protected)]
+def _require_no_links(guarded: Sequence[Guard]) -> None:
+    link = next((guard.path for guard in guarded if os.path.islink(guard.path)), "")
+    if link:
+        raise UsageError(
+            f"{link} is a symbolic link, and what is there could not be protected",
+            hint="put the real thing there, or run without --sandbox",
+        )
+
+
+def _lock_folder() -> str:
+    """For the locks of stand-ins: of the user's own, and out of reach for confined commands."""
+    from harness.log.files import make_private_directory
+
+    wanted = os.path.join(data_directory(), "sandbox")
+    try:
+        make_private_directory(wanted)
+    except OSError:  # no home that could be written to
+        wanted = f"/tmp/harness-sandbox-{os.geteuid()}"  # noqa: S108 # looked at below
+        with suppress(FileExistsError):
+            os.mkdir(wanted, 0o700)
+    status = os.lstat(wanted)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise UsageError(f"{wanted} is not a folder of yours alone", hint=f"remove {wanted}")
+    return os.path.realpath(wanted)
+
+
+def _with_landlock(invocation: Invocation, surveyed: Survey, temporary: str) -> Invocation:
+    own = [os.path.join(root, GIT) for root in surveyed.roots]
+    listed = (*own, *surveyed.named, *surveyed.repositories(), *surveyed.pointers())
+    closed = {path for one in listed for path in (one, os.path.realpath(one))}
+    paths = [path for root in surveyed.roots for path in _all_but(root, closed)]
     return replace(
         invocation,
         env=_with_temporary(invocation.env, temporary),
@@ -106,29 +143,32 @@ def _with_landlock(invocation: Invocation, writable: Sequence[str], temporary: s
 LANDLOCK = Sandbox(name="landlock", confined=_with_landlock)
 
 
-def _policy(*, writable: Sequence[str] | None, sockets: Sequence[int]) -> str:
-    return msgspec.json.encode({"writable": writable, "sockets": sockets}).decode()
+def _policy(
+    *, writable: Sequence[str] | None, sockets: Sequence[int], locks: str = "", guarded: Sequence[Guard] = ()
+) -> str:
+    wanted = [(guard.path, guard.stand_in) for guard in guarded]
+    policy = {"writable": writable, "sockets": sockets, "locks": locks, "stand_ins": wanted}
+    return msgspec.json.encode(policy).decode()
 
 
 def _with_temporary(env: Mapping[str, str], folder: str) -> dict[str, str]:
     return {**env, "TMPDIR": folder, "TMP": folder, "TEMP": folder}
 
 
-def _protected_in(writable: Sequence[str]) -> list[str]:
-    candidates = (os.path.join(root, name) for root in writable for name in PROTECTED)
-    return [path for path in candidates if os.path.lexists(path)]
-
-
-def _all_but(root: str, protected: set[str]) -> list[str]:
-    """The directory itself, or everything in it but what is protected."""
-    if not any(path.startswith(root.rstrip("/") + "/") for path in protected):
-        return [root]
-    entries = (os.path.join(root, name) for name in sorted(os.listdir(root)))
-    return [
-        path
-        for path in entries
-        if os.path.basename(path) not in PROTECTED and os.path.realpath(path) not in protected
-    ]
+def _all_but(folder: str, closed: set[str]) -> Iterator[str]:
+    """Everything in a directory but what is closed; never the directory itself, where that could be created."""
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if path in closed or os.path.realpath(path) in closed:
+            continue
+        if (
+            os.path.isdir(path)
+            and not os.path.islink(path)
+            and any(one.startswith(path + "/") for one in closed)
+        ):
+            yield from _all_but(path, closed)
+        else:
+            yield path
 
 
 def works(sandbox: Sandbox) -> bool:
@@ -136,7 +176,9 @@ def works(sandbox: Sandbox) -> bool:
     from harness.sources.process import Child
 
     try:
-        child = Child(sandbox.confined(Invocation(("/bin/sh", "-c", "exit 0"), {}, "/"), (), ""))
+        child = Child(
+            sandbox.confined(Invocation(("/bin/sh", "-c", "exit 0"), {}, "/"), Survey((), (), {}), "")
+        )
     except (HarnessError, OSError):
         return False
     with child:

@@ -28,6 +28,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from typing import Any
 else:
     import _signal as signal  # `signal` itself makes enums of all its numbers: a quarter of the start-up
 
@@ -46,6 +47,22 @@ class Request:
         self.harness = int(harness)
         self.argv = rest[: int(count)]
         self.env = dict(entry.split(b"=", 1) for entry in rest[int(count) :])
+
+
+class StandIns:
+    """What was put into the workspace for the time of a confined program; see `placeholders`."""
+
+    def __init__(self) -> None:
+        self._module: Any = None
+        self._held: list[Any] = []
+
+    def hold(self, locks: str, wanted: list[tuple[str, str | None]]) -> None:
+        self._module = load_beside("placeholders")
+        self._held = self._module.hold(locks, wanted)
+
+    def release(self) -> None:
+        if self._module is not None:
+            self._module.release(self._held)
 
 
 class Tree:
@@ -220,39 +237,47 @@ def adopt_orphans() -> bool:
     return done == 0
 
 
-def start(request: Request) -> int | None:
+def start(request: Request, stand_ins: StandIns) -> int | None:
     """The agent's process id; None if it did not start, which has then been reported."""
     stage = "cwd"
     try:
         os.chdir(request.cwd)
         stage = "sandbox"
         if request.confinement:
-            confine(request.confinement)
+            confine(request.confinement, stand_ins)
         stage = "program"
         return spawn(request)
     except OSError as error:
+        stand_ins.release()
         report(f"failed {stage} {error.errno}")
         return None
 
 
-def confine(policy: bytes) -> None:
+def confine(policy: bytes, stand_ins: StandIns) -> None:
     """Bind this process, and so everything it starts. What goes wrong is an OSError: nothing is started then."""
     import errno
-    from importlib.util import module_from_spec, spec_from_file_location
 
-    # By its path, because nothing of Harness can be imported here.
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confinement.py")
     try:
-        spec = spec_from_file_location("confinement", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        module.confine(policy)
+        wanted = load_beside("confinement").confine(policy)
+        if wanted.get("stand_ins"):
+            stand_ins.hold(wanted["locks"], wanted["stand_ins"])
     except OSError:
         raise
     except Exception as error:
         raise OSError(errno.EINVAL, str(error)) from error
+
+
+def load_beside(name: str) -> Any:
+    """By its path, because nothing of Harness can be imported here."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def spawn(request: Request) -> int:
@@ -332,7 +357,8 @@ def main() -> None:
     harness = watch_harness(request.harness)
     if os.getppid() != request.harness:
         return
-    agent = start(request)
+    stand_ins = StandIns()
+    agent = start(request, stand_ins)
     if agent is None:
         return
     tree = Tree(agent, adopting=adopting)
@@ -342,6 +368,8 @@ def main() -> None:
         guard(tree, children, harness)
     finally:
         tree.kill()
+        if tree.is_empty():  # else what still runs could create what they stand for
+            stand_ins.release()
         report(f"{'empty' if tree.is_empty() else 'gave_up'} {tree.survivors}")
 
 

@@ -104,4 +104,16 @@ def diagnostics(found: Found) -> dict[str, Any]:
         "binary_path": found.path or None,
         "candidates": list(found.agent.binaries),
         "env": {name: "set" if os.environ.get(name) else "not set" for name in found.agent.key_variables},
+        **({"sandbox": _sandbox()} if "sandbox" in found.agent.supports else {}),
     }
+
+
+def _sandbox() -> str:
+    """What --sandbox would use here, or why there is nothing."""
+    from harness.errors import UsageError
+    from harness.sources.sandbox import find_sandbox
+
+    try:
+        return find_sandbox().name
+    except UsageError as error:
+        return error.message

@@ -10,7 +10,7 @@ import asyncio
 import os
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from harness.sources.process import Chunk
 from harness.sources.sandbox import Sandbox
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly
+from harness.sources.workspace.confined import confined
 
 KILLED = -1
 """The exit code of a command that was ended by us."""
@@ -75,17 +76,15 @@ class Exec(Tool):
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
             raise ToolFailure("takes a timeout in seconds above 0")
         invocation = Invocation(("/bin/sh", "-c", command), context.env, self._cwd)
-        with ExitStack() as stack:
+        refused: list[str] = []
+        async with AsyncExitStack() as stack:
             if self._sandbox is not None:
-                invocation = self._sandbox.confined(invocation, (self._cwd,), _temporary(stack))
+                around = confined(self._sandbox, invocation, (self._cwd,))
+                invocation, refused = await stack.enter_async_context(around)
             output = await _Running(invocation, self._on_output).end_within(min(timeout_s, _LONGEST_S))
+        if refused:
+            raise ToolFailure("; ".join(refused))
         return replace(output, operations=list(operations_of(command, self._cwd)))
-
-
-def _temporary(stack: ExitStack) -> str:
-    from tempfile import TemporaryDirectory
-
-    return stack.enter_context(TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True))
 
 
 class _Running:

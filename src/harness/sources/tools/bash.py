@@ -22,6 +22,7 @@ from harness.sources.sandbox import Sandbox
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.commands import Ending, run_command
+from harness.sources.workspace.confined import confined
 from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
 from harness.sources.workspace.roots import Workspace
 
@@ -38,10 +39,14 @@ _DESCRIPTION = (
     "command leaves in the background ends with it. Long output is cut in the middle and kept in a file."
 )
 _SANDBOXED = {
-    "bubblewrap": " It is confined: it can write only in the workspace and /tmp, and has no network.",
+    "bubblewrap": (
+        " It is confined: it can write only in the workspace and /tmp, and has no network. Settings by which "
+        "other programs would run something (.git/hooks, .git/config, .claude, .vscode …) are read-only; where "
+        "there are none, an empty folder stands in for them."
+    ),
     "landlock": (
-        " It is confined: it can write only in the workspace and $TMPDIR, and has no network. It may be unable "
-        "to create files directly in the workspace; the write tool can."
+        " It is confined: it can write only in the workspace and $TMPDIR, and has no network. It can neither "
+        "create files directly in the workspace, where the write tool can, nor commit with git."
     ),
 }
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
@@ -89,11 +94,10 @@ class BashTool(Tool):
     async def _confined(
         self, sandbox: Sandbox, invocation: Invocation, listener: _Listener, timeout_s: float
     ) -> Ending:
-        from tempfile import TemporaryDirectory
-
-        with TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True) as temporary:
-            confined = sandbox.confined(invocation, self._workspace.writable_roots, temporary)
-            return await run_command(confined, listener.take, timeout_s)
+        async with confined(sandbox, invocation, self._workspace.writable_roots) as (wanted, refused):
+            ending = await run_command(wanted, listener.take, timeout_s)
+        listener.refused = refused
+        return ending
 
     def _output(self, asked: BashArguments, ending: Ending, listener: _Listener) -> ToolOutput:
         signal = ending.exit.signal
@@ -106,9 +110,10 @@ class BashTool(Tool):
             parts.append(f"timeout: it was ended after {asked.timeout:g} s, with everything it had started")
         elif ending.exit.survivors:
             parts.append(f"[{ending.exit.survivors} processes were still running, and were ended]")
+        parts += [f"error: {text}" for text in listener.refused]
         return ToolOutput(
             text="\n".join(part.removesuffix("\n") for part in [*parts, f"exit code: {exit_code}"]),
-            success=exit_code == 0,
+            success=exit_code == 0 and not listener.refused,
             exit_code=exit_code,
             operations=_meaning(asked.command, self._workspace.root),
         )
@@ -128,6 +133,8 @@ class _Listener:
         self.kept = kept
         self.shown = {name: HeadAndTail(most_bytes) for name, most_bytes in SHOWN_BYTES.items()}
         self._context = context
+        self.refused: list[str] = []
+        """What a confined command left behind, and what was done about it."""
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in SHOWN_BYTES}
         self._unsaid: list[tuple[Stream, str]] = []
         self._said_bytes = 0

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from harness.log.redact import secrets_in
+from harness.sources.protected import PROTECTED, survey
 from harness.sources.request import Permissions
-from harness.sources.sandbox import PROTECTED, find_sandbox
+from harness.sources.sandbox import find_sandbox
 from harness.sources.tool import Tool
 from harness.sources.tools.agent import AgentTool
 from harness.sources.tools.apply_patch import ApplyPatchTool
@@ -48,6 +49,7 @@ def default_tools(
         readable=(*readable, outputs.path),
         writable=writable,
         protected=PROTECTED if sandbox else (VERSION_CONTROL,),
+        closed=survey([cwd, *writable]).named if sandbox else (),
     )
     tools: list[Tool] = [ReadTool(workspace), ListTool(workspace), GlobTool(workspace), GrepTool(workspace)]
     if permissions != "read-only":

@@ -42,7 +42,7 @@ def told_to_the_model(path: str) -> Iterator[None]:
 
 def open_for_reading(path: str) -> int:
     """A descriptor of a regular file: never of a pipe or device, on which one would wait for ever."""
-    with _folder(os.path.dirname(path)) as folder:
+    with open_folder(os.path.dirname(path)) as folder:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(os.path.basename(path) or ".", flags, dir_fd=folder)
     mode = os.fstat(descriptor).st_mode
@@ -78,7 +78,7 @@ def apply(changes: Sequence[Change]) -> None:
 
 def _make(change: Change) -> None:
     if change.after is None:
-        with _folder(os.path.dirname(change.path)) as folder, suppress(FileNotFoundError):
+        with open_folder(os.path.dirname(change.path)) as folder, suppress(FileNotFoundError):
             os.unlink(os.path.basename(change.path), dir_fd=folder)
     else:
         _replace(change.path, change.after)
@@ -87,7 +87,7 @@ def _make(change: Change) -> None:
 def _replace(path: str, data: bytes) -> None:
     name = os.path.basename(path)
     temporary = f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.new"
-    with _folder(os.path.dirname(path), create=True) as folder:
+    with open_folder(os.path.dirname(path), create=True) as folder:
         try:
             old: os.stat_result | None = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -125,7 +125,7 @@ def _overwrite(name: str, data: bytes, folder: int) -> None:
 
 
 @contextmanager
-def _folder(path: str, *, create: bool = False) -> Iterator[int]:
+def open_folder(path: str, *, create: bool = False) -> Iterator[int]:
     """A descriptor of a directory, reached without following any link."""
     descriptor = os.open("/", _FOLDER_FLAGS)
     try:

@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterable
 
 from harness.sources.dialects.paths import absolute
+from harness.sources.git_directories import GIT, is_repository
 from harness.sources.tool import ToolFailure
 
-VERSION_CONTROL = ".git"
+VERSION_CONTROL = GIT
 _LONGEST_PATH_BYTES = 4000
 """Nearly what systems take; step by step one could go deeper, to where no other program can follow."""
 
@@ -25,14 +26,16 @@ class Workspace:
         readable: Iterable[str] = (),
         writable: Iterable[str] = (),
         protected: Iterable[str] = (VERSION_CONTROL,),
+        closed: Iterable[str] = (),
     ) -> None:
-        """`readable` and `writable`: directories outside that are allowed too. `protected`: names of files and
-        directories directly in the workspace that are never written to.
+        """`readable` and `writable`: directories outside that are allowed too. `protected`: paths in each of them
+        that are never written to, and `closed` the same, as absolute paths; with these, no repository is either.
         """
         self.root = os.path.realpath(root)
         self.writable_roots = [self.root, *map(os.path.realpath, writable)]
         self._readable_roots = [*self.writable_roots, *map(os.path.realpath, readable)]
         self._protected = {name.casefold() for name in protected}
+        self._closed = [*map(os.path.realpath, closed)]
 
     def allow_reading(self, folder: str) -> None:
         """Also allow what lies below this directory to be read."""
@@ -66,13 +69,21 @@ class Workspace:
         root = next((root for root in self.writable_roots if _is_below(real, root)), None)
         if root is None:
             raise ToolFailure(self._refusal(path, real, "changed"))
-        first, *others = os.path.relpath(real, root).casefold().split(os.sep)
-        if first in self._protected or VERSION_CONTROL in others:
-            name = VERSION_CONTROL if VERSION_CONTROL in others else first
+        if name := self._protected_part(real, root):
             raise ToolFailure(
                 f"{path} was not changed: {name} is protected, since what lies there makes others run it"
             )
         return real
+
+    def _protected_part(self, real: str, root: str) -> str:
+        parts = os.path.relpath(real, root).split(os.sep)
+        for count, part in enumerate(parts, 1):
+            name = os.sep.join(parts[:count])
+            if name.casefold() in self._protected or part.casefold() == VERSION_CONTROL:
+                return name
+            if self._closed and is_repository(os.path.join(root, name)):
+                return name
+        return next((closed for closed in self._closed if _is_below(real, closed)), "")
 
     def _real(self, path: str) -> str:
         try:

@@ -79,5 +79,6 @@ def diagnostics_text(data: dict[str, Any]) -> str:
         f"  binary_path: {data['binary_path'] or 'not found'}",
         f"  candidates:  {', '.join(candidates) or 'none'}",
         *(f"  {name}: {state}" for name, state in keys.items()),
+        *([f"  --sandbox:   {data['sandbox']}"] if "sandbox" in data else []),
     ]
     return "\n".join(lines) + "\n"

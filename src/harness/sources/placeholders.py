@@ -1,0 +1,136 @@
+"""Empty stand-ins for what must not be created: something can only be mounted over what is there.
+
+The watchdog loads this file by its path, as it does `confinement`: stand-ins are made just before a confined
+program starts, and go when the last one that needs them has ended, even if Harness was killed. They are
+empty folders, which version control does not see, or small files inside of `.git`.
+
+Who needs a stand-in holds a lock for it, in a folder of the user's own. A lock that nobody holds is of somebody
+who was killed; the next one who needs the same stand-in takes it over, and with it the duty to remove it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FOLDER_MODE, _FILE_MODE, _LOCK_MODE = 0o755, 0o644, 0o600
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class StandIn:
+    """One path that something stands in for. `content`: None for a folder."""
+
+    def __init__(self, locks: str, path: str, content: str | None) -> None:
+        self._path = path
+        self._content = None if content is None else content.encode()
+        self._lock_path = os.path.join(locks, _name_for(path))
+        self._lock = -1
+
+    def hold(self) -> None:
+        """Afterwards something is there. Raises OSError also for a symbolic link: that nothing can cover."""
+        exists = os.path.lexists(self._path)
+        if not exists or os.path.exists(self._lock_path):
+            self._take_lock()
+            if self._make() or self._is_ours():
+                self._note()
+            else:
+                self._let_go()  # somebody made the real thing meanwhile
+        if os.path.islink(self._path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+    def release(self) -> None:
+        """Remove it, unless somebody else still needs it or has put something there."""
+        if self._lock < 0:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._is_ours():
+                self._remove()
+            os.unlink(self._lock_path)
+        except OSError:
+            pass
+        self._let_go()
+
+    def _take_lock(self) -> None:
+        while True:
+            self._lock = os.open(self._lock_path, _LOCK_FLAGS, _LOCK_MODE)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            try:
+                if os.path.samestat(os.fstat(self._lock), os.stat(self._lock_path)):
+                    return
+            except FileNotFoundError:
+                pass
+            self._let_go()  # whoever removed the stand-in removed its lock as well: begin anew
+
+    def _make(self) -> bool:
+        try:
+            if self._content is None:
+                os.mkdir(self._path, _FOLDER_MODE)
+            else:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+                descriptor = os.open(self._path, flags, _FILE_MODE)
+                try:
+                    os.write(descriptor, self._content)
+                finally:
+                    os.close(descriptor)
+        except FileExistsError:
+            return False
+        return True
+
+    def _note(self) -> None:
+        os.pwrite(self._lock, self._identity(), 0)
+
+    def _is_ours(self) -> bool:
+        try:
+            return os.pread(self._lock, 100, 0) == self._identity()
+        except OSError:
+            return False
+
+    def _identity(self) -> bytes:
+        status = os.lstat(self._path)
+        kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
+        return f"{kind} {status.st_dev} {status.st_ino}\n".encode()
+
+    def _remove(self) -> None:
+        if self._content is None:
+            os.rmdir(self._path)
+            return
+        with open(self._path, "rb") as file:
+            is_untouched = file.read() == self._content
+        if is_untouched:
+            os.unlink(self._path)
+
+    def _let_go(self) -> None:
+        os.close(self._lock)
+        self._lock = -1
+
+
+def hold(locks: str, wanted: Sequence[tuple[str, str | None]]) -> list[StandIn]:
+    """Stand-ins for all of these, those above before those below. Raises OSError, and then leaves none."""
+    held: list[StandIn] = []
+    try:
+        for path, content in wanted:
+            one = StandIn(locks, path, content)
+            held.append(one)
+            one.hold()
+    except OSError:
+        release(held)
+        raise
+    return held
+
+
+def release(held: list[StandIn]) -> None:
+    for one in reversed(held):
+        one.release()
+
+
+def _name_for(path: str) -> str:
+    from hashlib import sha256
+
+    return sha256(os.fsencode(path)).hexdigest()[:32]

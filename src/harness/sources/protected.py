@@ -1,0 +1,195 @@
+"""What a confined command must not change or create: by it others could be made to run its programs later.
+
+A name belongs here if git, Harness, an agent that Harness knows, or an editor starts programs by what stands
+there, without asking its user again. Instructions for models (AGENTS.md, CLAUDE.md) do not, nor do a project's
+own programs (Makefile, package.json), nor what is asked about after each change (.envrc).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from harness import config
+from harness.errors import UsageError
+from harness.sources import git_directories
+from harness.sources.git_directories import GIT, GUARDED, Found
+
+PROTECTED: dict[str, str] = {
+    GIT: "git: hooks and configuration",
+    ".harness": "Harness",
+    "harness.toml": "Harness",
+    ".harnessrc.toml": "Harness",
+    ".mcp.json": "several agents: MCP servers",
+    ".claude": "Claude Code: hooks, servers, permissions",
+    ".codex": "Codex",
+    ".gemini": "Gemini CLI",
+    ".qwen": "Qwen Code",
+    ".opencode": "OpenCode: plugins",
+    "opencode.json": "OpenCode",
+    "opencode.jsonc": "OpenCode",
+    ".kilo": "Kilo Code",
+    ".kilocode": "Kilo Code",
+    "kilo.json": "Kilo Code",
+    "kilo.jsonc": "Kilo Code",
+    ".cursor": "Cursor: hooks, servers",
+    ".cline": "Cline",
+    ".clinerules": "Cline: hooks",
+    ".continue": "Continue",
+    ".factory": "Droid: hooks, servers",
+    ".goose": "Goose",
+    ".grok": "Grok Build",
+    ".kimi": "Kimi Code",
+    ".pi": "Pi: extensions",
+    ".agents": "Antigravity and others",
+    ".aider.conf.yml": "Aider: commands for lint and test",
+    ".github/hooks": "Copilot CLI: hooks",
+    ".vscode": "Visual Studio Code: tasks",
+    ".idea": "JetBrains editors: run configurations, watchers",
+    ".devcontainer": "editors: commands on the host",
+    ".devcontainer.json": "editors: commands on the host",
+}
+"""Path in the workspace → who obeys what is there."""
+
+_MOST_OPEN_REPOSITORIES = 100
+_MOST_REPOSITORIES = 1000
+"""bubblewrap takes so many arguments and no more."""
+
+
+class Guard(NamedTuple):
+    """One path that is kept from change; or, if `is_open`, only from being moved away."""
+
+    path: str
+    stand_in: str | None = None
+    """What a file would say that stands in for it where it is absent; None: a folder would."""
+    is_open: bool = False
+
+
+class Survey(NamedTuple):
+    """What there is to protect, as it is before a command."""
+
+    roots: tuple[str, ...]
+    found: tuple[Found, ...]
+    named: Mapping[str, str | None]
+    """The paths of the table, and those that configuration names, absolute; and what stands in for each."""
+
+    def repositories(self) -> list[str]:
+        return [path for found in self.found for path in found.repositories]
+
+    def pointers(self) -> list[str]:
+        return [path for found in self.found for path in found.pointers]
+
+
+def survey(roots: Sequence[str]) -> Survey:
+    """Raises UsageError where nothing could be protected."""
+    roots = tuple(os.path.realpath(root) for root in roots)
+    for root in roots:
+        require_apart(root)
+    found = tuple(git_directories.find(root) for root in roots)
+    named: dict[str, str | None] = {
+        os.path.join(root, name): None for root in roots for name in PROTECTED if name != GIT
+    }
+    others = [guard for root, one in zip(roots, found, strict=True) for guard in _configured(root, one)]
+    for path, stand_in in (*others, *((path, None) for path in _own_places())):
+        if any(_is_below(path, root) for root in roots):
+            named.setdefault(path, stand_in)
+    return Survey(roots, found, named)
+
+
+def guards(surveyed: Survey) -> list[Guard]:
+    """For mounts: those above before those below. Raises UsageError when there are too many."""
+    listed: dict[str, Guard] = {}
+    repositories = surveyed.repositories()
+    if len(repositories) + len(surveyed.pointers()) > _MOST_REPOSITORIES:
+        raise UsageError(
+            f"there are more than {_MOST_REPOSITORIES} repositories in the workspace: too many to be protected",
+            hint="name a smaller workspace with --cwd DIR",
+        )
+    for path, stand_in in surveyed.named.items():
+        for above in _folders_above(path, surveyed.roots):
+            listed.setdefault(above, Guard(above, is_open=True))
+        listed[path] = Guard(path, stand_in)
+    for root in surveyed.roots:
+        git = os.path.join(root, GIT)
+        if git not in repositories and git not in surveyed.pointers():
+            listed[git] = Guard(git)
+    for path in surveyed.pointers():
+        if not os.path.islink(path) or os.path.dirname(path) in surveyed.roots:
+            listed[path] = Guard(path)
+    is_open = len(repositories) <= _MOST_OPEN_REPOSITORIES
+    for path in repositories:
+        listed.update((guard.path, guard) for guard in _repository_guards(path, is_open=is_open))
+    kept: list[Guard] = []
+    for guard in sorted(listed.values(), key=lambda guard: guard.path.split(os.sep)):
+        # What lies below a closed one is closed with it; a mount there would open it again.
+        if not any(_is_below(guard.path, above.path) for above in kept if not above.is_open):
+            kept.append(guard)
+    return kept
+
+
+def _repository_guards(path: str, *, is_open: bool) -> Iterator[Guard]:
+    inside = [os.path.join(path, name) for name in GUARDED]
+    # Nothing can be mounted over a link; in a bare one stand-ins could be committed as files of the one around it;
+    # and without HEAD it is none: perhaps somebody's stand-in for one.
+    is_usual = os.path.basename(path) == GIT and os.path.lexists(os.path.join(path, "HEAD"))
+    if not is_open or not is_usual or any(map(os.path.islink, inside)):
+        yield Guard(path)
+        return
+    yield Guard(path, is_open=True)
+    for name, stand_in in GUARDED.items():
+        yield Guard(os.path.join(path, name), stand_in)
+
+
+def _configured(root: str, found: Found) -> Iterator[tuple[str, str | None]]:
+    """Where hooks and further configuration are, by what the repositories here, around here, and the user say."""
+    home = os.path.expanduser("~")
+    user_configs = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config/git/config"))
+    repositories = [*found.repositories]
+    above = os.path.dirname(root)
+    while above != os.path.dirname(above):
+        repositories.append(os.path.join(above, GIT))
+        above = os.path.dirname(above)
+    for path in repositories:
+        worktree = os.path.dirname(path) if os.path.basename(path) == GIT else path
+        for name in ("config", "config.worktree"):
+            yield from git_directories.named_in(os.path.join(path, name), worktree)
+        for file in user_configs:
+            yield from git_directories.named_in(file, worktree)
+        for name in GUARDED:
+            if os.path.islink(link := os.path.join(path, name)):
+                yield os.path.realpath(link), None
+
+
+def _own_places() -> Iterator[str]:
+    """Harness itself, and what it believes: a workspace may lie around them."""
+    yield os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    yield from map(os.path.realpath, (sys.prefix, config.config_directory(), config.data_directory()))
+
+
+def require_apart(root: str) -> None:
+    """Raises UsageError for a workspace in which too much would have to be protected."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    package = next(_own_places())
+    if _is_below(home, root) or home == root:
+        raise UsageError(
+            "nothing can be confined to the home directory: what lies there runs when you log in",
+            hint="name a workspace in it with --cwd DIR",
+        )
+    if _is_below(root, package) or root == package:
+        raise UsageError(
+            "nothing can be confined to a folder of Harness itself", hint="name a workspace with --cwd DIR"
+        )
+
+
+def _folders_above(path: str, roots: Sequence[str]) -> Iterator[str]:
+    """Between a path and its root."""
+    root = max((root for root in roots if _is_below(path, root)), key=len)
+    parts = os.path.relpath(path, root).split(os.sep)[:-1]
+    for count in range(1, len(parts) + 1):
+        yield os.path.join(root, *parts[:count])
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path.startswith(root.rstrip(os.sep) + os.sep)

@@ -1,0 +1,39 @@
+"""Around one confined command: what is protected is looked up before, and what it left is looked at after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from harness.errors import UsageError
+from harness.sources.git_directories import switch_off_new
+from harness.sources.invocation import Invocation
+from harness.sources.protected import survey
+from harness.sources.sandbox import Sandbox
+from harness.sources.tool import ToolFailure
+
+
+@asynccontextmanager
+async def confined(
+    sandbox: Sandbox, invocation: Invocation, roots: Sequence[str]
+) -> AsyncIterator[tuple[Invocation, list[str]]]:
+    """What to start instead, and a list: after the block it says what had to be switched off.
+
+    Raises ToolFailure when something cannot be protected.
+    """
+    from tempfile import TemporaryDirectory
+
+    refused: list[str] = []
+    with TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True) as temporary:
+        try:
+            surveyed = await asyncio.to_thread(survey, roots)
+            wanted = sandbox.confined(invocation, surveyed, temporary)
+        except UsageError as error:
+            raise ToolFailure(error.words) from None
+        try:
+            yield wanted, refused
+        except BaseException:
+            switch_off_new(surveyed.roots, surveyed.found)  # at once: nobody may wait any more
+            raise
+        refused += await asyncio.to_thread(switch_off_new, surveyed.roots, surveyed.found)
