@@ -36,7 +36,13 @@ class Submit(_Command, frozen=True, kw_only=True, tag="submit"):
 
 
 class Cancel(_Command, frozen=True, kw_only=True, tag="cancel"):
-    """Stop the run; nothing when none goes on."""
+    """Stop the run; nothing when none goes on. What is queued waits for `continue` or another prompt, or is given up."""
+
+    queue: Literal["keep", "clear"] = "keep"
+
+
+class Continue(_Command, frozen=True, kw_only=True, tag="continue"):
+    """Send what is queued, one prompt after the other: after a stop, or a restart."""
 
 
 class Steer(_Command, frozen=True, kw_only=True, tag="steer"):
@@ -104,7 +110,7 @@ class Rename(_Command, frozen=True, kw_only=True, tag="rename"):
 
 
 Command: TypeAlias = (
-    Submit | Cancel | Steer | Approve | Deny | Answer | Resume | Configure | Withdraw | Rename
+    Submit | Cancel | Continue | Steer | Approve | Deny | Answer | Resume | Configure | Withdraw | Rename
 )
 
 

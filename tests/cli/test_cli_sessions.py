@@ -14,6 +14,7 @@ from world import CLAUDE_LINES, World, wait_until
 
 from harness.interfaces.cli import session_ids
 from harness.interfaces.cli.session_table import table
+from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 
 HOSTILE = [
@@ -67,6 +68,19 @@ def test_the_list_shows_the_newest_first_on_one_line_each(world: World) -> None:
     assert [one["session_id"] for one in data] == ids
     assert data[0]["outcome"] == "completed"
     assert data[0]["running"] is False
+
+
+def test_what_waits_for_somebody_is_listed_first_whatever_asked(world: World) -> None:
+    store = FileStore(str(world.sessions))
+    for name, outcome in (("asked-a-question", "suspended"), ("asked-for-leave", "completed")):
+        waiting = Metadata(session_id=name, kind="thread", outcome=outcome, activity="waiting")
+        store.create(waiting).close()
+    newer = [one for one in _recorded(world, 2) if not one.startswith("asked")]
+    listed = world.call("sessions", "list", "--ids").out.split()
+    assert (set(listed[:2]), listed[2:4]) == ({"asked-a-question", "asked-for-leave"}, newer)
+    assert [one["outcome"] for one in world.call("sessions", "list", "--json").data[:2]] == ["waiting"] * 2
+    chosen = world.call("sessions", "list", "--outcome", "waiting", "--ids").out.split()
+    assert set(chosen) == set(listed[:2])
 
 
 def test_on_a_terminal_a_long_task_is_cut_so_that_a_session_stays_one_line(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from harness_kit import Model, Record, call, log_of, make, opened
 from running_kit import (
     YOLO,
@@ -77,21 +78,81 @@ async def test_each_is_told_with_the_run_that_took_it() -> None:
 
 
 @in_loop
-async def test_they_are_sent_whatever_became_of_the_run_before() -> None:
-    gate, second = Gate(), Gate()
-    model = Live(
-        halting(gate), halting(second), failing("the server is down"), stopping("Too lo", "length"), "Last."
-    )
+async def test_stopping_a_run_leaves_them_where_they_are_until_they_are_sent_for() -> None:
+    gate = Gate()
+    model = Live(halting(gate), "Two.", "Three.")
     async with opened(model) as (harness, record):
-        first = started(harness.send_message(content="aborted"))
+        first = started(harness.send_message(content="one"))
         await gate.come()
-        for text in ("aborted too", "failing", "cut off", "complete"):
-            await harness.follow_up(content=text)
-        harness.abort()
-        await second.come()
+        await harness.follow_up(content="two")
+        await harness.follow_up(content="three")
         harness.abort()
         await first
-        assert ends(record) == ["aborted", "aborted", "error", "error", "complete"]
+        assert (starts(record), ends(record)) == (1, ["aborted"])
+        assert harness.session.display_state.get().queued_follow_ups == 2
+        await harness.session.follow_ups.send()
+        assert model.heard() == ["one", "two", "three"]
+        assert ends(record) == ["aborted", "complete", "complete"]
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_stopping_a_run_can_give_them_up_as_well() -> None:
+    gate = Gate()
+    async with opened(Live(halting(gate))) as (harness, record):
+        first = started(harness.send_message(content="one"))
+        await gate.come()
+        await harness.follow_up(content="two")
+        with pytest.raises(UsageError, match="unknown choice for the queue"):
+            harness.abort(queue="drop")  # type: ignore[arg-type]
+        harness.abort(queue="clear")
+        await first
+        assert (ends(record), counts(record)) == (["aborted"], [1, 0])
+        assert harness.session.follow_ups.is_empty()
+
+
+@in_loop
+async def test_what_is_said_last_comes_behind_what_was_left_and_makes_it_go_on() -> None:
+    gate = Gate()
+    model = Live(halting(gate))
+    async with opened(model) as (harness, record):
+        first = started(harness.send_message(content="one"))
+        await gate.come()
+        await harness.follow_up(content="two")
+        harness.abort()
+        await first
+        await harness.follow_up(content="three")
+        assert model.heard() == ["one", "two", "three"]
+        assert ends(record) == ["aborted", "complete", "complete"]
+
+
+@in_loop
+async def test_one_waits_beside_a_question_and_is_sent_after_its_run() -> None:
+    model = Model(call("ask_user", question="Which?"), "So that.", "And after.")
+    async with opened(model) as (harness, record):
+        await harness.send_message(content="go")
+        await harness.follow_up(content="afterwards")
+        assert harness.session.suspensions.has_pending()
+        assert "tool_suspension_cancelled" not in record.types
+        await harness.session.follow_ups.send()  # it waits for the answer
+        assert harness.session.follow_ups.count() == 1
+        await harness.respond_to_tool_suspension(resume_data="this")
+        assert texts(record)[-2:] == ["So that.", "And after."]
+        assert model.heard() == ["go", "afterwards"]
+
+
+@in_loop
+async def test_they_are_sent_whatever_became_of_the_run_before() -> None:
+    gate = Gate()
+    model = Live(halting(gate), failing("the server is down"), stopping("Too lo", "length"), "Last.")
+    async with opened(model) as (harness, record):
+        first = started(harness.send_message(content="complete"))
+        await gate.come()
+        for text in ("failing", "cut off", "last"):
+            await harness.follow_up(content=text)
+        gate.open()
+        await first
+        assert ends(record) == ["complete", "error", "error", "complete"]
         assert texts(record)[-1] == "Last."
         assert counts(record)[-1] == 0
         check(harness, log_of(harness))

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from harness_kit import Model, Record, log_of, make
 from running_kit import check, ends, in_loop, texts
-from waiting_session import MODES, marking, open_store
+from waiting_session import MODES, marking, open_store, rest
 
 import postgres_server
 from harness.events import Result, SessionStart, ToolEnd, ToolStart
+from harness.log.selection import waits
+from harness.log.store import Query
 from harness.log.stores.files import FileStore
 from harness.session.harness import Harness
 from harness.sources.audit import check as audit
@@ -50,7 +52,7 @@ class Place:
     async def opened(self, model: Model) -> AsyncIterator[tuple[Harness, Record]]:
         """The thread, in the hands of this process."""
         store = open_store(self.kind, self.where)
-        harness = make(model, modes=MODES, storage=store, tools=[marking(str(self.mark))])
+        harness = make(model, modes=MODES, storage=store, tools=[marking(str(self.mark)), rest])
         record = Record(harness.session)
         await harness.init()
         thread = await harness.select_or_create_thread()
@@ -179,3 +181,81 @@ async def test_a_run_that_was_not_waiting_has_ended_and_the_thread_goes_on(place
         events = log_of(harness)
         check(harness, events)
         assert [event.outcome for event in events if isinstance(event, Result)][-1] == "completed"
+
+
+@in_loop
+async def test_what_was_said_to_a_run_that_was_killed_is_told_in_the_next_one_once(place: Place) -> None:
+    place.kill_while("steer")
+    model = Model("All right.", "Again.")
+    async with place.opened(model) as (harness, _record):
+        shown = harness.session.display_state.get()
+        assert [one.text for one in shown.queued_steering] == ["rather this", "and that"]
+        listed = harness.session.thread.list_active_messages()
+        assert [message.content[0].text for message in listed[-2:]] == ["rather this", "and that"]  # type: ignore[union-attr]
+        await harness.send_message(content="go on")
+        assert model.heard() == ["go", "rather this", "and that", "go on"]
+        assert harness.session.display_state.get().queued_steering == []
+        check(harness, log_of(harness))
+    async with place.opened(model) as (harness, _record):
+        await harness.send_message(content="and now?")
+        assert model.heard() == ["go", "rather this", "and that", "go on", "and now?"]
+        if isinstance(harness.store, FileStore):
+            assert audit(harness.store, "thread-1").problems == []
+
+
+@in_loop
+async def test_what_was_said_beside_an_approval_is_told_when_the_run_goes_on(place: Place) -> None:
+    place.kill_while("approve-steer")
+    model = Model("So it is.")
+    async with place.opened(model) as (harness, record):
+        assert harness.session.respond_to_tool_approval(decision="approve")
+        await harness.session.wait_until_idle()
+        assert model.heard() == ["go", "rather this", "and that"]
+        assert (model.results(), ends(record)) == (["marked"], ["complete"])
+        one_run(harness)
+
+
+@pytest.mark.parametrize("what", ["ask", "plan", "approve"])
+@in_loop
+async def test_a_follow_up_waits_beside_what_a_killed_process_asked(place: Place, what: str) -> None:
+    place.kill_while(what)
+    model = Model("Answered.")
+    async with place.opened(model) as (harness, _record):
+        await harness.follow_up(content="last of all")
+        assert model.asked == []
+        assert harness.session.runs.waits
+        assert harness.session.runs.queued[-1]["text"] == "last of all"
+        if what == "approve":
+            harness.session.respond_to_tool_approval(decision="approve")
+        else:
+            action = {"action": "approved"} if what == "plan" else "b"
+            await harness.respond_to_tool_suspension(resume_data=action)
+        await harness.session.wait_until_idle()
+        assert model.heard()[-1] == "last of all"
+        assert harness.session.follow_ups.is_empty()
+
+
+@pytest.mark.parametrize("what", ["ask", "plan", "approve"])
+def test_a_thread_that_waits_is_known_to_wait_without_being_opened(place: Place, what: str) -> None:
+    place.kill_while(what)
+    store = open_store(place.kind, place.where)
+    try:
+        assert [waits(metadata) for metadata in store.find(Query(active=True))] == [True]
+    finally:
+        store.close()
+
+
+@in_loop
+async def test_an_approval_of_a_killed_process_can_be_given_up(place: Place) -> None:
+    place.kill_while("approve")
+    model = Model("Another.")
+    async with place.opened(model) as (harness, _record):
+        harness.abort(queue="clear")
+        assert not harness.session.approval.is_armed()
+        [end] = [event for event in log_of(harness) if isinstance(event, Result)]
+        assert end.outcome == "interrupted"
+        assert harness.session.follow_ups.is_empty()
+        await harness.follow_up(content="something else")
+        assert model.heard() == ["go", "something else"]
+        assert not place.mark.exists()
+        check(harness, log_of(harness))

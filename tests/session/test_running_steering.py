@@ -23,7 +23,9 @@ from running_kit import (
     waiting,
 )
 
+from harness.events import Message, SteeringQueued
 from harness.log.stores.files import FileStore
+from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 from harness.sources.model import ToolTurn, UserTurn
 
@@ -81,7 +83,7 @@ async def test_steering_nobody_is_sending_a_message() -> None:
     async with opened(model) as (harness, record):
         await harness.steer(content="go")
         assert model.heard() == ["go"]
-        assert [data["count"] for data in record.named("follow_up_queued")] == [0]
+        assert "follow_up_queued" not in record.types
 
 
 @in_loop
@@ -106,11 +108,38 @@ async def test_a_one_way_agent_is_stopped_and_told_anew(tmp_path: Path) -> None:
         assert "steer" not in harness.session.capabilities
         first = started(harness.send_message(content="be slow"))
         await record.until_told("message_update")
-        await harness.follow_up(content="never sent")
+        await harness.follow_up(content="later")
         record.clear()
         await harness.steer(content="another")
         await first
-        assert [call["prompt"] for call in notes(tmp_path)] == ["be slow", "another"]
-        assert ends(record) == ["aborted", "complete"]
-        assert [data["count"] for data in record.named("follow_up_queued")] == [0]
+        assert [call["prompt"] for call in notes(tmp_path)] == ["be slow", "another", "later"]
+        assert ends(record) == ["aborted", "complete", "complete"]
+        assert [data["count"] for data in record.named("follow_up_queued")] == [2, 1, 0]
         check(harness, log_of(harness))
+
+
+@in_loop
+async def test_it_is_in_the_log_and_shown_the_moment_it_is_accepted_and_again_when_it_is_taken() -> None:
+    gate = Gate()
+    model = Live(call("work"), "Focused.")
+    async with opened(model, tools=[waiting(gate)], initial_state=YOLO, storage=MemoryStore()) as (
+        harness,
+        record,
+    ):
+        first = started(harness.send_message(content="look at everything"))
+        await gate.come()
+        await harness.steer(content="security only")
+        [queued] = [event for event in log_of(harness) if isinstance(event, SteeringQueued)]
+        assert queued.text == "security only"
+        assert record.named("steering_queued") == [
+            {"type": "steering_queued", "id": queued.id, "text": "security only"}
+        ]
+        assert [one.id for one in harness.session.display_state.get().queued_steering] == [queued.id]
+        assert harness.session.thread.list_active_messages()[-1].id == queued.id
+        gate.open()
+        await first
+        assert harness.session.display_state.get().queued_steering == []
+        said = [event for event in log_of(harness) if isinstance(event, Message) and event.role == "user"]
+        assert [event.text for event in said] == ["look at everything", "security only"]
+        assert said[1].id == queued.id
+        assert [message.id for message in harness.session.thread.list_active_messages()].count(queued.id) == 1

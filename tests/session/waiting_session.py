@@ -1,6 +1,6 @@
 """A process that talks in a session until somebody has to answer, and then sits there to be killed; told to end, it leaves in order.
 
-usage: python waiting_session.py files|postgres WHERE ask|plan|approve|stream
+usage: python waiting_session.py files|postgres WHERE ask|plan|approve|steer|approve-steer|stream
 
 Prints `ready` when it waits.
 """
@@ -25,6 +25,8 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "ask": ("ask_user", {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}),
     "plan": ("submit_plan", {"title": "T", "plan": "P"}),
     "approve": ("mark", {}),
+    "approve-steer": ("mark", {}),
+    "steer": ("rest", {}),
 }
 MODES = [
     Mode(id="plan", instructions="Plan.", transitions_to="build"),
@@ -51,6 +53,13 @@ def marking(path: str) -> Any:
     return mark
 
 
+@tool
+async def rest() -> str:
+    """Work until the process is killed."""
+    await asyncio.Event().wait()
+    return "rested"
+
+
 async def main(kind: str, where: str, what: str) -> None:
     if what == "stream":
         script: list[Any] = [{"events": [{"type": "text", "content": "word " * 2000, "pieces": 2000}]}]
@@ -62,11 +71,16 @@ async def main(kind: str, where: str, what: str) -> None:
         modes=MODES,
         storage=open_store(kind, where),
         resolve_model=lambda _model_id: Scripted(script, pause_ms=5 if what == "stream" else 0),
-        initial_state={"currentModelId": "test/model"},
-        tools=[marking(os.environ["MARK"])],
+        initial_state={"currentModelId": "test/model", "yolo": what == "steer"},
+        tools=[marking(os.environ["MARK"]), rest],
     )
     waits = asyncio.Event()
-    told = {"approve": "tool_approval_required", "stream": "message_update"}.get(what, "agent_end")
+    told = {
+        "approve": "tool_approval_required",
+        "approve-steer": "tool_approval_required",
+        "steer": "tool_start",
+        "stream": "message_update",
+    }.get(what, "agent_end")
 
     def listen(event: HarnessEvent) -> None:
         if event.type == told:
@@ -79,6 +93,9 @@ async def main(kind: str, where: str, what: str) -> None:
     await waits.wait()
     if what == "approve":
         await harness.follow_up(content="and then?")
+    if what.endswith("steer"):
+        await harness.steer(content="rather this")
+        await harness.steer(content="and that")
     leaves = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaves.set)
     print("ready", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.events import (
+    Briefed,
     BufferingEnd,
     BufferingFailed,
     BufferingStart,
@@ -26,6 +27,7 @@ from harness.events import (
     Resumed,
     Signal,
     StateChanged,
+    SteeringQueued,
     SubagentModelChanged,
     Suspended,
     ThreadCreated,
@@ -44,25 +46,11 @@ def steered(text: str) -> list[Event]:
         SubagentModelChanged(model_id=text, agent_type=text),
         StateChanged(changes={text: text}),
         FollowUpsChanged(pending=[text], taken_by=text),
+        SteeringQueued(id=text, text=text),
+        Briefed(agent=text, text=text),
         Forked(call_id=text, log_id=text, agent_type=text, task=text, model_id=text),
         WorkspaceChanged(status="error", error=text, workspace_id=text, workspace_name=text),
-        *(
-            Signal(
-                id=text,
-                category=category,
-                tag_name=text,
-                contents=contents,
-                attributes={"type": text, "gapMs": text, text: text},
-                metadata={text: text},
-                state={"id": text, "mode": text, "version": text},
-            )
-            for category in ("user", "state", "reactive", "notification")
-            for contents in (
-                text,
-                [{"type": "text", "text": text}, {"type": "file", "data": 1}, 7],
-                {text: 1},
-            )
-        ),
+        *_signals(text),
         NotificationChanged(record={"id": text}),
         GoalChanged(objective={"objective": text, "status": text}),
         GoalChanged(),
@@ -85,3 +73,19 @@ def steered(text: str) -> list[Event]:
     ]
     assert {type(event) for event in told} == set(STEERING)
     return told
+
+
+def _signals(text: str) -> list[Event]:
+    return [
+        Signal(
+            id=text,
+            category=category,
+            tag_name=text,
+            contents=contents,
+            attributes={"type": text, "gapMs": text, text: text},
+            metadata={text: text},
+            state={"id": text, "mode": text, "version": text},
+        )
+        for category in ("user", "state", "reactive", "notification")
+        for contents in (text, [{"type": "text", "text": text}, {"type": "file", "data": 1}, 7], {text: 1})
+    ]

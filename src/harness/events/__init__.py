@@ -25,6 +25,7 @@ from harness.events.relay import Relay, RelayReply
 from harness.events.repl import ReplInput, ReplOutput, ReplProgress
 from harness.events.run import Compacted, Outcome, Result, SessionStart
 from harness.events.steering import (
+    Briefed,
     FollowUpsChanged,
     Forked,
     GoalChanged,
@@ -36,6 +37,7 @@ from harness.events.steering import (
     Signal,
     StateChanged,
     Steering,
+    SteeringQueued,
     SubagentModelChanged,
     Suspended,
     ThreadCreated,
@@ -77,6 +79,8 @@ AnyEvent: TypeAlias = (
     | SubagentModelChanged
     | StateChanged
     | FollowUpsChanged
+    | SteeringQueued
+    | Briefed
     | Suspended
     | Resumed
     | Forked
@@ -106,6 +110,7 @@ AnyEvent: TypeAlias = (
 
 __all__ = [
     "AnyEvent",
+    "Briefed",
     "BufferingEnd",
     "BufferingFailed",
     "BufferingStart",
@@ -144,6 +149,7 @@ __all__ = [
     "Signal",
     "StateChanged",
     "Steering",
+    "SteeringQueued",
     "StepEnd",
     "StepStart",
     "SubagentModelChanged",

@@ -72,6 +72,30 @@ class FollowUpsChanged(Steering, frozen=True, kw_only=True):
         return [before[one] if type(one) is int and 0 <= one < len(before) else one for one in self.pending]
 
 
+class SteeringQueued(Steering, frozen=True, kw_only=True):
+    """Somebody said something to a run that goes on, and it was accepted.
+
+    The run takes it at its next boundary: then a `Message` of the same id is in the log. Where no run has taken
+    it, because the process died, it is still to be said: first of all in the next run, or when this one goes on.
+    """
+
+    id: str
+    text: str
+    parts: list[Any] | None = None
+    """Files, as in `Message`."""
+
+
+class Briefed(Steering, frozen=True, kw_only=True):
+    """An agent that does not see this log was told, before its prompt, what was said and decided without it.
+
+    It stands before the run, under the run's id. The prompt itself is the run's `Message`, without this.
+    """
+
+    agent: str
+    text: str
+    """As the agent was given it."""
+
+
 class Suspended(Steering, frozen=True, kw_only=True):
     """The run has let go of everything and waits for the answers to its open relays; it may wait for ever.
 

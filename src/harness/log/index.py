@@ -26,6 +26,11 @@ _LOGS_IN_A_BATCH = 100
 _BYTES_IN_A_BATCH = 16 * 1024 * 1024
 _BETWEEN_PLACES_BYTES = 512 * 1024
 _SHORTEST_INDEXED = 3
+_ACTIVE = (
+    "(json_extract(CAST(metadata AS TEXT), '$.activity') IS NOT NULL"
+    " OR coalesce(json_extract(CAST(metadata AS TEXT), '$.outcome'), kind) IN ('run', 'suspended'))"
+)
+"""What `is_active` says, as far as it can be said without reading everything: defaults are not written."""
 
 
 class _Row(NamedTuple):
@@ -105,6 +110,8 @@ class Index:
             if value is not None:
                 conditions.append(f"{column} = ?")
                 values.append(value)
+        if query.active:
+            conditions.append(_ACTIVE)
         wanted = self._mentioning(words_of(query))
         rows = self._connection.execute(
             f"SELECT number, metadata, updated_ms FROM logs WHERE {' AND '.join(conditions)}"

@@ -34,12 +34,24 @@ def is_asked_for(metadata: Metadata, query: Query) -> bool:
     return (
         not metadata.deleted
         and query.kind in (None, metadata.kind)
+        and (not query.active or is_active(metadata))
         and query.resource_id in (None, metadata.resource_id)
         and (query.include_forks or fork is None)
         and (query.fork_of is None or (fork is not None and fork.log_id == query.fork_of))
         and not any(metadata.settings.get(name) for name in query.without_settings)
         and all(metadata.settings.get(name) == value for name, value in query.settings.items())
     )
+
+
+def is_active(metadata: Metadata) -> bool:
+    """Whether it waits for somebody, or something goes on in it, as far as its writer has said."""
+    return bool(metadata.activity) or waits(metadata) or (metadata.kind == "run" and not metadata.outcome)
+
+
+def waits(metadata: Metadata) -> bool:
+    """Whether it waits for somebody's answer. Before there was `activity`, only the outcome said so."""
+    is_suspended = metadata.kind == "thread" and metadata.outcome == "suspended"
+    return metadata.activity == "waiting" or (not metadata.activity and is_suspended)
 
 
 def latest(metadata: Metadata, last_event_ms: int) -> Metadata:

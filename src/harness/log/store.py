@@ -57,6 +57,9 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     success: bool = False
     outcome: str = ""
     """Empty while the run is going on."""
+    activity: Literal["", "running", "waiting"] = ""
+    """Of a thread: whether a run goes on in it, or waits for somebody's answer. Where its writer died, `running`
+    is what it last said."""
     agent_session_id: str = ""
     version: str = ""
     total_cost_usd: float | None = None
@@ -93,6 +96,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Settings none of which is on."""
     include_forks: bool = True
     fork_of: str | None = None
+    active: bool = False
+    """Only those that wait for somebody's answer, or in which something goes on, or did when their writer died."""
     live_first: bool = False
     """Those that are being written come first; otherwise, and among them, the last changed comes first."""
     limit: int | None = None

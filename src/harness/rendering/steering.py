@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from harness.events import (
     AnyEvent,
+    Briefed,
     BufferingFailed,
     Event,
     Forked,
@@ -23,6 +24,7 @@ from harness.events import (
     Resumed,
     Signal,
     Steering,
+    SteeringQueued,
     SubagentModelChanged,
     Suspended,
     ThreadCreated,
@@ -49,6 +51,11 @@ def signal_text(signal: Signal) -> str:
     parts = contents if isinstance(contents, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def briefing_words(event: Briefed) -> str:
+    """That it was told, not what: that is what the conversation says anyway."""
+    return f"{event.agent} was told what was said and decided without it ({len(event.text):,} characters)"
 
 
 def _thread(event: ThreadCreated) -> str:
@@ -114,6 +121,8 @@ _WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     ModeChanged: _mode,
     ModelChanged: _model,
     SubagentModelChanged: _subagent_model,
+    SteeringQueued: lambda event: f"said meanwhile: {' '.join(event.text.split())}",
+    Briefed: briefing_words,
     Suspended: lambda _: "waits for an answer",
     Resumed: lambda _: "goes on",
     Forked: _fork,

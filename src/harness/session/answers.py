@@ -154,8 +154,8 @@ class FollowUps:
             self._session.runs.clear_queue()
 
     async def send(self) -> None:
-        """Send what waits, one run after the other, and wait for the end: what a process left that was stopped.
-        While a run goes on, or waits for an answer, nothing happens: its end is what they wait for.
+        """Send what waits, one run after the other, and wait for the end: what was left when a run, or the process,
+        was stopped. While a run goes on, or waits for an answer, nothing happens: its end is what they wait for.
         """
         await self._session.runs.drain()
 

@@ -105,7 +105,10 @@ class NativeBacking:
         if self._loaded is None or self._loaded[0] != bound.id:
             host = self._session.extras.new_host(bound.hub)
             told = history(read_all(bound.store, bound.id))
-            self._loaded = (bound.id, Conversation(host, told.entries, pending=told.pending))
+            self._loaded = (
+                bound.id,
+                Conversation(host, told.entries, pending=told.pending, untaken=told.untaken),
+            )
         return self._loaded[1]
 
     def flush(self) -> None:
@@ -140,7 +143,9 @@ class NativeBacking:
         return self._loaded is not None and self._loaded[1].leave()
 
     def join(self, said: Said) -> bool:
-        return self._loaded is not None and self._loaded[1].steer(said.text, said.attachments)
+        return self._loaded is not None and self._loaded[1].steer(
+            said.text, said.attachments, message_id=said.id
+        )
 
     def reply(self, reply: RelayReply) -> bool:
         return self._loaded is not None and self._loaded[1].reply(reply)

@@ -29,12 +29,21 @@ _logger = logging.getLogger("harness.session")
 class Bus:
     """Contract: used in the event loop's thread alone; the log may be written by any."""
 
-    def __init__(self, on_event: Callable[[Event], None], *, quiet: Collection[type[Event]] = ()) -> None:
-        """`on_event`: told of every event of the log before it is translated, but for the `quiet` ones."""
+    def __init__(
+        self,
+        on_event: Callable[[Event], None],
+        on_folded: Callable[[], None] = lambda: None,
+        *,
+        quiet: Collection[type[Event]] = (),
+    ) -> None:
+        """`on_event`: told of every event of the log before it is translated, but for the `quiet` ones;
+        `on_folded`: called when the fold knows of it, and nobody else.
+        """
         self.fold = ThreadFold()
         self._changed = DisplayStateChanged(display_state=self.fold.display)
         self._quiet = frozenset(quiet)
         self._on_event = on_event
+        self._on_folded = on_folded
         self._listeners: list[Listener] = []
         self._follower: Follower | None = None
         self._forks: dict[str, tuple[Follower, Callable[[], None]]] = {}
@@ -122,7 +131,10 @@ class Bus:
                 self._deliver_fork(event.call_id)  # what it did comes before that it has ended
             if type(event) not in quiet:
                 self._notice(event)
-            for told in self.fold.feed(event):
+            all_told = self.fold.feed(event)
+            if type(event) not in quiet:
+                self._on_folded()
+            for told in all_told:
                 self.emit(told)
             if follower is not self._follower:
                 return True  # a listener went on to another thread

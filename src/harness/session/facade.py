@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.events import Signal
 from harness.rendering.session.events import HarnessMessage, HarnessThread
@@ -113,8 +113,8 @@ class Facade:
     async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
         await self.session.follow_up(content=content, request_context=request_context)
 
-    def abort(self) -> None:
-        self.session.abort()
+    def abort(self, *, queue: Literal["keep", "clear"] = "keep") -> None:
+        self.session.abort(queue=queue)
 
     async def respond_to_tool_suspension(
         self, *, resume_data: Any, tool_call_id: str = "", request_context: RequestContext | None = None

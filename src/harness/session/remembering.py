@@ -181,7 +181,7 @@ class Remembrance:
         """Something in the background did: a run that goes on must not go on without its memory."""
         if self._session.runs.is_running:
             self._failed(failure)
-            self._session.abort()
+            self._session.runs.abort(pauses_queue=False)
 
 
 class _Metered:

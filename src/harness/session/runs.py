@@ -4,8 +4,9 @@ Rules
 1. One run at a time. What is said while one goes on joins it where the agent can hear; else it is queued.
    A run that is being stopped, or has come to wait for an answer, hears nothing more: what is said then waits
    for its end.
-2. Follow-ups are sent one per finished run, in their order, whatever became of that run. One that cannot be sent
-   stays the first of the queue.
+2. Follow-ups are sent one per finished run, in their order, whatever became of that run, unless somebody stopped
+   it: then they wait until somebody says something, or `drain` is called. While a question, a plan or a call waits
+   for its answer, they wait for the end of that run. One that cannot be sent stays the first of the queue.
 3. Whatever happens, the session is usable afterwards, and every run that was asked for is told of: one that
    broke, or was stopped, before it could begin as well.
 """
@@ -79,6 +80,8 @@ class Runs:
         self._answered: set[str] = set()
         """Relays whose answer the run that goes on has taken, though the log may not have it yet."""
         self._holds_queue = False
+        self._is_paused = False
+        """Whether what is queued stays there because somebody stopped the run."""
         self.is_abort_requested = False
         self.abort_signal: asyncio.Event | None = None
         """Of the run that goes on: set when it is to stop."""
@@ -99,6 +102,13 @@ class Runs:
         waiting = self._session.bus.fold.facts.relays.values()
         return [relay for relay in waiting if relay.id not in self._answered]
 
+    @property
+    def waits(self) -> bool:
+        """Whether a run waits for somebody's answer without going on here."""
+        if self.is_running:
+            return False
+        return self._session.bus.fold.facts.activity == "waiting"
+
     def reply(self, reply: RelayReply) -> bool:
         """Answer the run that goes on; False when it does not wait for this."""
         is_taken = self._session.backing.reply(reply)
@@ -118,7 +128,7 @@ class Runs:
             if not self.is_running:
                 await session.ensure_thread()
             if self.is_running:
-                if not session.backing.join(said):
+                if not self.join(said):
                     self.queue(said, context)
                 return
             self.begin(self._to_send(said), context)
@@ -126,7 +136,33 @@ class Runs:
 
     def join(self, said: Said) -> bool:
         """Say it to the run that goes on; False when there is none, or none that can hear."""
-        return self.is_running and not self.is_abort_requested and self._session.backing.join(said)
+        is_heard = self.is_running and not self.is_abort_requested and self._session.backing.join(said)
+        if is_heard:
+            self._session.bus.deliver()  # it is in the log: everybody sees it at once
+        return is_heard
+
+    async def instead(self, said: Said, context: RequestContext | None = None) -> None:
+        """Stop what goes on, and say this in a run of its own, before what is queued."""
+        if self.is_running:
+            said = self._named(said)
+            if context is not None:
+                self._queued_contexts[said.id] = context
+            self.requeue(said)  # so that it is not lost, whatever happens until the other run has ended
+            self.abort(pauses_queue=False)
+            await self.wait_until_idle()
+        else:
+            self.abort()
+            await self.send(said, context)
+
+    async def send_last(self, said: Said, context: RequestContext | None = None) -> None:
+        """Say it after what goes on, what waits for an answer, and what is queued. Nothing of that: at once."""
+        self._session.bus.deliver()
+        if not self.is_running and not self.waits and not self.queued:
+            await self.send(said, context)
+            return
+        self.queue(said, context)
+        self._is_paused = False  # somebody wants it to go on
+        await self.drain()
 
     def begin(
         self, beginning: Beginning, context: RequestContext | None = None, *, holds_queue: bool = False
@@ -143,6 +179,7 @@ class Runs:
         self._context = request_context(self._session, context)
         self.is_abort_requested = False
         self._holds_queue = holds_queue
+        self._is_paused = False
         self.abort_signal = asyncio.Event()
         self._task = loop.create_task(self._drive(beginning))
 
@@ -160,7 +197,8 @@ class Runs:
 
     async def drain(self) -> None:
         """Send what is queued, when nothing goes on."""
-        if self.is_running or not self.queued or self._session.bus.fold.facts.is_suspended:
+        self._session.bus.deliver()
+        if self.is_running or not self.queued or self.waits:
             return
         beginning = self._take_first()
         self.begin(beginning, beginning.context)
@@ -197,10 +235,14 @@ class Runs:
         self._queued_contexts.clear()
         self._set_queue([])
 
-    def abort(self) -> None:
-        """Stop what goes on, and give up what waits for an answer. It ends soon; `wait_until_idle` waits."""
+    def abort(self, *, pauses_queue: bool = True) -> None:
+        """Stop what goes on, and give up what waits for an answer. It ends soon; `wait_until_idle` waits.
+
+        `pauses_queue`: what is queued stays there, until it is sent for.
+        """
         if self._task is not None:
             self.is_abort_requested = True
+            self._is_paused = pauses_queue
             if self.abort_signal is not None:
                 self.abort_signal.set()
         if self._current is not None and not self._current.done():
@@ -239,7 +281,9 @@ class Runs:
     async def _drive(self, beginning: Beginning) -> None:
         try:
             ended = await self._once(beginning)
-            while not self._holds_queue and not isinstance(ended, Suspended) and self.queued:
+            while not self._holds_queue and not self._is_paused and self.queued:
+                if isinstance(ended, Suspended):
+                    break
                 queued = self.queued[0]
                 self.is_abort_requested = False  # before it is told: who hears of it may stop it
                 self.abort_signal = asyncio.Event()

@@ -40,7 +40,7 @@ class ModeSelection:
         """Stop what is going on and enter another mode, with the model that was last used in it."""
         session = self._session
         mode = session.harness.mode(mode_id)
-        session.abort()
+        session.runs.abort(pauses_queue=False)
         previous = self.enter(mode_id)
         session.append(ModeChanged(mode_id=mode_id, previous_mode_id=previous))
         if mode_id != self._mode_id:

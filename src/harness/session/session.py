@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from harness.errors import UsageError
 from harness.events import Event, FollowUpsChanged, Signal, ThreadRenamed, UsageDelta
 from harness.log.codec import plain_text, spelled_out
 from harness.log.hub import Hub
@@ -70,7 +71,7 @@ class Session:
         self.cwd = cwd
         self.identity = Identity(resource_id, session_id)
         self._veil = Veil(harness.secrets) if harness.secrets is not None else None
-        self.bus = Bus(self._notice, quiet=QUIET if harness.pubsub is None else ())
+        self.bus = Bus(self._notice, self._note_activity, quiet=QUIET if harness.pubsub is None else ())
         self._backings: list[tuple[BackingAgent | CommandAgent, Backing]] = []
         self._workspace: Workspace | None = None
         """What a factory made for this session."""
@@ -134,25 +135,33 @@ class Session:
         await self.runs.send(self._said(content, files), request_context)
 
     async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
-        """Say something that changes the course: at the next step where the agent can hear, else by a new run."""
+        """Say something that changes the course: at the next step where the agent can hear, else by a new run.
+        What is queued waits on.
+        """
         said = self._said(content)
-        if self.runs.join(said):
-            return
-        self.runs.clear_queue()
-        self.abort()
-        await self.runs.wait_until_idle()
-        await self.runs.send(said, request_context)
+        if not self.runs.join(said):
+            await self.runs.instead(said, request_context)
 
     async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
-        """Say something when the run that goes on has ended; at once when there is none."""
+        """Say something when the run that goes on, or waits for an answer, has ended, and after what is queued
+        already; at once when there is nothing of that.
+        """
         said = self._said(content)
         if self.runs.is_running:
             self.runs.queue(said, request_context)
         else:
-            await self.runs.send(said, request_context)
+            await self.runs.send_last(said, request_context)
 
-    def abort(self) -> None:
-        """Stop what goes on. What waits for an answer is given up."""
+    def abort(self, *, queue: Literal["keep", "clear"] = "keep") -> None:
+        """Stop what goes on. What waits for an answer is given up; what is queued is not sent.
+
+        `queue`: whether it is kept, for `follow_ups.send()` or the next message, or given up as well.
+        Raises UsageError for another word.
+        """
+        if queue not in ("keep", "clear"):
+            raise UsageError(f"unknown choice for the queue: {queue!r}", hint="keep or clear")
+        if queue == "clear":
+            self.follow_ups.clear()
         self.runs.abort()
 
     async def wait_until_idle(self) -> None:
@@ -289,6 +298,7 @@ class Session:
         was_running = self.bus.fold.display.is_running
         self.bus.attach(bound.hub, bound.cursor, bound.fold)
         rest(bound.fold, is_running=was_running)
+        self._note_activity()
         self.extras.use_another_thread()
 
     def use_no_thread(self) -> None:
@@ -316,7 +326,7 @@ class Session:
     def abandon_suspension(self, reason: str) -> None:
         """Give up a run that waits for answers which will not come."""
         facts = self.bus.fold.facts
-        if facts.is_suspended and facts.open_run:
+        if facts.activity == "waiting":
             conversation = self.conversation
             if conversation is not None:
                 conversation.give_up(reason)
@@ -355,6 +365,16 @@ class Session:
             bound.metadata.name = event.title
             bound.save()
         self.extras.notice(event)
+
+    def _note_activity(self) -> None:
+        """So that whoever lists threads sees which of them wait for him, whatever becomes of this process."""
+        bound = self.thread.bound
+        if bound is None or bound.metadata.activity == bound.fold.facts.activity:
+            return
+        bound.metadata.activity = bound.fold.facts.activity
+        if not bound.metadata.activity:
+            bound.metadata.outcome = bound.fold.facts.last_outcome
+        bound.save()
 
     def _flush(self) -> None:
         """What a loop still holds back goes into the log first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -58,8 +58,15 @@ class Facts(msgspec.Struct, kw_only=True):
     lanes: StateLanes = msgspec.field(default_factory=StateLanes)
     """What the model was told of changing things."""
 
+    @property
+    def activity(self) -> Literal["", "running", "waiting"]:
+        """Whether a run goes on, or waits for somebody."""
+        if not self.open_run:
+            return ""
+        return "waiting" if self.relays or self.is_suspended else "running"
 
-_VERSION = 1
+
+_VERSION = 2
 _MOST_TOLD = 50
 """Notifications that are kept after the model was told of them, or they were put away: the last changed."""
 
@@ -231,6 +238,7 @@ def rest(fold: ThreadFold, *, is_running: bool) -> None:
         modified_files=shown.modified_files,
         om_progress=shown.om_progress,
         queued_follow_ups=len(fold.facts.follow_ups),
+        queued_steering=shown.queued_steering,
     )
     for relay in fold.facts.relays.values():
         if kept.pending_approval is None and relay.kind == "permission":

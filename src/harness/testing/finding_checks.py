@@ -66,6 +66,25 @@ def the_last_changed_is_found_first(store: Store) -> None:
     assert found(store, Query(live_first=True)) == ["b", "a", "c"]
 
 
+def what_waits_or_goes_on_is_found(store: Store) -> None:
+    for log_id, kind, outcome, activity in (
+        ("rest", "thread", "completed", ""),
+        ("new", "thread", "", ""),
+        ("runs", "thread", "completed", "running"),
+        ("waits", "thread", "completed", "waiting"),
+        ("older", "thread", "suspended", ""),
+        ("live", "run", "", ""),
+        ("done", "run", "failed", ""),
+    ):
+        store.create(
+            Metadata(session_id=log_id, kind=kind, outcome=outcome, activity=activity)  # type: ignore[arg-type]
+        ).close()
+
+    assert sorted(found(store, Query(active=True))) == ["live", "older", "runs", "waits"]
+    assert sorted(found(store, Query(active=True, kind="thread"))) == ["older", "runs", "waits"]
+    assert found(store, Query(active=True, kind="run", limit=5)) == ["live"]
+
+
 def words_are_found_in_prompts_titles_and_messages(store: Store) -> None:
     store.create(Metadata(session_id="prompt", prompt="Mend the Ängström parser")).close()
     store.create(Metadata(session_id="title", name="Parser wars 100%")).close()
@@ -118,6 +137,7 @@ CHECKS = (
     logs_are_found_by_kind_resource_and_settings,
     forks_are_found_and_left_out,
     the_last_changed_is_found_first,
+    what_waits_or_goes_on_is_found,
     words_are_found_in_prompts_titles_and_messages,
     a_renamed_log_is_found_by_its_new_title,
 )

@@ -65,6 +65,7 @@ def test_nothing_is_shown_in_the_beginning() -> None:
         "isRunning": False,
         "currentMessage": None,
         "queuedFollowUps": 0,
+        "queuedSteering": [],
         "tokenUsage": {
             "promptTokens": 0,
             "completionTokens": 0,

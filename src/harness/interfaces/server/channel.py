@@ -9,7 +9,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, UnknownSession
-from harness.interfaces.server.completion import complete
 from harness.interfaces.server.desk import Standing
 from harness.interfaces.server.following import FindHub, Following
 from harness.interfaces.server.frames import Frames
@@ -18,6 +17,7 @@ from harness.log.store import Store
 from harness.rendering.object_stream import Operation
 from harness.rendering.state.fold import StateFold
 from harness.rendering.state.wire import state_message
+from harness.session.completion import complete
 
 TICK_S = 1 / 30
 _LOOK_EVERY_S = 1.0

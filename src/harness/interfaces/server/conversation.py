@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from harness.commands import Answer, Approve, Attached, Configuration, Deny
+from harness.commands import Answer, Approve, Configuration, Deny, Submit
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, Relay
 from harness.interfaces.server.attached import spoken
@@ -26,6 +26,7 @@ from harness.log.store import Store
 from harness.session.harness import Harness
 from harness.session.runs import Said
 from harness.session.workspaces import WorkspaceConfig
+from harness.sources.model import Attachment
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
 
@@ -122,28 +123,34 @@ class Conversation:
             can_submit=True,
             can_steer=self.is_running and "steer" in session.capabilities,
             can_answer=is_ours,
-            can_cancel=self.is_running or facts.is_suspended,
+            can_cancel=self.is_running or session.runs.waits,
             can_branch=not self.is_running and self._setup.agent == OWN_AGENT,
         )
 
-    async def submit(self, prompt: str, attachments: tuple[Attached, ...] = ()) -> None:
-        is_ours = load(self._setup.agent).work is not None
-        if not prompt.strip() and not (attachments and is_ours):
-            raise UsageError("the prompt is empty")
-        session = self._session
-        text, files = spoken(prompt, attachments, takes_files=is_ours)
+    async def submit(self, command: Submit) -> None:
+        text, files = check_prompt(self._setup.agent, command)
+        session, prompt = self._session, command.prompt
         said = Said(text=text, attachments=files, id=self._harness.new_id())
-        if not self.is_running and not session.bus.fold.facts.is_suspended:
-            bound = session.thread.bound
-            if bound is not None and not bound.metadata.prompt:
-                bound.metadata.prompt = prompt[:2000]
-                bound.save()
-            self._do(session.runs.send(said))
-            await asyncio.sleep(0)  # so that the next command finds it running
-        elif len(session.runs.queued) >= MOST_QUEUED:
+        if len(session.runs.queued) >= MOST_QUEUED:
             raise UsageError(f"{MOST_QUEUED} prompts are waiting already", hint="wait, or withdraw some")
-        else:
-            session.runs.queue(said)
+        bound = session.thread.bound
+        if bound is not None and not bound.metadata.prompt:
+            bound.metadata.prompt = prompt[:2000]
+            bound.save()
+        self._do(session.runs.send_last(said))
+        await asyncio.sleep(0)  # so that the next command finds it running, or queued
+
+    async def go_on(self) -> None:
+        """Send what is queued. Raises UsageError where there is nothing to send, or something to wait for."""
+        runs = self._session.runs
+        if self.is_running:
+            raise UsageError("a run is going on", hint="what is queued is sent when it has ended")
+        if runs.waits:
+            raise UsageError("it waits for an answer", hint="answer it, or cancel: then send what is queued")
+        if not runs.queued:
+            raise UsageError("no prompt is waiting", hint="submit one")
+        self._do(runs.drain())
+        await asyncio.sleep(0)
 
     def withdraw(self, follow_up_id: str) -> None:
         queued = self._session.runs.queued
@@ -152,8 +159,8 @@ class Conversation:
             raise UsageError("no such prompt is waiting", hint="its turn may have come")
         self._session.append(FollowUpsChanged(pending=kept))
 
-    def cancel(self) -> None:
-        self._session.abort()
+    def cancel(self, queue: Literal["keep", "clear"] = "keep") -> None:
+        self._session.abort(queue=queue)
 
     def steer(self, message: str) -> None:
         if not self.is_running:
@@ -253,6 +260,14 @@ class Conversation:
 
     def _watch(self) -> None:
         self._do(self._session.wait_until_idle())
+
+
+def check_prompt(agent: str, command: Submit) -> tuple[str, tuple[Attachment, ...]]:
+    """What this agent is told. Raises UsageError for what is no prompt."""
+    takes_files = load(agent).work is not None
+    if not command.prompt.strip() and not (command.attachments and takes_files):
+        raise UsageError("the prompt is empty", hint="say what is to be done")
+    return spoken(command.prompt, command.attachments, takes_files=takes_files)
 
 
 def setup_of(metadata: Any) -> Setup:

@@ -13,15 +13,16 @@ from harness import commands
 from harness.commands import Command
 from harness.errors import LogLocked, UsageError
 from harness.events import ThreadCreated
-from harness.interfaces.server.completion import complete
-from harness.interfaces.server.conversation import Conversation, setup_of
+from harness.interfaces.server.conversation import Conversation, check_prompt, setup_of
 from harness.interfaces.server.desk import Setup, Standing
 from harness.interfaces.server.going_back import place_before
 from harness.interfaces.server.ways import checked
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
+from harness.log.selection import waits
 from harness.log.store import Fork, Metadata, Store, read_all
+from harness.session.completion import complete
 from harness.sources.request import OWN_AGENT
 
 _IDLE_S = 300.0
@@ -51,10 +52,7 @@ class Conversations:
 
     async def create(self, setup: Setup) -> str:
         before = self._store.metadata(setup.continues) if setup.continues else None
-        fallbacks = [self._default] if before is None else [setup_of(before), self._default]
-        for fallback in fallbacks:
-            setup = _filled(setup, fallback)
-        setup = checked(setup)
+        setup = self._settled(setup, before)
         if setup.before and setup.agent != OWN_AGENT:
             raise UsageError(
                 f"{setup.agent} remembers by itself what was said: it cannot go back to before a message",
@@ -70,6 +68,19 @@ class Conversations:
         self._open[log_id] = conversation
         self._changed(log_id)
         return log_id
+
+    def check(self, setup: Setup, prompt: commands.Submit | None = None) -> None:
+        before = self._store.metadata(setup.continues) if setup.continues else None
+        agent = self._settled(setup, before).agent
+        if prompt is not None:
+            check_prompt(agent, prompt)
+
+    def _settled(self, setup: Setup, before: Metadata | None) -> Setup:
+        """With everything that it does not say. Raises UsageError for what cannot be."""
+        fallbacks = [self._default] if before is None else [setup_of(before), self._default]
+        for fallback in fallbacks:
+            setup = _filled(setup, fallback)
+        return checked(setup)
 
     def _check_ended(self, log_id: str) -> None:
         """Raises LogLocked while something goes on in it."""
@@ -104,9 +115,11 @@ class Conversations:
         async with self._locks.setdefault(log_id, asyncio.Lock()):
             conversation = await self._conversation(log_id)
             if isinstance(command, commands.Resume):
+                submit = commands.Submit(id=command.id, prompt=command.prompt)
                 if command.session_id not in ("", log_id):
+                    check_prompt(conversation.setup.agent, submit)
                     conversation = await self._continuing(log_id, conversation, command.session_id)
-                command = commands.Submit(id=command.id, prompt=command.prompt)
+                command = submit
             await self._carry_out(conversation, command)
 
     async def _continuing(self, log_id: str, empty: Conversation, session_id: str) -> Conversation:
@@ -133,11 +146,13 @@ class Conversations:
     async def _carry_out(self, conversation: Conversation, command: Command) -> None:
         match command:
             case commands.Submit():
-                await conversation.submit(command.prompt, command.attachments)
+                await conversation.submit(command)
             case commands.Resume():
                 raise AssertionError("it was made a prompt")
             case commands.Cancel():
-                conversation.cancel()
+                conversation.cancel(command.queue)
+            case commands.Continue():
+                await conversation.go_on()
             case commands.Steer():
                 conversation.steer(command.message)
             case commands.Approve() | commands.Deny() | commands.Answer():
@@ -159,7 +174,7 @@ class Conversations:
         is_free = metadata.kind == "thread" and not self._store.is_live(log_id)
         return Standing(
             is_ours=is_free,
-            is_waiting=is_free and metadata.outcome == "suspended",
+            is_waiting=is_free and waits(metadata),
             can_submit=is_free,
             can_answer=is_free,
             can_branch=is_free and metadata.agent_name == OWN_AGENT,

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.commands import Command
+from harness.commands import Command, Submit
 from harness.log.hub import Hub
 
 
@@ -65,6 +65,10 @@ class Desk(Protocol):
     nothing. Commands for one conversation are carried out in the order in which they are given. The first answer
     to a relay counts; a later one raises. A prompt that comes while a run goes on waits, first come first served.
     """
+
+    def check(self, setup: Setup, prompt: Submit | None = None) -> None:
+        """Raises what `create` raises for a setup that cannot be, and `carry_out` for such a first prompt."""
+        ...
 
     async def create(self, setup: Setup) -> str:
         """A new conversation; its id, which is that of its log."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
-
 import msgspec
 
 from harness.errors import HarnessError
 from harness.interfaces.server.desk import Desk
-from harness.log.selection import in_order
+from harness.log.selection import is_active
 from harness.log.store import Metadata, Query, Store
+from harness.session.completion import complete
 
 _TITLE_CHARACTERS = 80
+_WAITS, _LIVE, _AT_REST = range(3)
+"""In which order sessions are listed."""
 _UNTOLD = {"run": "interrupted", "thread": ""}
 """What became of a session of which nobody says it: a run has died, a conversation has had none."""
 
@@ -68,24 +69,25 @@ def describe(metadata: Metadata, store: Store, desk: Desk) -> SessionData:
 
 
 def find(store: Store, desk: Desk, text: str, limit: int, offset: int) -> tuple[list[SessionData], int]:
-    """A page of the sessions that fit, live ones first, and how many there are in all."""
-    found = store.find(Query(text=text, live_first=True))
-    opened = list(takewhile(lambda metadata: _is_open(metadata.session_id, store), found))
-    live = [metadata for metadata in opened if _life(metadata.session_id, store, desk)[0]]
-    known = {metadata.session_id for metadata in live}
-    # What is merely loaded here stands where it would stand otherwise.
-    rest = sorted(
-        (metadata for metadata in found if metadata.session_id not in known), key=in_order, reverse=True
-    )
-    page = [*live, *rest][offset : offset + limit]
+    """A page of the sessions that fit, and how many there are in all: those that wait for somebody first, then
+    those in which something happens, then the last changed. What is merely loaded stands where it would otherwise.
+    """
+    active: dict[str, int] = {}
+    for metadata in store.find(Query(text=text, active=True)):
+        active[metadata.session_id] = _rank(metadata, store, desk)
+    found = store.find(Query(text=text))
+    found.sort(key=lambda metadata: active.get(metadata.session_id, _AT_REST))
+    page = found[offset : offset + limit]
     return [describe(metadata, store, desk) for metadata in page], len(found)
 
 
-def _is_open(log_id: str, store: Store) -> bool:
-    try:
-        return store.is_live(log_id)
-    except HarnessError:
-        return False
+def _rank(metadata: Metadata, store: Store, desk: Desk) -> int:
+    log_id = metadata.session_id
+    is_live, waits = _life(log_id, store, desk)
+    if not is_live and not waits and is_active(metadata):
+        complete(store, log_id)  # its process died: only the log says whether it waits
+        is_live, waits = _life(log_id, store, desk)
+    return _WAITS if waits else _LIVE if is_live else _AT_REST
 
 
 def _life(log_id: str, store: Store, desk: Desk) -> tuple[bool, bool]:

@@ -80,10 +80,13 @@ class SessionsApi:
 
     async def _create(self, request: Request) -> Response:
         wanted = await read_body(request, NewSession)
-        setup = {name: getattr(wanted, name) for name in Setup.__struct_fields__}
-        log_id = await self._desk.create(Setup(**setup))
-        if wanted.prompt or wanted.attachments:
-            await self._desk.carry_out(log_id, Submit(prompt=wanted.prompt, attachments=wanted.attachments))
+        setup = Setup(**{name: getattr(wanted, name) for name in Setup.__struct_fields__})
+        prompt = Submit(prompt=wanted.prompt, attachments=wanted.attachments)
+        has_prompt = bool(wanted.prompt or wanted.attachments)
+        self._desk.check(setup, prompt if has_prompt else None)
+        log_id = await self._desk.create(setup)
+        if has_prompt:
+            await self._desk.carry_out(log_id, prompt)
         return json_answer(describe(self._store.metadata(log_id), self._store, self._desk), 201)
 
     async def _get(self, request: Request) -> Response:

@@ -23,12 +23,13 @@ from msgspec.structs import replace
 from harness import commands
 from harness.commands import Command
 from harness.errors import HarnessError, LogLocked, StoreError, UsageError
-from harness.events import Event, FollowUpsChanged, Message
+from harness.events import Event, FollowUpsChanged, Message, SteeringQueued
 from harness.interfaces.server.asking import Asking, Deadlines, Outcome
 from harness.interfaces.server.conversations import Conversations
 from harness.interfaces.server.desk import Desk, Setup, Standing
 from harness.log.hub import Hub
 from harness.log.postgres_commands import Asked
+from harness.log.selection import waits
 from harness.log.store import Store, read_all
 from harness.log.stores.postgres import PostgresStore
 from harness.sources.registry import load
@@ -46,6 +47,7 @@ class LetGo(msgspec.Struct, frozen=True, tag_field="type", tag="let_go"):
 Wanted: TypeAlias = (
     commands.Submit
     | commands.Cancel
+    | commands.Continue
     | commands.Steer
     | commands.Approve
     | commands.Deny
@@ -79,6 +81,9 @@ class SharedDesk:
         self._tasks: set[asyncio.Task[None]] = set()
         self._taking = asyncio.Lock()
         self._stop_listening = self._mailbox.listen(self._woken)
+
+    def check(self, setup: Setup, prompt: commands.Submit | None = None) -> None:
+        self._own.check(setup, prompt)
 
     async def create(self, setup: Setup) -> str:
         if setup.continues:
@@ -158,7 +163,7 @@ class SharedDesk:
         return replace(
             standing,
             is_elsewhere=True,
-            is_waiting=metadata.outcome == "suspended",
+            is_waiting=waits(metadata),
             can_submit=True,
             can_steer=metadata.agent_name in (OWN_AGENT, REMOTE_AGENT),
             can_answer=agent is not None and agent.work is not None,
@@ -253,6 +258,8 @@ def _says(event: Event, text: str) -> bool:
     """Whether somebody has said this, or put it into the queue."""
     if isinstance(event, Message):
         return event.role == "user" and text in event.text
+    if isinstance(event, SteeringQueued):
+        return event.text == text
     return isinstance(event, FollowUpsChanged) and any(
         isinstance(one, dict) and one.get("text") == text for one in event.pending
     )

@@ -152,13 +152,18 @@ class Socket:
             known = command.config
             names = (name for name in known.__struct_fields__ if name in Setup.__struct_fields__)
             changes = {name: value for name in names if (value := getattr(known, name)) is not None}
-            self._setup = replace(self._setup, **changes)
+            setup = replace(self._setup, **changes)
+            self._rooms.desk.check(setup)
+            self._setup = setup
         elif isinstance(command, Submit):
+            self._rooms.desk.check(self._setup, command)
             await self._watch(await self._rooms.desk.create(self._setup))
         elif isinstance(command, Resume):
             continuing = replace(self._setup, continues=command.session_id)
+            prompt = Submit(id=command.id, prompt=command.prompt)
+            self._rooms.desk.check(continuing, prompt)
             await self._watch(await self._rooms.desk.create(continuing))
-            return Submit(id=command.id, prompt=command.prompt)
+            return prompt
         elif not isinstance(command, Cancel):  # there is nothing to stop, as in any conversation that is idle
             raise UsageError("nothing has begun yet", hint="submit a prompt first")
         return command

@@ -21,6 +21,7 @@ from harness.rendering.session.display_state import (
     ModifiedFile,
     PendingApproval,
     PendingSuspension,
+    QueuedSteering,
     SubagentCall,
     ToolInputBuffer,
 )
@@ -77,6 +78,12 @@ def _agent_end(state: DisplayState, event: wire.AgentEnd) -> None:
 
 def _message(state: DisplayState, event: wire.MessageStart | wire.MessageUpdate | wire.MessageEnd) -> None:
     state.current_message = event.message
+
+
+def _message_start(state: DisplayState, event: wire.MessageStart) -> None:
+    _message(state, event)
+    if state.queued_steering and event.message.role == "user":
+        state.queued_steering = [one for one in state.queued_steering if one.id != event.message.id]
 
 
 def _tool_input_start(state: DisplayState, event: wire.ToolInputStart) -> None:
@@ -225,6 +232,10 @@ def _follow_ups(state: DisplayState, event: wire.FollowUpQueued) -> None:
     state.queued_follow_ups = event.count
 
 
+def _steering(state: DisplayState, event: wire.SteeringQueued) -> None:
+    state.queued_steering.append(QueuedSteering(id=event.id, text=event.text))
+
+
 def _thread(state: DisplayState, event: wire.ThreadChanged | wire.ThreadCreated) -> None:
     del event
     reset_thread(state)
@@ -238,7 +249,7 @@ def _thread_deleted(state: DisplayState, event: wire.ThreadDeleted) -> None:
 _RULES: Mapping[type[HarnessEvent], Callable[[DisplayState, Any], None]] = {
     wire.AgentStart: _agent_start,
     wire.AgentEnd: _agent_end,
-    wire.MessageStart: _message,
+    wire.MessageStart: _message_start,
     wire.MessageUpdate: _message,
     wire.MessageEnd: _message,
     wire.ToolInputStart: _tool_input_start,
@@ -259,6 +270,7 @@ _RULES: Mapping[type[HarnessEvent], Callable[[DisplayState, Any], None]] = {
     wire.UsageUpdate: _usage,
     wire.TaskUpdated: _tasks,
     wire.FollowUpQueued: _follow_ups,
+    wire.SteeringQueued: _steering,
     wire.ThreadChanged: _thread,
     wire.ThreadCreated: _thread,
     wire.ThreadDeleted: _thread_deleted,

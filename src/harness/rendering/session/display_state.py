@@ -133,12 +133,20 @@ class TaskItem(_Entry, kw_only=True):
     active_form: str
 
 
+class QueuedSteering(_Entry, kw_only=True):
+    """What was said to the run that goes on, and which it has not taken yet."""
+
+    id: str
+    text: str
+
+
 class DisplayState(_Entry, kw_only=True):
     """Everything is always there; maps are by the id of the call, files by their path."""
 
     is_running: bool = False
     current_message: HarnessMessage | None = None
     queued_follow_ups: int = 0
+    queued_steering: list[QueuedSteering] = msgspec.field(default_factory=list)
     token_usage: TokenUsage = NOTHING_USED
     active_tools: dict[str, ActiveTool] = msgspec.field(default_factory=dict)
     tool_input_buffers: dict[str, ToolInputBuffer] = msgspec.field(default_factory=dict)

@@ -164,6 +164,13 @@ class FollowUpQueued(HarnessEvent, frozen=True, kw_only=True):
     run_id: str | None = None
 
 
+class SteeringQueued(HarnessEvent, frozen=True, kw_only=True):
+    """Told when it is accepted; when the run takes it, as a message of the same id."""
+
+    id: str
+    text: str
+
+
 class WorkspaceStatusChanged(HarnessEvent, frozen=True, kw_only=True):
     status: Literal["pending", "initializing", "ready", "paused", "error", "destroying", "destroyed"]
     error: Problem | None = None
@@ -261,6 +268,7 @@ __all__ = [
     "ShellOutput",
     "StateChanged",
     "StateSignalPart",
+    "SteeringQueued",
     "SubagentEnd",
     "SubagentModelChanged",
     "SubagentStart",

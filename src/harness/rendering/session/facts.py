@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.events import (
+    Briefed,
     BufferingEnd,
     BufferingFailed,
     BufferingStart,
@@ -24,6 +25,7 @@ from harness.events import (
     ReflectionEnd,
     ReflectionFailed,
     ReflectionStart,
+    SteeringQueued,
     SubagentModelChanged,
     Warning,
     WorkspaceChanged,
@@ -31,6 +33,7 @@ from harness.events import (
 from harness.rendering.amounts import tokens
 from harness.rendering.session import events as wire
 from harness.rendering.session.events import HarnessEvent
+from harness.rendering.steering import briefing_words
 
 
 def _mode(event: ModeChanged) -> Sequence[HarnessEvent]:
@@ -53,6 +56,14 @@ def _subagent_model(event: SubagentModelChanged) -> Sequence[HarnessEvent]:
 
 def _follow_ups(event: FollowUpsChanged) -> Sequence[HarnessEvent]:
     return (wire.FollowUpQueued(count=len(event.pending), run_id=event.taken_by or None),)
+
+
+def _steering(event: SteeringQueued) -> Sequence[HarnessEvent]:
+    return (wire.SteeringQueued(id=event.id, text=event.text),)
+
+
+def _briefed(event: Briefed) -> Sequence[HarnessEvent]:
+    return (wire.Info(message=briefing_words(event)),)
 
 
 def _workspace(event: WorkspaceChanged) -> Sequence[HarnessEvent]:
@@ -207,6 +218,8 @@ FACTS: Mapping[type[Event], Callable[[Any], Sequence[HarnessEvent]]] = {
     ModelChanged: _model,
     SubagentModelChanged: _subagent_model,
     FollowUpsChanged: _follow_ups,
+    SteeringQueued: _steering,
+    Briefed: _briefed,
     WorkspaceChanged: _workspace,
     MemoryStatus: _memory_status,
     ObservationStart: _observation_start,

@@ -35,6 +35,7 @@ from harness.events import (
     SessionStart,
     Signal,
     StateChanged,
+    SteeringQueued,
     Suspended,
     TasksChanged,
     TextDelta,
@@ -324,13 +325,22 @@ class SessionTranslation:
 
 
 def history_messages(events: Iterable[Event]) -> list[HarnessMessage]:
-    """All messages of a log, or of a part of it, in order; the last may still be being written."""
+    """All messages of a log, or of a part of it, in order; the last may still be being written, or still be to be
+    told to the agent.
+    """
     translation = SessionTranslation(signals_apart=True)
     messages: dict[str, HarnessMessage] = {}
+    untaken: dict[str, HarnessMessage] = {}
     for event in events:
+        if isinstance(event, SteeringQueued):
+            said = Message(role="user", text=event.text, parts=event.parts)
+            untaken[event.id] = HarnessMessage.of(
+                id=event.id, role="user", content=parts_of_message(said), created_at=event.timestamp_ms
+            )
         for told in translation.feed(event):
             if isinstance(told, wire.MessageStart | wire.MessageEnd):
                 messages[told.message.id] = told.message
+                untaken.pop(told.message.id, None)
     if (unfinished := translation.open_message) is not None:
         messages[unfinished.id] = unfinished
-    return list(messages.values())
+    return [*messages.values(), *untaken.values()]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.events import (
+    Briefed,
     Compacted,
     Event,
     FollowUpsChanged,
@@ -14,6 +15,7 @@ from harness.events import (
     ModeChanged,
     ModelChanged,
     Signal,
+    SteeringQueued,
     TasksChanged,
     ThreadCreated,
     ThreadRenamed,
@@ -24,6 +26,7 @@ from harness.rendering.state import shapes
 from harness.rendering.state.speaker import Speaker
 from harness.rendering.state.speech import Speech
 from harness.rendering.state.tree import Tree
+from harness.rendering.steering import briefing_words
 
 _LONGEST_UNKNOWN = 2_000
 
@@ -42,6 +45,8 @@ class Conversation:
             ModelChanged: self._model,
             TasksChanged: self._tasks,
             FollowUpsChanged: self._follow_ups,
+            SteeringQueued: self._steering,
+            Briefed: self._briefed,
             Signal: self._signal,
             Compacted: self._compacted,
             Warning: self._warning,
@@ -58,6 +63,9 @@ class Conversation:
         if not follow_up_id or speaker.parent_call:
             return False
         place = ("messages", self._queued.pop(follow_up_id))
+        steering = self._tree.at(("steering",))
+        if any(one["id"] == follow_up_id for one in steering):
+            self._tree.set(("steering",), [one for one in steering if one["id"] != follow_up_id])
         self._speech.close(speaker, "complete")
         self._tree.change((*place, "runId"), event.run_id)
         self._tree.set((*place, "status"), "complete")
@@ -93,18 +101,27 @@ class Conversation:
         queue = event.queue(self._tree.at(("followUps",)))
         waiting = [shapes.follow_up(pending, number) for number, pending in enumerate(queue)]
         self._tree.set(("followUps",), waiting)
-        still = {one["id"] for one in waiting}
+        still = {one["id"] for one in (*waiting, *self._tree.at(("steering",)))}
         for follow_up_id in [key for key in self._queued if key not in still]:
             if not event.taken_by:
                 self._tree.set(("messages", self._queued.pop(follow_up_id), "status"), "error")
         for one in waiting:
             if one["id"] not in self._queued:
-                queued = shapes.message(
-                    one["id"], "user", status="pending", created_ms=event.timestamp_ms, run_id=""
-                )
-                queued["content"] = one["text"]
-                queued["parts"] = [{"type": "text", "text": one["text"]}]
+                queued = _waiting(one["id"], one["text"], event)
                 self._queued[one["id"]] = self._tree.push(("messages",), queued)[-1]
+
+    def _steering(self, speaker: Speaker, event: SteeringQueued) -> None:
+        """It stands before what waits for another run."""
+        if speaker.parent_call or event.id in self._queued:
+            return
+        self._tree.push(("steering",), {"id": event.id, "text": event.text})
+        follow_ups = {one["id"] for one in self._tree.at(("followUps",))}
+        later = [key for key in self._queued if key in follow_ups]
+        place = self._speech.add_before(_waiting(event.id, event.text, event), later)
+        self._queued[event.id] = place[-1]
+
+    def _briefed(self, speaker: Speaker, event: Briefed) -> None:
+        self._speech.notice(speaker, "info", briefing_words(event), "briefing", event.timestamp_ms)
 
     def _signal(self, speaker: Speaker, event: Signal) -> None:
         text = shapes.text_of(event.contents)
@@ -133,3 +150,11 @@ class Conversation:
         text = event.raw if isinstance(event.raw, str) else event.reason
         if text:
             self._speech.notice(speaker, "info", text[:_LONGEST_UNKNOWN], "unknown", event.timestamp_ms)
+
+
+def _waiting(message_id: str, text: str, event: Event) -> shapes.Data:
+    """A person's message whose turn has not come."""
+    said = shapes.message(message_id, "user", status="pending", created_ms=event.timestamp_ms, run_id="")
+    said["content"] = text
+    said["parts"] = [{"type": "text", "text": text}]
+    return said

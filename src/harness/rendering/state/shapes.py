@@ -27,6 +27,7 @@ def new_state(session_id: str, title: str) -> Data:
         "cwd": "",
         "tasks": [],
         "followUps": [],
+        "steering": [],
         "relays": [],
         "usage": usage(Usage()),
         "runs": [],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.events import Message, ReasoningDelta, TextDelta, TextRetracted
@@ -82,12 +82,22 @@ class Speech:
         return speaker.message
 
     def _add(self, home: Path, message: dict[str, Any]) -> Path:
-        if not self._queued or home != _CONVERSATION:
-            return self._tree.push(home, message)
-        first = min(int(position) for position in self._queued.values())
+        return (
+            self.add_before(message, self._queued)
+            if home == _CONVERSATION
+            else self._tree.push(home, message)
+        )
+
+    def add_before(self, message: dict[str, Any], waiting: Iterable[str]) -> Path:
+        """Into the conversation, before these of the messages that wait."""
+        positions = [int(self._queued[key]) for key in waiting]
+        if not positions:
+            return self._tree.push(_CONVERSATION, message)
+        first = min(positions)
         for key, position in self._queued.items():
-            self._queued[key] = str(int(position) + 1)
-        return self._tree.insert(home, first, message)
+            if int(position) >= first:
+                self._queued[key] = str(int(position) + 1)
+        return self._tree.insert(_CONVERSATION, first, message)
 
     def add_part(self, speaker: Speaker, part: dict[str, Any], at_ms: int) -> Path:
         speaker.last_stream = ""

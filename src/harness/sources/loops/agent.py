@@ -173,11 +173,14 @@ class AgentRun:
                 session_id=self._session_id,
             )
         )
+        for earlier in self.inbox.untaken:
+            self._say(earlier)
         if isinstance(said, Signal):
             self._transcript.say(turn_of(said))
             self._put(said)
         else:
             self._say(said)
+        self._open_inbox()
 
     def _announce_again(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> None:
         if not pending.is_suspended:
@@ -185,6 +188,11 @@ class AgentRun:
         for relay_id, reply in replies.items():
             self._put(replace(reply, id=relay_id))
         self._put(Resumed())
+        self._open_inbox(self.inbox.untaken)
+
+    def _open_inbox(self, restored: Sequence[Said] = ()) -> None:
+        self.host.outbox.flush()  # what is accepted from now on comes after that
+        self.inbox.open(partial(self.host.outbox.append_said, self.run_id), restored)
 
     async def _go(
         self, goes_on: Callable[[], Coroutine[Any, Any, _Ending]], announce: Callable[[], None]

@@ -33,7 +33,7 @@ from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.pending import PendingRun, closing_events, cut_off
 from harness.sources.loops.spoken import turn_of
-from harness.sources.loops.steering import Said
+from harness.sources.loops.steering import Inbox, Said
 from harness.sources.loops.transcript import Transcript
 from harness.sources.model import Attachment
 
@@ -44,15 +44,21 @@ _GIVEN_UP = "the run was given up"
 
 class Conversation:
     def __init__(
-        self, host: Host, entries: Sequence[Entry] = (), *, pending: PendingRun | None = None
+        self,
+        host: Host,
+        entries: Sequence[Entry] = (),
+        *,
+        pending: PendingRun | None = None,
+        untaken: Sequence[Said] = (),
     ) -> None:
-        """`entries` and `pending`: what `history` says of the log."""
+        """`entries`, `pending` and `untaken`: what `history` says of the log."""
         self.host = host
         self._transcript = Transcript(entries)
         self.entries: list[Entry] = self._transcript.entries
         """Everything that was said, the system prompt left out; it grows as runs go on."""
         self.pending = pending
         """The run that waits for answers, if there is one."""
+        self._untaken = untaken
         self._run: AgentRun | None = None
         if pending is not None:
             self._transcript.restore(pending)
@@ -134,6 +140,7 @@ class Conversation:
         """Say something to the run that goes on; False when there is none that could take it."""
         if self._run is None:
             return False
+        self.host.outbox.flush()  # it is in the log at once, after what came before it
         try:
             self._run.inbox.steer(text, tuple(attachments), message_id or self.host.new_id())
         except UsageError:
@@ -169,7 +176,8 @@ class Conversation:
 
     def _open(self, options: AgentOptions, **identity: str) -> AgentRun:
         self.host.stopped = None
-        return AgentRun(self.host, options, transcript=self._transcript, **identity)  # type: ignore[arg-type]
+        inbox, self._untaken = Inbox(self._untaken), ()
+        return AgentRun(self.host, options, transcript=self._transcript, inbox=inbox, **identity)  # type: ignore[arg-type]
 
     async def _follow(
         self, run: AgentRun, going_on: Coroutine[Any, Any, Result | Suspended]

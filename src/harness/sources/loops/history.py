@@ -21,9 +21,11 @@ from harness.events import (
     Resumed,
     SessionStart,
     Signal,
+    SteeringQueued,
     StepEnd,
     StepStart,
     Suspended,
+    ThreadCreated,
     ToolEnd,
     ToolStart,
     Usage,
@@ -32,13 +34,16 @@ from harness.events import (
 from harness.sources.loops.entries import Entry
 from harness.sources.loops.pending import PendingRun
 from harness.sources.loops.spoken import CUT_OFF, NOT_BEGUN, calls_of, message_id, tool_turn, turn_of
-from harness.sources.model import AssistantTurn, Call, ToolTurn, Turn
+from harness.sources.loops.steering import Said, said_of
+from harness.sources.model import AssistantTurn, Call, ToolTurn, Turn, UserTurn
 
 
 class History(msgspec.Struct, kw_only=True):
     entries: list[Entry]
     pending: PendingRun | None = None
     """The last run, when it waits for answers: suspended, or its process died while somebody was asked."""
+    untaken: list[Said] = msgspec.field(default_factory=list)
+    """What was said to a run that died before it could take it: it is still to be told."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -50,7 +55,7 @@ class History(msgspec.Struct, kw_only=True):
                 entry = pending.results.get(call.id)
                 turns.append(entry.turn if entry is not None else _never_ended(call.id, pending.begun))
             turns += [entry.turn for entry in pending.additions]
-        return turns
+        return turns + [UserTurn(said.text, said.attachments) for said in self.untaken]
 
 
 def history(events: Iterable[Event]) -> History:
@@ -146,11 +151,14 @@ class _Chronicle:
         """What was said while a run was busy: it comes after the results of its calls."""
         self._runs: dict[str, _Run] = {}
         self._nested: set[str] = set()
+        self._untaken: dict[str, SteeringQueued] = {}
         self._last: Event | None = None
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
             Message: self._on_message,
             Signal: self._on_addition,
+            SteeringQueued: self._on_steering,
+            ThreadCreated: self._on_thread,
             StepStart: self._on_step,
             StepEnd: self._on_step_end,
             ToolStart: self._on_tool_start,
@@ -178,7 +186,8 @@ class _Chronicle:
         if waiting is None:
             self._release()
         pending = None if waiting is None else self._pending(waiting)
-        return History(entries=self._entries, pending=pending)
+        untaken = [said_of(event) for event in self._untaken.values()]
+        return History(entries=self._entries, pending=pending, untaken=untaken)
 
     def _pending(self, run: _Run) -> PendingRun:
         answer = run.answer or _Answer(next(iter(run.relays.values())))
@@ -232,7 +241,15 @@ class _Chronicle:
         run.has_answered = True
         run.text = message.text or run.text
 
+    def _on_steering(self, event: SteeringQueued) -> None:
+        self._untaken[event.id] = event
+
+    def _on_thread(self, event: ThreadCreated) -> None:
+        if event.cloned_from:
+            self._untaken.clear()  # it is still to be said there, not here
+
     def _on_addition(self, event: Message | Signal) -> None:
+        self._untaken.pop(event.id, None)
         self._waiting.append(Entry(turn_of(event), message_id(event), event.timestamp_ms, event.seq))
         self._release()
 

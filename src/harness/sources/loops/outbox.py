@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from harness.events import Event, SessionStart
 from harness.log.hub import Hub, Source
+from harness.sources.loops.steering import Said, queued_event
 from harness.sources.loops.veil import Veil
 
 MOST_AT_ONCE = 256
@@ -77,6 +78,12 @@ class Outbox:
                 if self.hub.next_seq != first:
                     raise  # it was somebody who was told of them
                 self._append_singly(self._channel, buffer)
+
+    def append_said(self, run_id: str, said: Said) -> None:
+        """What somebody says to a run, from any thread, past the buffer: it is in the log when this returns."""
+        event = queued_event(said)
+        events = [event] if self._secrets is None else Veil(self._secrets).mask([event])
+        self.hub.source(run_id).append(events)
 
     def note(self, stamped: Sequence[Event]) -> None:
         if not stamped:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -128,12 +129,14 @@ class RlmRun:
         context = self._context or prompt
         self._turns.append(SystemTurn(self._system_prompt(context)))
         self._say(prompt)
+        self.host.outbox.flush()
+        self.inbox.open(partial(self.host.outbox.append_said, self.run_id))
         functions = {"llm_query": self._query, "exec": self._execute}
         self._repl = Repl(context, options.limits, functions, self._show)
         await self._repl.start()  # before the model is asked: without it every answer would be in vain
         for iteration in range(options.agent.max_iterations):
             for said in self.inbox.take():
-                self._say(said.text)
+                self._say(said.text, said.message_id)
             if self._is_budget_spent:
                 limit = LIMITS["budget"]
                 message = limit.message.format(f"${options.agent.max_budget_usd:g}")
@@ -165,7 +168,7 @@ class RlmRun:
         self._put(Message(role="assistant", text=turn.final, id=self.host.new_id()))
         last = self.inbox.take_last()
         for said in last:
-            self._say(said.text)
+            self._say(said.text, said.message_id)
         return not last
 
     async def _ask(self) -> Answered:
@@ -296,9 +299,9 @@ class RlmRun:
         )
         return f"{own}\n\n{options.agent.system_prompt}" if options.agent.system_prompt else own
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, message_id: str = "") -> None:
         """Words of the user."""
-        self._put(Message(role="user", text=text))
+        self._put(Message(role="user", text=text, id=message_id))
         self._turns.append(UserTurn(text))
 
     def _count(self, event: UsageDelta) -> None:

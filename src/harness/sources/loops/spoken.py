@@ -39,7 +39,7 @@ def turn_of(event: Message | Signal) -> Turn:
         return SystemTurn(event.text)
     if event.role == "assistant":
         return AssistantTurn(event.text, tuple(calls_of(event)), event.opaque)
-    return UserTurn(event.text, _files(event.parts))
+    return UserTurn(event.text, files_of(event.parts))
 
 
 def user_message(turn: UserTurn, id: str = "") -> Message:
@@ -59,7 +59,7 @@ def file_parts(attachments: Sequence[Attachment]) -> list[Any] | None:
 def tool_turn(call_id: str, end: ToolEnd) -> ToolTurn:
     """What the model is told of a call that has ended; `call_id` is its own name of it."""
     text = CUT_OFF if end.output is None and end.success is None else end.output or ""
-    return ToolTurn(call_id, text, is_error=not end.success, attachments=_files(end.parts))
+    return ToolTurn(call_id, text, is_error=not end.success, attachments=files_of(end.parts))
 
 
 def is_call(part: Any) -> bool:
@@ -82,7 +82,7 @@ def _signal_turn(signal: Signal) -> UserTurn:
     Where there are files, only the first text carries the tag.
     """
     texts = _texts(signal.contents)
-    attachments = _files(signal.contents)
+    attachments = files_of(signal.contents)
     attributes = {name: value for name, value in (signal.attributes or {}).items() if value is not None}
     if signal.category == "user" and not attributes:
         return UserTurn("\n".join(texts), attachments)
@@ -115,7 +115,7 @@ def _texts(contents: Any) -> list[str]:
     ]
 
 
-def _files(parts: Any) -> tuple[Attachment, ...]:
+def files_of(parts: Any) -> tuple[Attachment, ...]:
     """The files among parts, as a log or whoever signals spells them."""
     files: list[Attachment] = []
     for part in _parts(parts):

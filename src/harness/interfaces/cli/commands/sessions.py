@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SUMMARY = "what was recorded: list, show, replay, check, path, delete"
 DEFAULT_ACTION = "list"
 ACTIONS = {
-    "list": "list the sessions, the newest first",
+    "list": "list the sessions: those that wait for somebody, those that run, then the newest",
     "show": "show a session in any format",
     "replay": "show a session with its original timing",
     "check": "prove that a log says everything that the agent wrote",
@@ -31,6 +31,7 @@ ACTIONS = {
 }
 _SHOWN_BY_DEFAULT = 20
 _OUTCOMES = (
+    "waiting",
     "running",
     "completed",
     "failed",
@@ -126,11 +127,25 @@ def _chosen(
     """The sessions that are asked for, and how many older ones the limit cuts off."""
     _check_filters(arguments)
     most = arguments.limit or len(known)
+    known = _waiting_first(store, known, console)
     if not _is_filtered(arguments):  # then the rest need not even be read
         return [_up_to_date(store, log_id, console) for log_id in known[:most]], max(0, len(known) - most)
     each = (_up_to_date(store, log_id, console) for log_id in known)
     found = [metadata for metadata in each if _is_asked_for(metadata, arguments)]
     return found[:most], max(0, len(found) - most)
+
+
+def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> list[str]:
+    """Then those that run, then the rest as it was."""
+    from harness.log.store import Query
+
+    there = frozenset(known)
+    active = [one.session_id for one in store.find(Query(active=True)) if one.session_id in there]
+    outcomes = {log_id: _up_to_date(store, log_id, console).outcome for log_id in active}
+    first = [log_id for log_id in active if outcomes[log_id] == "waiting"]
+    first += [log_id for log_id in active if outcomes[log_id] == "running"]
+    moved = frozenset(first)
+    return [*first, *(log_id for log_id in known if log_id not in moved)]
 
 
 def _is_filtered(arguments: argparse.Namespace) -> bool:
@@ -171,24 +186,28 @@ def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: Seque
 
 
 def _up_to_date(store: FileStore, log_id: str, console: Console) -> Metadata:
-    """A session's metadata; one whose writer died is completed first, one that runs says so."""
+    """A session's metadata; one whose writer died is completed first, one that runs or waits says so."""
+    from harness.log.selection import is_active, waits
+
     metadata = store.metadata(log_id)
-    if metadata.outcome:
-        return metadata
-    if not store.is_live(log_id):
+    is_live = is_active(metadata) and store.is_live(log_id)
+    if is_active(metadata) and not is_live and not waits(metadata):
         _recover(store, log_id, console)
         metadata = store.metadata(log_id)
-    if not metadata.outcome:
-        metadata.outcome = "running" if store.is_live(log_id) else "unknown"
+    if waits(metadata):
+        metadata.outcome = "waiting"
+    elif is_live:
+        metadata.outcome = "running"
+    metadata.outcome = metadata.outcome or "unknown"
     return metadata
 
 
 def _recover(store: FileStore, log_id: str, console: Console) -> None:
     from harness.errors import StoreError
-    from harness.sources.audit import recover
+    from harness.session.completion import recover_any
 
     try:
-        if recover(store, log_id):
+        if recover_any(store, log_id):
             console.info(f"session {log_id} was cut off; its log has been completed")
     except (StoreError, OSError) as error:  # a folder that may only be read
         console.warning(f"session {log_id} was cut off and cannot be completed: {error}")
