@@ -162,15 +162,26 @@ def test_a_run_elsewhere_is_stopped_configured_and_renamed_and_then_deleted_from
     tmp_path: Path, url: str, store: PostgresStore
 ) -> None:
     async def work() -> None:
-        model = here.script([SLOW], "Said.")
+        model = here.script([SLOW], [SLOW], "Said.")
         with serve_program(tmp_path, "--store", url) as other:
             session = other.create(model=model, prompt="go", permissionMode="fullAuto")
             async with here.connect(session) as socket:
                 client = Watcher(socket)
                 await client.until(lambda state: is_going_on(state) and calls(state))
+                await client.command("submit", prompt="later")
+                await client.until(lambda state: len(state["followUps"]) == 1)
                 await client.command("cancel")
                 state = await client.until(is_done)
                 assert state["runs"][0]["status"] == "interrupted"
+                await client.command("continue")
+                await client.until(
+                    lambda state: len(state["runs"]) == 2 and is_going_on(state) and len(calls(state)) == 2
+                )
+                await client.command("submit", prompt="never")
+                await client.until(lambda state: len(state["followUps"]) == 1)
+                await client.command("cancel", queue="clear")
+                state = await client.until(is_done)
+                assert state["followUps"] == []
                 config = {"mode": "plan", "permissionMode": "readOnly"}
                 await client.command("configure", config=config)
                 await client.until(lambda state: state["mode"] == "plan")

@@ -44,20 +44,7 @@ class LetGo(msgspec.Struct, frozen=True, tag_field="type", tag="let_go"):
     """Asked by another server, never by a client: unload the conversation unless it runs."""
 
 
-Wanted: TypeAlias = (
-    commands.Submit
-    | commands.Cancel
-    | commands.Continue
-    | commands.Steer
-    | commands.Approve
-    | commands.Deny
-    | commands.Answer
-    | commands.Resume
-    | commands.Configure
-    | commands.Withdraw
-    | commands.Rename
-    | LetGo
-)
+Wanted: TypeAlias = Command | LetGo
 _decoder = msgspec.json.Decoder(Wanted)
 
 
