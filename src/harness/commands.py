@@ -57,6 +57,9 @@ class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
     tool_call_id: str = ""
     relay_id: str = ""
     always: bool = False
+    """From now on as well: what the relay's first option `allow-always` grants."""
+    option_id: str = ""
+    """Another one of the relay's options."""
 
 
 class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
@@ -70,6 +73,12 @@ class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
 
     relay_id: str
     answer: Any = None
+
+
+class Revoke(_Command, frozen=True, kw_only=True, tag="revoke"):
+    """Ask again about what was always allowed: one grant, or without an id all of them."""
+
+    grant_id: str = ""
 
 
 class Resume(_Command, frozen=True, kw_only=True, tag="resume"):
@@ -110,7 +119,18 @@ class Rename(_Command, frozen=True, kw_only=True, tag="rename"):
 
 
 Command: TypeAlias = (
-    Submit | Cancel | Continue | Steer | Approve | Deny | Answer | Resume | Configure | Withdraw | Rename
+    Submit
+    | Cancel
+    | Continue
+    | Steer
+    | Approve
+    | Deny
+    | Answer
+    | Revoke
+    | Resume
+    | Configure
+    | Withdraw
+    | Rename
 )
 
 

@@ -77,7 +77,7 @@ def test_globs_are_as_a_shell_has_them_but_cross_slashes_and_blanks(
 def test_always_allows_what_begins_with_the_same_word(
     arguments: dict[str, Any], expected: dict[str, str] | None
 ) -> None:
-    assert derived_permission("t", arguments) == ToolPermission("t", expected)
+    assert derived_permission("t", arguments) == ToolPermission("t", expected, closed=True)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_denial_goes_before_everything_else() -> None:
         allowlist=[ToolPermission("bash")],
         deny=[Denial(tool="bash", params={"command": "rm **"}, reason="no"), Denial()],
     )
-    assert permissions.verdict("bash", {"command": "rm -rf /"}) == ("deny", "no")
+    assert permissions.verdict("bash", {"command": "rm -rf /"})[:2] == ("deny", "no")
     assert permissions.verdict("bash", {"command": "ls"}).decision == "allow"
 
 

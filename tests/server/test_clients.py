@@ -153,6 +153,7 @@ def test_our_own_state_becomes_ordered_parts_with_approvals_and_sub_agents(world
         assert [option["kind"] for option in approval["options"]] == [
             "allow-once",
             "allow-always",
+            "allow-always",
             "reject-once",
         ]
         client.send(Approve(relay_id=approval["id"]))

@@ -11,7 +11,7 @@ import pytest
 from thread_in_hand import Asked, ThreadInHand, calls
 
 from harness.errors import StoreError
-from harness.events import Forked, Relay, Result, SessionStart, ThreadCreated, ToolEnd
+from harness.events import Forked, Relay, RelayReply, Result, SessionStart, ThreadCreated, ToolEnd
 from harness.lab.play import Play
 from harness.lab.script_file import parse_script
 from harness.lab.server import Server
@@ -267,7 +267,7 @@ def test_a_fork_asks_nobody() -> None:
     assert thread.end_of().output == "Tried."
 
 
-def test_a_fork_needs_no_leave_for_its_calls() -> None:
+def test_a_fork_asks_in_its_parents_log_and_both_logs_have_question_and_answer() -> None:
     @tool(name="act")
     async def act() -> str:
         return "done"
@@ -278,11 +278,27 @@ def test_a_fork_needs_no_leave_for_its_calls() -> None:
                 Permissions("allow").verdict(tool, {}) if tool == "subagent" else super().verdict(tool, *rest)
             )
 
+    def prepare(thread: ThreadInHand) -> None:
+        def answer() -> None:
+            for event in thread.hub.recent(0):
+                if isinstance(event, Relay):
+                    assert thread.in_hand is not None
+                    thread.in_hand.reply(RelayReply(id=event.id, approved=True))
+
+        loop = asyncio.get_running_loop()
+        thread.hub.add_waker(lambda: loop.call_soon(answer))
+
     model = Asked(delegated(), calls("act", {}, id="c2"), "Tried.", "The end.")
-    thread = play(model, tools=[act], permissions=Policy("ask"))
+    thread = play(model, tools=[act], permissions=Policy("ask"), prepare=prepare)
     log = thread.log(thread.forks()[0].log_id)
-    assert not [event for event in log if isinstance(event, Relay)]
+    for events in (log, thread.log()):
+        (relay,) = [event for event in events if isinstance(event, Relay)]
+        (reply,) = [event for event in events if isinstance(event, RelayReply)]
+        assert (relay.id, relay.tool_name, reply.approved) == (reply.id, "act", True)
+    (end,) = [event for event in thread.log() if isinstance(event, ToolEnd)]
+    assert (relay.subagent, relay.spawn_call_id) == ("helper", end.call_id)
     assert [event.output for event in log if isinstance(event, ToolEnd)][-1] == "done"
+    assert history(thread.log()).pending is None
 
 
 def test_a_fork_may_take_many_steps_and_has_no_goal() -> None:

@@ -6,6 +6,7 @@ import pytest
 from harness_kit import Model, call, log_of, opened
 from running_kit import Gate, Live, check, ends, in_loop, started, texts, waiting
 
+from harness.errors import UsageError
 from harness.session.config import Mode
 
 PLAN = call("submit_plan", title="Ship it", plan="1. Build\n2. Ship")
@@ -35,6 +36,32 @@ async def test_a_plan_that_is_rejected_is_revised_and_handed_in_again() -> None:
         assert ends(record) == ["suspended", "suspended"]
         assert harness.session.mode.get() == "plan"
         assert "mode_changed" not in record.types
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"action": "approve"},
+        {"x": 1},
+        {},
+        "yes",
+        "approved",
+        True,
+        None,
+        {"action": "approved", "feedback": 5},
+    ],
+)
+@in_loop
+async def test_what_is_no_answer_to_a_plan_decides_nothing(wrong: object) -> None:
+    model = Model(PLAN, "Begun.")
+    async with opened(model, modes=modes(transitions_to="build")) as (harness, record):
+        await harness.send_message(content="plan it")
+        with pytest.raises(UsageError, match="Invalid answer: "):
+            await harness.respond_to_tool_suspension(resume_data=wrong)
+        assert harness.session.suspensions.has_pending()
+        assert ends(record) == ["suspended"]
+        assert await harness.respond_to_tool_suspension(resume_data=APPROVED)
+        assert harness.session.mode.get() == "build"
 
 
 @pytest.mark.parametrize(

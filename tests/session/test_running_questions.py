@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from harness_kit import Model, call, log_of, opened
 from running_kit import YOLO, Live, check, ends, in_loop, plain, started, texts
 
@@ -151,6 +152,20 @@ async def test_a_listener_may_answer_as_soon_as_it_is_told() -> None:
         assert model.results() == ["User answered: this"]
 
 
+@pytest.mark.parametrize("wrong", [None, 5, {}, {"a": [1, None]}, ["a", 1], True])
+@in_loop
+async def test_what_is_no_answer_to_a_question_decides_nothing(wrong: Any) -> None:
+    model = Model(asks("Which?"), "Good.")
+    async with opened(model) as (harness, record):
+        await harness.send_message(content="go")
+        with pytest.raises(UsageError, match="Invalid answer: "):
+            await harness.respond_to_tool_suspension(resume_data=wrong)
+        assert harness.session.suspensions.has_pending()
+        assert await harness.respond_to_tool_suspension(resume_data=["a", "b"])
+        assert model.results() == ["User answered: a, b"]
+        assert ends(record) == ["suspended", "complete"]
+
+
 @in_loop
 async def test_two_that_wait_are_told_apart_by_their_ids() -> None:
     """Sub-agents wait where they are, so that two of them may ask at the same time."""
@@ -169,7 +184,7 @@ async def test_two_that_wait_are_told_apart_by_their_ids() -> None:
         ]
     }
     model = Live(both, asks("first?"), asks("second?"), "A.", "B.", "Both.")
-    async with opened(model, subagents=[asker]) as (harness, record):
+    async with opened(model, subagents=[asker], initial_state=YOLO) as (harness, record):
         first = started(harness.send_message(content="go"))
         await record.until(lambda: len(record.named("tool_suspended")) == 2)
         one, two = (data["toolCallId"] for data in record.named("tool_suspended"))

@@ -40,7 +40,7 @@ async def test_a_fresh_one_works_in_the_thread_and_is_told_of() -> None:
         "subagents": [Subagent(**{**_fields(EXPLORE), "tools": [plain("peek", "a file")]})],
         "resolve_model": models(parent, child),
     }
-    async with opened(parent, **options) as (harness, record):
+    async with opened(parent, **options, initial_state=YOLO) as (harness, record):
         await harness.send_message(content="explore")
         of_child = [data for data in record.wire if data["type"].startswith("subagent_")]
         assert [data["type"] for data in of_child] == [
@@ -77,7 +77,10 @@ async def test_its_model_is_the_one_that_was_chosen_for_its_type() -> None:
         asked.append(model_id)
         return child if model_id == "chosen/one" else parent
 
-    async with opened(parent, subagents=[EXPLORE], resolve_model=resolve) as (harness, record):
+    async with opened(parent, subagents=[EXPLORE], resolve_model=resolve, initial_state=YOLO) as (
+        harness,
+        record,
+    ):
         await harness.session.subagents.model.set(model_id="chosen/one", agent_type="explore")
         await harness.send_message(content="explore")
         assert record.named("subagent_start")[0]["modelId"] == "chosen/one"
@@ -89,7 +92,7 @@ async def test_stopping_the_run_stops_it_and_what_it_said_is_its_result() -> Non
     gate = Gate()
     parent, child = Live(spawn(), "Later."), Live(halting(gate, "Half a"), name="sub")
     options = {"subagents": [EXPLORE], "resolve_model": models(parent, child)}
-    async with opened(parent, **options) as (harness, record):
+    async with opened(parent, **options, initial_state=YOLO) as (harness, record):
         first = started(harness.send_message(content="explore"))
         await gate.come()
         harness.abort()
@@ -187,7 +190,7 @@ async def test_two_forks_at_once_are_told_apart_and_to_their_ends() -> None:
         ]
     }
     model = Live(both, "One.", "Two.", "Both.")
-    async with opened(model, subagents=[EXPLORE], memory=Memory()) as (harness, record):
+    async with opened(model, subagents=[EXPLORE], memory=Memory(), initial_state=YOLO) as (harness, record):
         await harness.send_message(content="go")
         ended = {data["toolCallId"]: data["result"] for data in record.named("subagent_end")}
         said = {data["toolCallId"]: data["textDelta"] for data in record.named("subagent_text_delta")}
@@ -238,7 +241,7 @@ async def test_a_fork_shows_its_model_what_the_memory_showed_to_the_parent() -> 
 @in_loop
 async def test_without_a_memory_there_are_no_forks_and_the_model_is_told_so() -> None:
     model = Model(spawn("try", forked=True), "Then not.")
-    async with opened(model, subagents=[EXPLORE]) as (harness, record):
+    async with opened(model, subagents=[EXPLORE], initial_state=YOLO) as (harness, record):
         await harness.send_message(content="go")
         assert "need a memory" in model.results()[0]
         assert record.named("tool_end")[0]["isError"] is True
@@ -266,7 +269,7 @@ async def test_the_request_of_a_fork_that_reaches_a_server_begins_like_that_of_i
             "instructions": "Be careful.",
             "resolve_model": lambda _id: open_model("anthropic/claude-sonnet-4-6", environ),
         }
-        async with opened(**options) as (harness, record):
+        async with opened(**options, initial_state=YOLO) as (harness, record):
             await harness.send_message(content="hello")
             await harness.send_message(content="fork")
             assert record.named("subagent_end")[0]["result"] == "Done."

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from harness.session.permissions import SessionPermissions, own_category
+from harness.session.permissions import SessionPermissions
 from harness.session.state import SessionState
 
 
@@ -79,7 +79,7 @@ def test_rules_are_kept_in_the_state_and_merged() -> None:
 
 
 def test_a_tool_without_a_category_has_none() -> None:
-    assert own_category("something") is None
-    assert own_category("mcp__server__tool") == "mcp"
+    assert rules().category("something") is None
+    assert rules().category("mcp__server__tool") is None  # a name says nothing
     kept = rules({"permissionRules": {"categories": {"other": "allow"}}}, lambda _name: None)
     assert kept.resolve("something") == "ask"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from thread_in_hand import EXPLORE, Asked, ThreadInHand, calls
 
-from harness.events import Relay, Result, SessionStart, ToolEnd
+from harness.events import Relay, RelayReply, Result, SessionStart, ToolEnd
 from harness.session.config import RequestContext, Subagent
 from harness.sources.function_tool import FunctionTool, tool
 from harness.sources.loops.entries import StepContext
@@ -211,7 +211,7 @@ def test_a_condition_stops_it() -> None:
     assert len(sub.asked) == 2
 
 
-def test_it_asks_nobody_but_what_is_denied_stays_denied() -> None:
+def test_what_its_parent_would_be_asked_about_it_is_asked_about_and_what_is_denied_stays_denied() -> None:
     sub = Asked(calls("own", {}), calls("bad", {}, id="c2"), "The end.")
     definition = Subagent(
         id="explore", name="E", description="", default_model_id="sub", tools=[named("own"), named("bad")]
@@ -223,8 +223,21 @@ def test_it_asks_nobody_but_what_is_denied_stays_denied() -> None:
                 Permissions("allow").verdict(tool, {}) if tool == "subagent" else super().verdict(tool, *rest)
             )
 
-    thread = play(sub, definition, permissions=Policy("ask", deny=[Denial(tool="bad", reason="never")]))
-    assert not [event for event in thread.log() if isinstance(event, Relay)]
+    def prepare(thread: ThreadInHand) -> None:
+        def answer() -> None:
+            for event in thread.hub.recent(0):
+                if isinstance(event, Relay):
+                    assert thread.in_hand is not None
+                    thread.in_hand.reply(RelayReply(id=event.id, approved=True))
+
+        loop = asyncio.get_running_loop()
+        thread.hub.add_waker(lambda: loop.call_soon(answer))
+
+    permissions = Policy("ask", deny=[Denial(tool="bad", reason="never")])
+    thread = play(sub, definition, prepare=prepare, permissions=permissions)
+    (relay,) = [event for event in thread.log() if isinstance(event, Relay)]
+    (start,) = thread.nested()
+    assert (relay.tool_name, relay.subagent, relay.spawn_call_id) == ("own", "explore", start.parent_id)
     ends = {
         event.tool_name: event.success
         for event in thread.log()

@@ -67,6 +67,7 @@ class ThreadInHand:
         self.id: str | None = "parent"
         self.models = models or {}
         self.chosen: dict[str, str] = {}
+        self.hidden: set[str] = set()
         self.mode_model = ""
         self.shared: list[Tool] = []
         self.of_workspace: list[Tool] = []
@@ -131,6 +132,13 @@ class ThreadInHand:
 
     def workspace_tools(self) -> Sequence[Tool]:
         return self.of_workspace
+
+    def may_have(self, tool_name: str) -> bool:
+        return tool_name not in self.hidden
+
+    def rules_for(self, tools: Sequence[Tool]) -> PermissionPolicy:
+        assert self.working is not None
+        return self.working.permissions
 
     def request_context(self) -> RequestContext:
         return self.context

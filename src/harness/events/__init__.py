@@ -21,7 +21,7 @@ from harness.events.memory import (
 )
 from harness.events.notice import Error, Info, Unknown, Warning
 from harness.events.operation import Operation
-from harness.events.relay import Relay, RelayReply
+from harness.events.relay import Grant, Relay, RelayChoice, RelayReply
 from harness.events.repl import ReplInput, ReplOutput, ReplProgress
 from harness.events.run import Compacted, Outcome, Result, SessionStart
 from harness.events.steering import (
@@ -121,6 +121,7 @@ __all__ = [
     "Forked",
     "GoalChanged",
     "GoalEvaluated",
+    "Grant",
     "Info",
     "MemoryActivated",
     "MemoryModelChanged",
@@ -139,6 +140,7 @@ __all__ = [
     "ReflectionFailed",
     "ReflectionStart",
     "Relay",
+    "RelayChoice",
     "RelayReply",
     "ReplInput",
     "ReplOutput",

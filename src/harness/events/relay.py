@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from harness.events.envelope import Event
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls that are allowed from now on: those of a tool whose arguments fit."""
+
+    tool: str
+    params: dict[str, str] | None = None
+    """Argument → glob; None: whatever the arguments are."""
+    closed: bool = False
+    """Only calls that have no other arguments than those of `params`."""
+
+
+class RelayChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of the answers to a question for permission, and all that it gives."""
+
+    id: str
+    kind: Literal["allow-once", "allow-always", "reject-once"]
+    label: str
+    """For a button: it says everything that is granted."""
+    grants: list[Grant] = []
 
 
 class Relay(Event, frozen=True, kw_only=True):
@@ -22,6 +44,16 @@ class Relay(Event, frozen=True, kw_only=True):
     """What a tool that waits wants shown, as it gave it."""
     resume_schema: Any = None
     """JSON Schema of the answer, where the tool says."""
+    choices: list[RelayChoice] | None = None
+    """Of a question for permission: the answers that there are."""
+    category: str = ""
+    """Of the tool, where the rules know one."""
+    preview: Any = None
+    """What the call would change, if it changes files: a list of `{path, change, added, removed, diff, hidden_lines}`."""
+    subagent: str = ""
+    """The name of the sub-agent that asks; empty: the agent itself does."""
+    spawn_call_id: str = ""
+    """The call that began this sub-agent."""
 
 
 class RelayReply(Event, frozen=True, kw_only=True):
@@ -31,7 +63,9 @@ class RelayReply(Event, frozen=True, kw_only=True):
     """That of the `Relay`."""
     approved: bool
     always: bool = False
-    """From now on the same is allowed without asking."""
+    """From now on the same is allowed without asking: what the first choice `allow-always` grants."""
+    choice: str = ""
+    """The id of the choice that was made, where it is another one."""
     answer: Any = None
     reason: str = ""
     by: Literal["person", "policy", "timeout"] = "person"

@@ -8,19 +8,36 @@ from __future__ import annotations
 
 import re
 
-_COMMANDING = re.compile(
-    "\r\n"
-    "|[\x00-\x08\x0b-\x1f\x7f]"  # C0 but for tab and line feed
-    "|[\x80-\x9f]"  # C1: one character, and still an escape sequence for many terminals
-    "|[\u202a-\u202e\u2066-\u2069]"  # direction overrides, which make a line read as another one
-    "|[\ud800-\udfff]"  # half a character: no terminal can be sent it
+_FORBIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f"  # C0 but for tab and line feed
+    "\x80-\x9f"  # C1: one character, and still an escape sequence for many terminals
+    "\u202a-\u202e\u2066-\u2069"  # directions, which make a line read as another one
+    "\u2028\u2029"  # line ends that are none for a shell
+    "\u034f\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # takes up no room
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ud800-\udfff"  # half a character: no terminal can be sent it
 )
+_JOINING = "\u00ad\u061c\u200c-\u200f\ufe00-\ufe0f"
+"""Invisible too, but words of many languages and emoji need them: they stay in what is said, not in what is run."""
+_BLANK = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+"""Looks like a blank and is none."""
+_COMMANDING = re.compile(f"\r\n|[{_FORBIDDEN}]")
+_UNSEEN = re.compile(f"[{_FORBIDDEN}{_JOINING}{_BLANK}]")
 _CONTROL_PICTURES = 0x2400
 
 
 def neutralised(text: str) -> str:
     """The same text with every commanding character made visible: ESC becomes ␛."""
     return _COMMANDING.sub(_shown, text)
+
+
+def revealed(text: str, *, is_line: bool = False) -> str:
+    """The same for what somebody is to allow: everything that cannot be seen as what it is is spelled out.
+
+    `is_line`: line ends and tabs as well.
+    """
+    shown = _UNSEEN.sub(_shown, text)
+    return shown.replace("\n", "␊").replace("\t", "␉") if is_line else shown
 
 
 def single_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
@@ -15,11 +16,12 @@ from harness.session.config import RequestContext
 from harness.session.keeping import check_event
 from harness.session.permissions import NOT_APPROVED
 from harness.session.runs import Beginning, Said
+from harness.sources.loops.replies import check_reply
 
 if TYPE_CHECKING:
     from harness.session.session import Session
 
-_DECISIONS = ("approve", "decline", "always_allow_category")
+_DECISIONS = ("approve", "decline", "always_allow", "always_allow_category")
 
 
 class Approvals:
@@ -35,34 +37,46 @@ class Approvals:
         """As `tool_approval_required` told them, in this process or in one before it."""
         return [pending_approval(relay) for relay in self._waiting()]
 
-    def pending(self, tool_call_id: str = "") -> PendingApproval | None:
-        """The call of that id, or the first one that waits."""
-        found = self._find(tool_call_id)
-        return None if found is None else pending_approval(found)
-
     def _waiting(self) -> list[Relay]:
         return [relay for relay in self._session.runs.relays if relay.kind == "permission"]
 
-    def _find(self, tool_call_id: str) -> Relay | None:
-        return next((relay for relay in self._waiting() if _is_about(relay, tool_call_id)), None)
+    def pending(self, tool_call_id: str = "") -> PendingApproval | None:
+        """The call of that id; without one, the first that waits."""
+        waiting = self._waiting()
+        found = _named(waiting, tool_call_id) if tool_call_id else next(iter(waiting), None)
+        return None if found is None else pending_approval(found)
 
-    def respond(self, decision: str, tool_call_id: str, reason: str, context: RequestContext | None) -> bool:
-        """Raises UsageError for a decision that nobody knows: the call waits on."""
+    def respond(
+        self,
+        decision: str,
+        tool_call_id: str,
+        reason: str,
+        context: RequestContext | None,
+        option: str = "",
+    ) -> bool:
+        """Raises UsageError for a decision that nobody knows, for an option that was not offered, and when several
+        calls wait and none is named: they wait on.
+        """
         if decision not in _DECISIONS:
             raise UsageError(f"unknown decision: {decision!r}", hint=f"one of {', '.join(_DECISIONS)}")
         session = self._session
         session.bus.deliver()
-        relay = self._find(tool_call_id)
+        relay = _meant(self._waiting(), tool_call_id)
         if relay is None:
             return False
         is_approved = decision != "decline"
         reply = RelayReply(
-            id=relay.id, approved=is_approved, reason=reason if is_approved else reason or NOT_APPROVED
+            id=relay.id,
+            approved=is_approved,
+            always=decision == "always_allow" and not option,
+            choice=option,
+            reason=reason if is_approved else reason or NOT_APPROVED,
         )
         check_event(reply, "Invalid reason")
+        check_reply(relay, reply)
         if session.runs.is_running and not session.runs.reply(reply):
             return False
-        category = session.permissions.category(relay.tool_name)
+        category = relay.category or session.permissions.category(relay.tool_name)
         if decision == "always_allow_category" and category is not None:
             session.permissions.grant_category(category)
         if not session.runs.is_running:
@@ -89,7 +103,7 @@ class Suspensions:
         return self.get(tool_call_id=tool_call_id) is not None
 
     def get(self, *, tool_call_id: str) -> PendingSuspension | None:
-        found = next((relay for relay in self._waiting() if _is_about(relay, tool_call_id)), None)
+        found = _named(self._waiting(), tool_call_id)
         return None if found is None else pending_suspension(found)
 
     def _waiting(self) -> list[Relay]:
@@ -101,14 +115,13 @@ class Suspensions:
         return found.call_id if found is not None else None
 
     async def respond(self, resume_data: Any, tool_call_id: str, context: RequestContext | None) -> bool:
-        """Raises UsageError for an answer that no log could hold: the question waits on."""
+        """Raises UsageError for what is no answer to it, or what no log could hold: the question waits on."""
         session = self._session
         session.bus.deliver()
         relay = self._resolve(tool_call_id)
         if relay is None:
             return False
-        reply = RelayReply(id=relay.id, approved=_action(resume_data) != "rejected", answer=resume_data)
-        check_event(reply, "Invalid answer")
+        reply = self.check(relay, resume_data)
         if session.runs.is_running:
             if session.runs.reply(reply):
                 return True  # it waits inside of a sub-agent, which goes on at once
@@ -121,10 +134,17 @@ class Suspensions:
             await session.runs.resume({relay.id: reply}, context)
         return True
 
+    def check(self, relay: Relay, resume_data: Any) -> RelayReply:
+        """The reply that it makes. Raises UsageError as `respond` does."""
+        reply = RelayReply(id=relay.id, approved=_action(resume_data) != "rejected", answer=resume_data)
+        check_event(reply, "Invalid answer")
+        check_reply(relay, reply)
+        return reply
+
     def _resolve(self, tool_call_id: str) -> Relay | None:
         waiting = self._waiting()
         if tool_call_id:
-            return next((relay for relay in waiting if _is_about(relay, tool_call_id)), None)
+            return _named(waiting, tool_call_id)
         return waiting[0] if len(waiting) == 1 else None
 
 
@@ -227,9 +247,25 @@ class Display:
         shown.previous_tasks, shown.tasks = shown.tasks, list(tasks)
 
 
-def _is_about(relay: Relay, tool_call_id: str) -> bool:
-    """Calls have long ids here, and short ones with the model; both are understood."""
-    return not tool_call_id or tool_call_id in (relay.call_id, relay.call_id.rpartition("/")[2], relay.id)
+def _meant(waiting: Sequence[Relay], tool_call_id: str) -> Relay | None:
+    """The one of that id; without one, the only one. Raises UsageError when there are several."""
+    if tool_call_id:
+        return _named(waiting, tool_call_id)
+    if len(waiting) > 1:
+        ids = ", ".join(relay.call_id or relay.id for relay in waiting)
+        raise UsageError("several calls wait for an answer", hint=f"name one with tool_call_id: {ids}")
+    return waiting[0] if waiting else None
+
+
+def _named(waiting: Sequence[Relay], tool_call_id: str) -> Relay | None:
+    """Calls have long ids here, and short ones with the model; both are understood, if only one can be meant."""
+    if not tool_call_id:
+        return None
+    for relay in waiting:
+        if tool_call_id in (relay.id, relay.call_id):
+            return relay
+    alike = [relay for relay in waiting if relay.call_id.rpartition("/")[2] == tool_call_id]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _action(resume_data: Any) -> str:

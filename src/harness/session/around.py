@@ -16,6 +16,7 @@ from harness.session.signals import split
 from harness.sources.loops.conversation import Conversation
 from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.policy import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool
 
@@ -111,6 +112,12 @@ class Around:
     def workspace_tools(self) -> Sequence[Tool]:
         workspace = self._session.workspace
         return workspace.tools() if workspace is not None else ()
+
+    def may_have(self, tool_name: str) -> bool:
+        return self._session.may_have(tool_name)
+
+    def rules_for(self, tools: Sequence[Tool]) -> PermissionPolicy:
+        return self._session.permissions.of(tools)
 
     def request_context(self) -> RequestContext:
         """Without what belongs to the parent's thread alone."""

@@ -167,10 +167,11 @@ class NativeBacking:
         agent = self.configured()
         self.agent_name = agent.name
         model = agent.model or session.harness.catalogue.resolve(_model_id(session, session.mode.resolve()))
+        tools = tools_of(agent.tools, context)
         options = session.extras.options = AgentOptions(
             model=model,
-            tools=tools_of(agent.tools, context),
-            permissions=session.permissions,
+            tools=tools,
+            permissions=session.permissions.of(tools, is_main=True),
             system_prompt=agent.instructions,
             max_iterations=agent.max_steps,
             effort=agent.effort,
@@ -197,12 +198,7 @@ class NativeBacking:
             tools_of(mode.additional_tools, context),
         )
         found = {tool.spec.name: tool for tools in sets for tool in tools}
-        shown = mode.available_tools
-        return tuple(
-            tool
-            for name, tool in found.items()
-            if not session.permissions.is_denied(name) and (shown is None or name in shown)
-        )
+        return tuple(tool for name, tool in found.items() if session.may_have(name))
 
 
 class CommandBacking:
@@ -286,7 +282,12 @@ class CommandBacking:
     def reply(self, reply: RelayReply) -> bool:
         run = self._run
         return run is not None and run.reply(
-            reply.id, approved=reply.approved, always=reply.always, answer=reply.answer, reason=reply.reason
+            reply.id,
+            approved=reply.approved,
+            always=reply.always,
+            answer=reply.answer,
+            reason=reply.reason,
+            choice=reply.choice,
         )
 
     def _unheard(self, hub: Hub) -> Sequence[UserTurn]:

@@ -10,14 +10,13 @@ import msgspec
 from harness.errors import UsageError
 from harness.sources.model import Model
 from harness.sources.request import OWN_AGENT
-from harness.sources.tool import Tool
+from harness.sources.tool import Renamed, Tool
 
 ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
 PermissionPolicy: TypeAlias = Literal["allow", "ask", "deny"]
 
 ToolList: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""Tools, or typed functions that become some. In a mapping the keys are the names of the functions; a tool has
-one already."""
+"""Tools, or typed functions that become some. In a mapping the keys are their names, for the model and for rules."""
 ToolsInput: TypeAlias = ToolList | Callable[["RequestContext"], ToolList]
 
 BUILTIN_TOOLS = (
@@ -161,4 +160,11 @@ def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, .
     named: Iterable[tuple[str, Any]] = (
         given.items() if isinstance(given, Mapping) else (("", one) for one in given or ())
     )
-    return tuple(one if hasattr(one, "spec") else tool(name=name)(one) for name, one in named)
+    return tuple(
+        tool(name=name)(one)
+        if not hasattr(one, "spec")
+        else Renamed(one, name)
+        if name and name != one.spec.name
+        else one
+        for name, one in named
+    )

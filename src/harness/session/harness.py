@@ -46,7 +46,7 @@ from harness.session.dispatch import EVERY_MS, dispatch
 from harness.session.facade import Facade
 from harness.session.heartbeats import Heartbeats
 from harness.session.locking import NoLock
-from harness.session.permissions import CategoryResolver, own_category
+from harness.session.permissions import CategoryResolver, check_resolver
 from harness.session.remembering import Memory
 from harness.session.selection import unknown_mode
 from harness.session.services import (
@@ -144,6 +144,7 @@ class Harness(Facade):
         self.tools = tools
         self.definitions = _definitions(subagents)
         self.disabled_tools = _disabled(disabled)
+        check_resolver(category_resolver)
         self.category_resolver = category_resolver
 
     def _take_state(
@@ -257,7 +258,8 @@ class Harness(Facade):
         return self.default_mode
 
     def get_tool_category(self, tool_name: str) -> ToolCategory | None:
-        return (self.category_resolver or own_category)(tool_name)
+        """Of the tool that has that name now, in the harness's own session."""
+        return self.session.permissions.category(tool_name)
 
     def new_id(self) -> str:
         return self._new_id() if self._new_id is not None else self.new_run_id()

@@ -3,40 +3,75 @@
 1. a tool that is denied by name is denied, whatever else is set;
 2. `yolo` in the state allows everything else;
 3. what is said of the tool by name (`allow`, `ask`);
-4. a grant for the tool, for as long as the session lives;
+4. a grant for the tool, or for calls like this one, for as long as the session lives;
 5. of its category, if it has one: a grant, then what is said of it;
-6. tools of the harness itself are allowed, everything else is asked about.
+6. tools of the harness itself that only concern the conversation are allowed, everything else is asked about.
+
+What a tool is (its category, and whether it is the harness's own) is decided by where it comes from, never by its
+name; only `tool_category_resolver` of the application goes by names. Sub-agents pass the same rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast, get_args
+
+import msgspec
 
 from harness.errors import UsageError
 from harness.events import Operation
+from harness.session.builtin.ask_user import AskUserTool
+from harness.session.builtin.notification_inbox import NotificationInboxTool
+from harness.session.builtin.submit_plan import SubmitPlanTool
+from harness.session.builtin.tasks import TaskTool
 from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
+from harness.session.memory.recall import RecallTool
+from harness.session.permission_rules import KINDS, POLICIES, RULES_KEY
 from harness.session.state import SessionState
-from harness.sources.loops.permissions import Verdict
-from harness.sources.tool import ToolOutput, ToolPermission
+from harness.sources.loops.choices import label_of
+from harness.sources.loops.permissions import Verdict, matches_any
+from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
 
 CategoryResolver = Callable[[str], ToolCategory | None]
 
-RULES_KEY = "permissionRules"
+_logger = logging.getLogger("harness.session")
 NOT_APPROVED = "Tool call was not approved by the user"
-_POLICIES = ("allow", "ask", "deny")
-_CATEGORIES: dict[str, ToolCategory] = {
-    **dict.fromkeys(("read", "grep", "glob", "list", "skill", "fetch"), "read"),
-    **dict.fromkeys(("write", "edit", "apply_patch"), "edit"),
-    "bash": "execute",
+_SUBAGENT = "subagent"
+_NEVER_ASKED = (AskUserTool, SubmitPlanTool, TaskTool, NotificationInboxTool, RecallTool)
+"""The harness's own tools that only concern the conversation."""
+
+
+class Standing(NamedTuple):
+    """What rules know of a tool besides its name."""
+
+    category: ToolCategory | None = None
+    is_own: bool = False
+    """One of the harness itself that only concerns the conversation: nobody need be asked about it."""
+
+
+_USUAL: dict[str, Standing] = {
+    **dict.fromkeys(("read", "grep", "glob", "list", "skill", "fetch"), Standing("read")),
+    **dict.fromkeys(("write", "edit", "apply_patch", "agent"), Standing("edit")),
+    "bash": Standing("execute"),
+    **dict.fromkeys((*BUILTIN_TOOLS, "recall", "notification-inbox"), Standing(is_own=True)),
+    _SUBAGENT: Standing("edit"),
 }
+"""What the names of our own tools stand for, for who asks before any run has shown what tools there are."""
 
 
-def own_category(tool_name: str) -> ToolCategory | None:
-    """Of the tools that come with Harness; None for everybody else's."""
-    if tool_name.startswith("mcp__"):
-        return "mcp"
-    return _CATEGORIES.get(tool_name)
+class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is allowed without asking, until it is revoked or the session ends."""
+
+    id: str
+    label: str
+    """In words."""
+    tool: str = ""
+    params: dict[str, str] | None = None
+    closed: bool = False
+    category: str = ""
+    """Instead of a tool: everything of this category."""
 
 
 def declined(reason: str) -> ToolOutput:
@@ -44,18 +79,33 @@ def declined(reason: str) -> ToolOutput:
     return ToolOutput(text=NOT_APPROVED if reason in ("", NOT_APPROVED) else f"{NOT_APPROVED}: {reason}")
 
 
+def check_resolver(resolver: CategoryResolver | None) -> None:
+    """Raises UsageError for one that could not be asked in the middle of a decision."""
+    if resolver is None:
+        return
+    if not callable(resolver):
+        raise UsageError("tool_category_resolver is no function", hint="it takes a tool's name")
+    called = getattr(resolver, "__call__", None)  # noqa: B004 # also of an object that is called
+    if inspect.iscoroutinefunction(resolver) or inspect.iscoroutinefunction(called):
+        raise UsageError(
+            "tool_category_resolver is async",
+            hint="give a plain function: a call waits for nothing but a person",
+        )
+
+
 class SessionPermissions:
     """Rules (kept in the state) and grants (kept nowhere)."""
 
     def __init__(self, state: SessionState, category_of: CategoryResolver | None) -> None:
         self._state = state
-        self._category_of = category_of or own_category
-        self._granted_categories: set[str] = set()
-        self._granted_tools: set[str] = set()
+        self._category_of = category_of
+        self._known: dict[str, Standing] = {}
+        """By name, of the tools that the latest run had."""
+        self._grants: dict[str, SessionGrant] = {}
+        self._given = 0
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
-        rules = self._state.peek(RULES_KEY) or {}
-        return {"categories": dict(rules.get("categories", {})), "tools": dict(rules.get("tools", {}))}
+        return {kind: self._rules(kind) for kind in KINDS}
 
     async def set_for_category(self, *, category: ToolCategory, policy: PermissionPolicy) -> None:
         if category not in get_args(ToolCategory):  # else a slip of the pen would protect nothing
@@ -67,29 +117,66 @@ class SessionPermissions:
         await self._set("tools", tool_name, policy)
 
     def category(self, tool_name: str) -> ToolCategory | None:
-        return self._category_of(tool_name)
+        """Of the tool that has that name now."""
+        return self.standing(tool_name, None).category
+
+    # Grants
 
     def grant_category(self, category: str) -> None:
-        self._granted_categories.add(category)
+        self._give(label=f"everything of the category {category}", category=category)
 
     def grant_tool(self, tool_name: str) -> None:
-        self._granted_tools.add(tool_name)
+        self.grant(ToolPermission(tool_name))
+
+    def grant(self, permission: ToolPermission) -> None:
+        """For the loop as well: what "always" was said to, and nothing else."""
+        self._give(
+            label=label_of(permission),
+            tool=permission.tool,
+            params=permission.params,
+            closed=permission.closed,
+        )
 
     def has_category_grant(self, category: str) -> bool:
-        return category in self._granted_categories
+        return any(one.category == category for one in self._grants.values())
 
     def has_tool_grant(self, tool_name: str) -> bool:
-        return tool_name in self._granted_tools
+        return tool_name in self.get_grants()["tools"]
 
     def get_grants(self) -> dict[str, list[str]]:
-        return {"categories": sorted(self._granted_categories), "tools": sorted(self._granted_tools)}
+        """Categories and tools that are allowed as a whole; `list_grants` has the narrower ones too."""
+        grants = self._grants.values()
+        whole = (one.tool for one in grants if one.tool and one.params is None and not one.closed)
+        return {
+            "categories": sorted(one.category for one in grants if one.category),
+            "tools": sorted(whole),
+        }
+
+    def list_grants(self) -> list[SessionGrant]:
+        """All that is allowed without asking because somebody said "always", oldest first."""
+        return list(self._grants.values())
+
+    def revoke_grant(self, *, grant_id: str) -> bool:
+        """Ask about it again from now on; False when there is no such grant (any more)."""
+        return self._grants.pop(grant_id, None) is not None
+
+    def revoke_grants(self) -> None:
+        self._grants.clear()
+
+    # Decisions
 
     def is_denied(self, tool_name: str) -> bool:
         """By its own name: such a tool is not even shown to the model."""
         return self._rule("tools", tool_name) == "deny"
 
     def resolve(self, tool_name: str) -> PermissionPolicy:
-        """The decision for a tool, in the order above."""
+        """The decision for the tool of that name, whatever its arguments."""
+        return self.decide(tool_name, self.standing(tool_name, None), None)
+
+    def decide(
+        self, tool_name: str, standing: Standing, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
+    ) -> PermissionPolicy:
+        """In the order above. `asked`: arguments and operations of the call; None: of no call in particular."""
         rule = self._rule("tools", tool_name)
         if rule == "deny":
             return "deny"
@@ -97,15 +184,35 @@ class SessionPermissions:
             return "allow"
         if rule is not None:
             return rule
-        if tool_name in self._granted_tools:
+        if self._is_granted(tool_name, asked):
             return "allow"
-        category = self.category(tool_name)
+        category = standing.category
         if category is not None:
-            if category in self._granted_categories:
+            if self.has_category_grant(category):
                 return "allow"
             if (by_category := self._rule("categories", category)) is not None:
                 return by_category
-        return "allow" if tool_name in BUILTIN_TOOLS else "ask"
+        return "allow" if standing.is_own else "ask"
+
+    def standing(self, tool_name: str, tool: Tool | None) -> Standing:
+        """`tool`: the one that is meant; None: the one of that name in the latest run, or of our own."""
+        if tool is None:
+            found = self._known.get(tool_name) or _USUAL.get(tool_name, Standing())
+        else:
+            intrinsic = category_of(tool)
+            known = intrinsic if intrinsic in get_args(ToolCategory) else None
+            meant = tool.tool if isinstance(tool, Renamed) else tool
+            found = Standing(cast("ToolCategory | None", known), isinstance(meant, _NEVER_ASKED))
+        if self._category_of is None:
+            return found
+        return found._replace(category=self._by_name(self._category_of, tool_name))
+
+    def of(self, tools: Iterable[Tool], *, is_main: bool = False) -> ToolRules:
+        """The rules for a run that has these tools. `is_main`: who asks by name means one of them from now on."""
+        rules = ToolRules(self, tools)
+        if is_main:
+            self._known = rules.standings()
+        return rules
 
     def verdict(
         self,
@@ -114,14 +221,16 @@ class SessionPermissions:
         operations: Sequence[Operation] = (),
         call_id: str = "",
     ) -> Verdict:
-        """For the loop: the same decision, asked before every execution."""
-        del arguments, operations, call_id
-        decision = self.resolve(tool)
-        return (
-            Verdict(decision, f"{tool} is denied by the rules of this session")
-            if decision == "deny"
-            else Verdict(decision)
-        )
+        """For whoever has no tools of its own: the tool that has the name now."""
+        del call_id
+        return self.verdict_on(tool, self.standing(tool, None), arguments, operations)
+
+    def verdict_on(
+        self, tool: str, standing: Standing, arguments: Mapping[str, Any], operations: Sequence[Operation]
+    ) -> Verdict:
+        decision = self.decide(tool, standing, (arguments, operations))
+        reason = f"{tool} is denied by the rules of this session" if decision == "deny" else ""
+        return Verdict(decision, reason, standing.category or "")
 
     def denial(
         self,
@@ -134,17 +243,93 @@ class SessionPermissions:
         del arguments, operations, call_id
         return f"{tool} is denied by the rules of this session" if self.is_denied(tool) else None
 
-    def grant(self, permission: ToolPermission) -> None:
-        """For the loop: "always" said to one call means its tool, here."""
-        self.grant_tool(permission.tool)
+    def _is_granted(
+        self, tool_name: str, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
+    ) -> bool:
+        if asked is None:
+            return self.has_tool_grant(tool_name)
+        grants = [
+            ToolPermission(one.tool, one.params, one.closed)
+            for one in self._grants.values()
+            if one.tool == tool_name
+        ]
+        return bool(grants) and matches_any(grants, tool_name, *asked)
+
+    def _give(self, **grant: Any) -> None:
+        for one in self._grants.values():
+            if all(getattr(one, name) == value for name, value in grant.items()):
+                return
+        self._given += 1
+        id = f"grant-{self._given}"
+        self._grants[id] = SessionGrant(id=id, **grant)
+
+    @staticmethod
+    def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:
+        """What the application says; whatever is no category counts as none, so that somebody is asked."""
+        try:
+            found: Any = resolver(tool_name)
+        except Exception:
+            _logger.exception("tool_category_resolver failed on %s", tool_name)
+            return None
+        if inspect.iscoroutine(found):
+            found.close()
+        if found is None or found in get_args(ToolCategory):
+            return cast("ToolCategory | None", found)
+        _logger.warning("tool_category_resolver gives no category for %s: %r", tool_name, found)
+        return None
+
+    def _rules(self, kind: str) -> dict[str, PermissionPolicy]:
+        """What is kept of a kind; what nobody could have meant is passed over, so that somebody is asked."""
+        rules = self._state.peek(RULES_KEY)
+        found = rules.get(kind) if isinstance(rules, Mapping) else None
+        if not isinstance(found, Mapping):
+            return {}
+        return {str(name): policy for name, policy in found.items() if policy in POLICIES}
 
     def _rule(self, kind: str, name: str) -> PermissionPolicy | None:
-        rules = self._state.peek(RULES_KEY)
-        return rules.get(kind, {}).get(name) if rules else None
+        return self._rules(kind).get(name)
 
     async def _set(self, kind: str, name: str, policy: PermissionPolicy) -> None:
-        if policy not in _POLICIES:
+        if policy not in POLICIES:
             raise UsageError(f"unknown permission policy: {policy!r}", hint="allow, ask or deny")
         rules: dict[str, Any] = self.get_rules()
         rules[kind] = {**rules[kind], name: policy}
         await self._state.set({RULES_KEY: rules})
+
+
+class ToolRules:
+    """The rules of a session for the tools of one run. Contract: that of `PermissionPolicy`."""
+
+    def __init__(self, rules: SessionPermissions, tools: Iterable[Tool]) -> None:
+        self._rules = rules
+        self._tools = {tool.spec.name: tool for tool in tools}
+
+    def standings(self) -> dict[str, Standing]:
+        """Whatever an application's resolver says."""
+        return {name: self._standing(name) for name in self._tools}
+
+    def verdict(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        operations: Sequence[Operation] = (),
+        call_id: str = "",
+    ) -> Verdict:
+        del call_id
+        return self._rules.verdict_on(tool, self._standing(tool), arguments, operations)
+
+    def denial(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        operations: Sequence[Operation] = (),
+        call_id: str = "",
+    ) -> str | None:
+        return self._rules.denial(tool, arguments, operations, call_id)
+
+    def grant(self, permission: ToolPermission) -> None:
+        self._rules.grant(permission)
+
+    def _standing(self, name: str) -> Standing:
+        tool = self._tools.get(name)
+        return Standing() if tool is None else self._rules.standing(name, tool)

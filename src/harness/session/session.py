@@ -172,13 +172,17 @@ class Session:
     def respond_to_tool_approval(
         self,
         *,
-        decision: Literal["approve", "decline", "always_allow_category"],
+        decision: Literal["approve", "decline", "always_allow", "always_allow_category"],
         tool_call_id: str = "",
         reason: str = "",
+        option: str = "",
         request_context: RequestContext | None = None,
     ) -> bool:
-        """Answer a call that waits for leave; False when none does (any more): the first answer counts."""
-        return self.approval.respond(decision, tool_call_id, reason, request_context)
+        """Answer a call that waits for leave; False when none does (any more): the first answer counts.
+
+        `always_allow` grants what the first option `allow-always` of the question says; `option` names another one.
+        """
+        return self.approval.respond(decision, tool_call_id, reason, request_context, option)
 
     async def respond_to_tool_suspension(
         self, *, resume_data: Any, tool_call_id: str = "", request_context: RequestContext | None = None
@@ -282,6 +286,11 @@ class Session:
     def working_directory(self) -> str:
         workspace = self.workspace
         return workspace.cwd if workspace is not None else self.cwd
+
+    def may_have(self, tool_name: str) -> bool:
+        """Whether a tool of that name is for the agent of this mode, or for one that works for it."""
+        shown = self.mode.resolve().available_tools
+        return not self.permissions.is_denied(tool_name) and (shown is None or tool_name in shown)
 
     # The thread in hand
 

@@ -15,6 +15,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.events import Event, StateChanged
 from harness.session.keeping import check_event
+from harness.session.permission_rules import RULES_KEY, check_rules
 from harness.session.state_schema import plain_json, schema_of, without_halves
 
 _logger = logging.getLogger("harness.session")
@@ -38,7 +39,7 @@ class Restored(NamedTuple):
 
 
 _YOLO = "yolo"
-_RULES = "permissionRules"
+_RULES = RULES_KEY
 _OF_SUBAGENTS = "subagentModelId_"
 _OWN: dict[str, type] = {
     _YOLO: object,
@@ -186,6 +187,7 @@ class SessionState:
                 f"Invalid state update: a {type(changes).__name__} is no mapping from names to values",
                 hint="nothing was changed",
             )
+        check_rules(changes.get(_RULES))
         with _told_as_usage():
             own, theirs = self._divided({**self._value, **without_halves(dict(changes))})
             return self._read_parts(self._schema.stored(theirs), own)

@@ -187,6 +187,10 @@ class ThreadFold:
         if relay is not None:
             # Of a run that goes on, as that of a sub-agent, nothing else says that it waits no longer.
             self.display.pending_suspensions.pop(relay.call_id or relay.id, None)
+            shown = self.display.pending_approval
+            if shown is not None and shown.tool_call_id == (relay.call_id or relay.id):
+                waiting = (one for one in self.facts.relays.values() if one.kind == "permission")
+                self.display.pending_approval = next(map(pending_approval, waiting), None)
 
     def _start(self, event: SessionStart) -> None:
         if event.parent_id:
@@ -233,17 +237,16 @@ def rest(fold: ThreadFold, *, is_running: bool) -> None:
     kept = DisplayState(
         is_running=is_running,
         token_usage=shown.token_usage,
-        pending_approval=shown.pending_approval,
         pending_suspensions=shown.pending_suspensions,
         modified_files=shown.modified_files,
         om_progress=shown.om_progress,
         queued_follow_ups=len(fold.facts.follow_ups),
         queued_steering=shown.queued_steering,
     )
-    for relay in fold.facts.relays.values():
-        if kept.pending_approval is None and relay.kind == "permission":
-            # Whoever asked is gone, but the question stands.
-            kept.pending_approval = pending_approval(relay)
+    # Whoever asked is gone, but the question stands, unless it was a sub-agent's: those end with their process.
+    fold.facts.relays = {id: relay for id, relay in fold.facts.relays.items() if not relay.spawn_call_id}
+    asked = [relay for relay in fold.facts.relays.values() if relay.kind == "permission"]
+    kept.pending_approval = pending_approval(asked[0]) if asked else None
     kept.tasks = shown.tasks
     kept.previous_tasks = shown.previous_tasks
     fold.display = kept

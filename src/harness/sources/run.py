@@ -121,13 +121,25 @@ class Run:
         self._worker.steer(text)
 
     def reply(
-        self, relay_id: str, *, approved: bool, always: bool = False, answer: Any = None, reason: str = ""
+        self,
+        relay_id: str,
+        *,
+        approved: bool,
+        always: bool = False,
+        answer: Any = None,
+        reason: str = "",
+        choice: str = "",
     ) -> bool:
-        """Answer a `Relay`; False when nothing of that id waits (any more): the first answer counts."""
+        """Answer a `Relay`; False when nothing of that id waits (any more): the first answer counts.
+
+        `choice`: the id of one of its choices. Raises UsageError for what is no answer to it: it waits on.
+        """
         if not isinstance(self._worker, Answerable):
             return False
         return self._worker.reply(
-            RelayReply(id=relay_id, approved=approved, always=always, answer=answer, reason=reason)
+            RelayReply(
+                id=relay_id, approved=approved, always=always, answer=answer, reason=reason, choice=choice
+            )
         )
 
     def begin(self) -> None:

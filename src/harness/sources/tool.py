@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -31,9 +31,13 @@ from harness.sources.model import Attachment, ToolSpec
 
 __all__ = [
     "Attachment",
+    "Categorised",
+    "FileChange",
     "FileTimes",
+    "Previewing",
     "Question",
     "QuestionKind",
+    "Renamed",
     "StaleFile",
     "Suspension",
     "Tool",
@@ -42,6 +46,7 @@ __all__ = [
     "ToolOutput",
     "ToolPermission",
     "ToolSpec",
+    "category_of",
     "derived_permission",
     "spelled",
 ]
@@ -79,6 +84,16 @@ class ToolPermission(msgspec.Struct, frozen=True, omit_defaults=True):
     params: dict[str, str] | None = None
     """Argument → glob: `*` is any text (also `/`, blanks and line ends), `?` one character, `[ab]` one of these,
     `{a,b}` either, a backslash takes the next character as it is. Arguments that are not listed are free."""
+    closed: bool = False
+    """Only calls that have no other arguments than those of `params`."""
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as a call would leave it; None where there is none."""
+
+    path: str
+    before: str | None
+    after: str | None
 
 
 class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +122,51 @@ class Tool(Protocol):
         return derived_permission(self.spec.name, arguments)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput: ...
+
+
+@runtime_checkable
+class Categorised(Protocol):
+    """What a tool may say besides, for rules that name a category."""
+
+    category: str
+    """`read`, `edit`, `execute`, `mcp` or `other`; empty: it is in none."""
+
+
+@runtime_checkable
+class Previewing(Protocol):
+    """What a tool that changes files does besides."""
+
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        """Called before a person is asked about a call: what it would change, to be shown.
+
+        It changes nothing, and raises what would keep the call from being carried out: then nobody is asked.
+        """
+        ...
+
+
+def category_of(tool: Tool) -> str:
+    return tool.category if isinstance(tool, Categorised) else ""
+
+
+class Renamed(Tool):
+    """A tool under another name, for the model and for every rule. It gains nothing by it."""
+
+    def __init__(self, tool: Tool, name: str) -> None:
+        self.tool = tool
+        self.spec = msgspec.structs.replace(tool.spec, name=name)
+        self.category = category_of(tool)
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        return self.tool.operations(arguments)
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        return msgspec.structs.replace(self.tool.permission(arguments), tool=self.spec.name)
+
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        return await self.tool.preview(arguments, context) if isinstance(self.tool, Previewing) else ()
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        return await self.tool.run(arguments, context)
 
 
 Stream: TypeAlias = Literal["", "stdout", "stderr"]
@@ -195,10 +255,11 @@ class ToolContext:
 
 
 def derived_permission(tool: str, arguments: Mapping[str, Any]) -> ToolPermission:
-    """The default of `Tool.permission`: what begins with the same word, or the very same value."""
-    if not arguments:
-        return ToolPermission(tool)
-    return ToolPermission(tool, {name: _pattern(spelled(value)) for name, value in arguments.items()})
+    """The default of `Tool.permission`: what begins with the same word, or the very same value, and no other
+    arguments than these.
+    """
+    params = {name: _pattern(spelled(value)) for name, value in arguments.items()}
+    return ToolPermission(tool, params or None, closed=True)
 
 
 def spelled(value: Any) -> str:
@@ -213,12 +274,18 @@ def spelled(value: Any) -> str:
 
 
 def _pattern(text: str) -> str:
-    """What is special in a glob is escaped: a grant never covers more than was seen when it was given."""
+    """What is special in a glob is escaped: a grant never covers more than was seen when it was given.
+
+    A text that could be several commands of a shell is taken as a whole: its first word says nothing of the others.
+    """
     first, space, _rest = text.partition(" ")
-    if first and space:
+    if first and space and not SHELL_ACTIVE.search(text):
         return f"{_SPECIAL.sub(_ESCAPED, first)} **"
     return _SPECIAL.sub(_ESCAPED, text)
 
+
+SHELL_ACTIVE = re.compile(r"[;&|<>`\r\n\x00]|\$[({\['\"]")
+"""What makes more than one command of a line, or hides one in it."""
 
 _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _ESCAPED = r"\\\g<0>"

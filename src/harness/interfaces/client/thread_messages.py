@@ -20,7 +20,6 @@ _STATUS: dict[str, Data] = {
 }
 _OPTIONS = (
     ("allow-once", "Allow"),
-    ("allow-always", "Always allow"),
     ("reject-once", "Deny"),
 )
 
@@ -97,8 +96,8 @@ def _call(call: Data, relays: dict[str, Data]) -> Data:
 
 def _approval(relay: Data) -> Data:
     if relay["status"] == "pending":
-        options = [{"id": kind, "kind": kind, "label": label} for kind, label in _OPTIONS]
-        return {"id": relay["id"], "options": options}
+        usual = [{"id": kind, "kind": kind, "label": label} for kind, label in _OPTIONS]
+        return {"id": relay["id"], "options": relay["options"] or usual}
     approval = {"id": relay["id"], "approved": relay["status"] == "approved"}
     return approval | ({"reason": relay["reason"]} if relay["reason"] else {})
 

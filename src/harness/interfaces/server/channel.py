@@ -250,6 +250,7 @@ class Channel:
         if self._elsewhere is not None:
             return operations + self._note_elsewhere()
         operations += self._fold.note("isLive", is_held)
+        operations += self._fold.note("grants", list(standing.grants))
         return operations + self._fold.note("capabilities", standing.capabilities)
 
     def _note_elsewhere(self) -> list[Operation]:

@@ -70,6 +70,8 @@ class RelayResponse(msgspec.Struct, frozen=True):
     always: bool = False
     reason: str = ""
     answer: Any = None
+    choice: str = ""
+    """The id of one of the relay's options."""
 
 
 class RelayRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -175,7 +177,12 @@ class _AgentTalk:
 
     def reply(self, relay_id: str, response: RelayResponse) -> bool:
         return self._agents.resolve(
-            relay_id, approved=response.approved, always=response.always, reason=response.reason
+            relay_id,
+            approved=response.approved,
+            always=response.always,
+            reason=response.reason,
+            choice=response.choice,
+            answer=response.answer,
         )
 
     async def close(self) -> None:
@@ -196,6 +203,7 @@ class _RunTalk:
             always=response.always,
             answer=response.answer,
             reason=response.reason,
+            choice=response.choice,
         )
 
     async def close(self) -> None:

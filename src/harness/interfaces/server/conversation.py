@@ -14,7 +14,6 @@ from harness.events import FollowUpsChanged, Relay
 from harness.interfaces.server.attached import spoken
 from harness.interfaces.server.desk import Setup, Standing
 from harness.interfaces.server.ways import (
-    SUBAGENT,
     SUBAGENTS,
     backing_of,
     checked,
@@ -76,9 +75,6 @@ class Conversation:
         except BaseException:
             await self._harness.destroy()
             raise
-        if SUBAGENT not in session.permissions.get_rules()["tools"]:
-            # A thread of another program: there may have been no sub-agents where it comes from.
-            await session.permissions.set_for_tool(tool_name=SUBAGENT, policy="ask")
         if is_new:
             self._leave_open_to_the_other()
         if is_new and self._setup.model:
@@ -125,6 +121,7 @@ class Conversation:
             can_answer=is_ours,
             can_cancel=self.is_running or session.runs.waits,
             can_branch=not self.is_running and self._setup.agent == OWN_AGENT,
+            grants=tuple({"id": one.id, "label": one.label} for one in session.permissions.list_grants()),
         )
 
     async def submit(self, command: Submit) -> None:
@@ -171,24 +168,35 @@ class Conversation:
             )
 
     def answer(self, command: Approve | Deny | Answer) -> None:
-        """The first answer counts. Raises UsageError for a later one."""
+        """The first answer counts. Raises UsageError for a later one, and for what is none: it then waits on."""
         relay = self._wanted(command)
-        self._answered.add(relay.id)
-        session = self._session
         if relay.kind == "permission":
-            is_always = isinstance(command, Approve) and command.always
-            decision = "decline" if isinstance(command, Deny) else "approve"
-            is_taken = session.respond_to_tool_approval(
-                decision="always_allow_category" if is_always else decision,  # type: ignore[arg-type]
-                tool_call_id=relay.call_id,
-                reason=command.reason if isinstance(command, Deny) else "",
-            )
-            if not is_taken:
-                raise _answered_already()
+            self._answer_permission(relay, command)
             self._watch()
         else:
             data = _resume_data(relay, command)
-            self._do(session.suspensions.respond(data, relay.call_id, None))
+            self._session.suspensions.check(relay, data)
+            self._do(self._session.suspensions.respond(data, relay.id, None))
+        self._answered.add(relay.id)
+
+    def _answer_permission(self, relay: Relay, command: Approve | Deny | Answer) -> None:
+        if isinstance(command, Answer):
+            raise UsageError("this is a question for permission", hint="send `approve` or `deny`")
+        if isinstance(command, Deny):
+            given: dict[str, Any] = {"decision": "decline", "reason": command.reason}
+        else:
+            decision = "always_allow" if command.always else "approve"
+            given = {"decision": decision, "option": command.option_id}
+        if not self._session.respond_to_tool_approval(tool_call_id=relay.id, **given):
+            raise _answered_already()
+
+    def revoke(self, grant_id: str) -> None:
+        permissions = self._session.permissions
+        if not grant_id:
+            permissions.revoke_grants()
+        elif not permissions.revoke_grant(grant_id=grant_id):
+            raise UsageError("there is no such grant (any more)", hint="the state lists them: `grants`")
+        self._on_change()
 
     async def configure(self, config: Configuration) -> None:
         names = (name for name in config.__struct_fields__ if name in self._setup.__struct_fields__)
@@ -236,9 +244,9 @@ class Conversation:
     def _wanted(self, command: Approve | Deny | Answer) -> Relay:
         self._session.bus.deliver()
         for relay in self._session.bus.fold.facts.relays.values():
-            is_meant = relay.id == command.relay_id
-            if isinstance(command, Approve | Deny):
-                is_meant = is_meant or (command.tool_call_id == relay.call_id != "")
+            is_meant = relay.id == command.relay_id != ""
+            if isinstance(command, Approve | Deny) and not command.relay_id:
+                is_meant = command.tool_call_id == relay.call_id != ""
             if is_meant and relay.id not in self._answered:
                 return relay
         raise _answered_already()

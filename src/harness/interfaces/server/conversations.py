@@ -157,6 +157,8 @@ class Conversations:
                 conversation.steer(command.message)
             case commands.Approve() | commands.Deny() | commands.Answer():
                 conversation.answer(command)
+            case commands.Revoke():
+                conversation.revoke(command.grant_id)
             case commands.Configure():
                 await conversation.configure(command.config)
             case commands.Withdraw():

@@ -48,6 +48,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     can_cancel: bool = False
     can_branch: bool = False
     """Whether another conversation can begin with what was said before one of its messages."""
+    grants: tuple[dict[str, str], ...] = ()
+    """What is always allowed in it: `{id, label}` each."""
 
     @property
     def capabilities(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _PLANNING = """\
 You are planning. Look at what is there and think, but change nothing: write no file and run no command that does.
 When you know what is to be done, submit a plan; it is carried out once somebody has approved it."""
 _GENERAL = """\
-You were given one task by another agent, and nobody can be asked anything. Do all of it and nothing besides, with the
+You were given one task by another agent, and cannot ask it anything. Do all of it and nothing besides, with the
 tools that you have, in the directory that you are in. Your last message is the only thing that the other agent reads:
 say what you found or did, with the paths and facts that it needs, and what could not be done."""
 SUBAGENTS = (
@@ -55,10 +55,10 @@ _RULES: dict[str, dict[str, str]] = {
 def permissions_state(permission_mode: str) -> dict[str, Any]:
     """What a session's state says of a permission mode.
 
-    A sub-agent asks nobody: where calls are asked about, so is whether it may begin at all.
+    A sub-agent passes the same rules: where nobody may do more than read, it may not either.
     """
-    delegation = "allow" if permission_mode == "readOnly" else "ask"
-    rules = {"categories": _RULES[permission_mode], "tools": {SUBAGENT: delegation}}
+    tools = {SUBAGENT: "allow"} if permission_mode == "readOnly" else {}
+    rules = {"categories": _RULES[permission_mode], "tools": tools}
     return {"yolo": permission_mode == "fullAuto", "permissionRules": rules}
 
 

@@ -161,8 +161,18 @@ def _answered(state: DisplayState, tool_call_id: str) -> None:
 
 
 def _approval(state: DisplayState, event: wire.ToolApprovalRequired) -> None:
-    state.pending_approval = PendingApproval(
-        tool_call_id=event.tool_call_id, tool_name=event.tool_name, args=event.args
+    state.pending_approval = approval_shown(event)
+
+
+def approval_shown(event: wire.ToolApprovalRequired) -> PendingApproval:
+    """What a screen keeps of a question for permission."""
+    more = {
+        name: value
+        for name in ("options", "category", "preview", "agent_type", "parent_tool_call_id")
+        if (value := getattr(event, name)) is not None
+    }
+    return PendingApproval(
+        tool_call_id=event.tool_call_id, tool_name=event.tool_name, args=event.args, **more
     )
 
 

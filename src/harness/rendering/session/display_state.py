@@ -51,6 +51,11 @@ class PendingApproval(_Entry, kw_only=True):
     tool_call_id: str
     tool_name: str
     args: Any
+    options: Any = UNSET
+    category: str | UnsetType = UNSET
+    preview: Any = UNSET
+    agent_type: str | UnsetType = UNSET
+    parent_tool_call_id: str | UnsetType = UNSET
 
 
 class PendingSuspension(_Entry, kw_only=True):

@@ -9,8 +9,10 @@ import msgspec
 from msgspec import UNSET
 
 from harness.events import Event, Forked, Relay, RelayReply, Result, SessionStart, Suspended, ToolEnd
+from harness.rendering.relays import choices_data, preview_data
 from harness.rendering.session import events as wire
 from harness.rendering.session import subagents, tool_calls
+from harness.rendering.session.display import approval_shown
 from harness.rendering.session.display_state import PendingApproval, PendingSuspension
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.runs import ChildRun, OpenCall, OpenRelay, TopRun
@@ -180,14 +182,16 @@ class Lifecycle:
         told: list[HarnessEvent] = [wire.ToolInputEnd(tool_call_id=relay.call_id)] if is_written else []
         asked = {"tool_call_id": relay.call_id, "tool_name": relay.tool_name, "args": event.input}
         if not relay.is_suspension:
-            return [*told, *self._asked(event, relay, run), wire.ToolApprovalRequired(**asked)]
+            return [*told, *self._asked(event, relay, run), approval_required(event)]
         payload = _payload(event)
-        suspended = wire.ToolSuspended(**asked, suspend_payload=payload, resume_schema=event.resume_schema)
+        suspended = wire.ToolSuspended(
+            **asked, **_asker(event), suspend_payload=payload, resume_schema=event.resume_schema
+        )
         return [*told, suspended]
 
     def _asked(self, event: Relay, relay: OpenRelay, run: TopRun | None) -> Sequence[HarnessEvent]:
-        if not event.call_id:
-            return ()
+        if not event.call_id or (event.spawn_call_id and run is not None):
+            return ()  # of a sub-agent in a log of its own: that tells of its calls
         if run is not None and run.is_running:
             return tool_calls.asked(run, event, relay.call_id, relay.tool_name)
         child = self.state.children.get(event.run_id)
@@ -205,11 +209,21 @@ class Lifecycle:
         return ()
 
 
-def pending_approval(relay: Relay) -> PendingApproval:
-    """What waits for leave, as it was told."""
-    return PendingApproval(
-        tool_call_id=relay.call_id or relay.id, tool_name=_tool_name(relay), args=relay.input
+def approval_required(relay: Relay) -> wire.ToolApprovalRequired:
+    return wire.ToolApprovalRequired(
+        tool_call_id=relay.call_id or relay.id,
+        tool_name=_tool_name(relay),
+        args=relay.input,
+        options=choices_data(relay),
+        category=relay.category or None,
+        preview=preview_data(relay),
+        **_asker(relay),
     )
+
+
+def pending_approval(relay: Relay) -> PendingApproval:
+    """The same as a screen keeps it."""
+    return approval_shown(approval_required(relay))
 
 
 def pending_suspension(relay: Relay) -> PendingSuspension:
@@ -229,6 +243,10 @@ def _tool_name(relay: Relay) -> str:
 
 def _payload(relay: Relay) -> Any:
     return _question(relay) if relay.payload is None else relay.payload
+
+
+def _asker(relay: Relay) -> dict[str, Any]:
+    return {"agent_type": relay.subagent or None, "parent_tool_call_id": relay.spawn_call_id or None}
 
 
 def _cancelled(relay: OpenRelay, reason: str) -> list[HarnessEvent]:

@@ -17,6 +17,15 @@ class ToolApprovalRequired(HarnessEvent, frozen=True, kw_only=True):
     tool_call_id: str
     tool_name: str
     args: Any
+    options: list[dict[str, Any]] | None = None
+    """The answers that there are: `{id, kind, label, grants}` each. Only what a label says is ever granted."""
+    category: str | None = None
+    preview: list[dict[str, Any]] | None = None
+    """What would change in files: `{path, change, added, removed, diff, hiddenLines}` each."""
+    agent_type: str | None = None
+    """The sub-agent that asks."""
+    parent_tool_call_id: str | None = None
+    """The call that began it."""
 
 
 class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
@@ -25,6 +34,8 @@ class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
     args: Any
     suspend_payload: Any
     resume_schema: Any = None
+    agent_type: str | None = None
+    parent_tool_call_id: str | None = None
 
 
 class ToolSuspensionCancelled(HarnessEvent, frozen=True, kw_only=True):

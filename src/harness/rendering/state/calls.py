@@ -65,6 +65,11 @@ class Calls:
             self._tree.set((*call.place, "input"), value)
         self._tree.set((*call.place, "relayId"), relay_id)
 
+    def asks(self, speaker: Speaker, call_id: str, relay_id: str, at_ms: int) -> None:
+        """What it has begun waits for somebody's answer; it goes on itself."""
+        call = self.place(speaker, call_id, "", at_ms)
+        self._tree.set((*call.place, "relayId"), relay_id)
+
     def refused(self, speaker: Speaker, call_id: str, reason: str) -> None:
         """It will never be carried out."""
         call = speaker.calls.get(call_id) or self._adopted(speaker, call_id)

@@ -24,7 +24,10 @@ class Relays:
         place = self._tree.push(("relays",), shapes.relay(event))
         self._positions[event.id] = int(place[-1])
         self._open_ids.append(event.id)
-        if event.call_id:
+        if event.spawn_call_id and speaker.parent_call != event.spawn_call_id:
+            # A sub-agent that works in a log of its own: what waits here is the call that began it.
+            self._calls.asks(speaker, event.spawn_call_id, event.id, event.timestamp_ms)
+        elif event.call_id:
             self._calls.waiting(
                 speaker, event.call_id, event.tool_name, event.input, event.id, event.timestamp_ms
             )
@@ -38,6 +41,7 @@ class Relays:
         self._settle(event.id, "approved" if event.approved else "denied", event.reason)
         place = ("relays", str(self._positions[event.id]))
         self._tree.change((*place, "by"), event.by)
+        self._tree.change((*place, "choice"), event.choice or ("always" if event.always else ""))
         if event.answer is not None:
             self._tree.set((*place, "answer"), event.answer)
         if not event.approved:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from harness.events import Relay, SessionStart, Task, Usage
+from harness.rendering.relays import choices_data, preview_data
 
 Data: TypeAlias = dict[str, Any]
 
@@ -29,6 +30,7 @@ def new_state(session_id: str, title: str) -> Data:
         "followUps": [],
         "steering": [],
         "relays": [],
+        "grants": [],
         "usage": usage(Usage()),
         "runs": [],
         "capabilities": dict.fromkeys(CAPABILITIES, False),
@@ -72,13 +74,18 @@ def relay(event: Relay) -> Data:
         "toolName": event.tool_name,
         "input": event.input,
         "question": event.question,
-        "options": event.options,
+        "options": choices_data(event) if event.kind == "permission" else event.options,
         "payload": event.payload,
         "resumeSchema": event.resume_schema,
+        "category": event.category,
+        "preview": preview_data(event),
+        "subagent": event.subagent,
+        "parentCallId": event.spawn_call_id,
         "status": "pending",
         "reason": "",
         "answer": None,
         "by": "",
+        "choice": "",
         "runId": event.run_id,
     }
 

@@ -101,6 +101,10 @@ class Relay(WireEvent, frozen=True, kw_only=True):
     tool_call_id: str
     tool: str
     params: Any
+    options: list[dict[str, Any]] | None = None
+    """The answers that there are to a question for permission, each with what it grants."""
+    preview: list[dict[str, Any]] | None = None
+    subagent: str = ""
 
 
 class ReplInput(WireEvent, frozen=True, kw_only=True):

@@ -45,6 +45,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.rendering.relays import choices_data, preview_data
 from harness.rendering.steering import STEERING
 from harness.rendering.wire import events as wire
 from harness.rendering.wire.content import denial, outcome_of, question_of, requested_calls, user_content
@@ -219,6 +220,9 @@ class WireTranslation:
             tool_call_id=event.call_id,
             tool=event.tool_name,
             params=question_of(event),
+            options=choices_data(event),
+            preview=preview_data(event),
+            subagent=event.subagent,
         )
         return (relay,)
 

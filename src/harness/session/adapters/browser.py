@@ -76,6 +76,8 @@ class ChromiumBrowser:
 
 
 class _ReadPage(Tool):
+    category = "other"
+
     def __init__(self, browser: ChromiumBrowser) -> None:
         self.spec = spec(
             "browser_read", "Open a page in a browser; its HTML when it is ready.", PageArguments
@@ -95,6 +97,8 @@ class _ReadPage(Tool):
 
 
 class _Screenshot(Tool):
+    category = "other"
+
     def __init__(self, browser: ChromiumBrowser) -> None:
         self.spec = spec("browser_screenshot", "Open a page in a browser; a picture of it.", PageArguments)
         self._browser = browser

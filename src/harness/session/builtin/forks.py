@@ -5,12 +5,14 @@ Rules
    same turns, so that what its provider has cached is used again.
 2. Nothing is written into the parent's thread but that it was forked.
 3. What a fork must not do keeps its spec, and answers with an error.
+4. It passes the same rules as its parent, and where somebody must be asked, the question is in the parent's log:
+   there is somebody who answers. Both logs have the question and the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -31,15 +33,21 @@ from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.config import Subagent
 from harness.session.side_threads import HIDDEN, SideThread, Surroundings, create_side
 from harness.sources.loops.conversation import Conversation, Entry
+from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Verdict
-from harness.sources.loops.policy import PermissionPolicy
 from harness.sources.loops.spoken import tool_turn
 from harness.sources.model import AssistantTurn
-from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+from harness.sources.tool import (
+    FileChange,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    ToolPermission,
+    category_of,
+)
 
 MOST_STEPS = 1000
-_NOT_IN_FORKS = frozenset(("subagent", "task_write", "task_update", "task_complete", "task_check"))
 _HERE_BEGINS = (
     "This call started you: from here on you are the sub-agent that it asked for, and the task follows."
 )
@@ -80,32 +88,12 @@ class ForkParent(Surroundings, Protocol):
         ...
 
 
-class Unasked:
-    """What a sub-agent may: everything that is not denied, without asking anybody."""
-
-    def __init__(self, policy: PermissionPolicy) -> None:
-        self._policy = policy
-
-    def verdict(
-        self, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation] = (), call_id: str = ""
-    ) -> Verdict:
-        verdict = self._policy.verdict(tool, arguments, operations, call_id)
-        return Verdict("allow") if verdict.decision == "ask" else verdict
-
-    def denial(
-        self, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation] = (), call_id: str = ""
-    ) -> str | None:
-        return self._policy.denial(tool, arguments, operations, call_id)
-
-    def grant(self, permission: ToolPermission) -> None:
-        self._policy.grant(permission)
-
-
 class Unavailable(Tool):
     """A tool that is shown as it is, and cannot be used here."""
 
     def __init__(self, tool: Tool) -> None:
         self.spec = tool.spec
+        self.category = category_of(tool)
         self._tool = tool
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
@@ -114,13 +102,47 @@ class Unavailable(Tool):
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         return self._tool.permission(arguments)
 
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        """Nobody need be asked about what cannot be."""
+        del arguments, context
+        raise ToolFailure(self._words())
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del arguments, context
-        name = self.spec.name
-        return ToolOutput(
-            text=f"The {name} tool is not available inside a forked sub-agent. Go on without it.",
-            success=False,
+        raise ToolFailure(self._words())
+
+    def _words(self) -> str:
+        return f"The {self.spec.name} tool is not available inside a forked sub-agent. Go on without it."
+
+
+class Asking:
+    """Asks in the parent's log, in the name of a sub-agent whose own log nobody answers."""
+
+    def __init__(self, host: Host, context: ToolContext, name: str) -> None:
+        self._host = host
+        self._context = context
+        self._name = name
+
+    async def ask(self, relay: Relay, deadline_s: float | None) -> RelayReply:
+        context = self._context
+        asked = replace(
+            relay,
+            seq=-1,
+            timestamp_ms=-1,
+            run_id="",
+            subagent=relay.subagent or self._name,
+            spawn_call_id=context.call_id,
         )
+        channel = self._host.channel(context.run_id)
+        expected = self._host.relays.expect(asked)
+        channel.put(asked)
+        reply = RelayReply(id=asked.id, approved=False, by="policy", reason="the sub-agent was stopped")
+        try:
+            reply = await self._host.relays.answer(asked, deadline_s, expected)
+        finally:
+            channel.put(reply)
+            channel.close()
+        return reply
 
 
 class OpenFork(NamedTuple):
@@ -159,7 +181,9 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
         )
         channel.close()
         parent.follow_fork(context.call_id, side.hub)
-        return OpenFork(side, parent.fork_options(_options_of_fork(options), side.metadata.session_id))
+        asking = Asking(conversation.host, context, definition.id)
+        own = replace(_options_of_fork(options), ask_permission=asking.ask)
+        return OpenFork(side, parent.fork_options(own, side.metadata.session_id))
     except Exception as error:
         side.close()
         raise ForkRefused(f"Failed to fork the parent thread: {error}") from error
@@ -180,11 +204,15 @@ async def converse(fork: OpenFork, definition: Subagent, task: str) -> Result:
 
 
 def _options_of_fork(options: AgentOptions) -> AgentOptions:
-    tools = tuple(Unavailable(tool) if tool.spec.name in _NOT_IN_FORKS else tool for tool in options.tools)
+    from harness.session.builtin.subagent import SubagentTool
+    from harness.session.builtin.tasks import TaskTool
+
+    tools = tuple(
+        Unavailable(tool) if isinstance(tool, SubagentTool | TaskTool) else tool for tool in options.tools
+    )
     return replace(
         options,
         tools=tools,
-        permissions=Unasked(options.permissions),
         max_iterations=MOST_STEPS,
         stop_when=None,
         after_answer=None,

@@ -18,12 +18,14 @@ from harness.events import Operation, Result
 from harness.events.operation import Spawn
 from harness.rendering.session.runs import aborted_output
 from harness.session.builtin.arguments import Arguments, described, read
-from harness.session.builtin.forks import ForkParent, ForkRefused, Unasked, converse, open_fork
+from harness.session.builtin.forks import ForkParent, ForkRefused, converse, open_fork
 from harness.session.config import RequestContext, Subagent, tools_of
 from harness.sources.loops.agent import AgentRun
 from harness.sources.loops.options import AgentOptions
+from harness.sources.loops.policy import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+from harness.sources.tools.arguments import exactly
 
 USUAL_STEPS = 50
 _ENDLESS_STEPS = 1000
@@ -68,10 +70,20 @@ class SubagentParent(ForkParent, Protocol):
 
     def workspace_tools(self) -> Sequence[Tool]: ...
 
+    def may_have(self, tool_name: str) -> bool:
+        """Whether a tool of that name is for anybody in the current mode."""
+        ...
+
+    def rules_for(self, tools: Sequence[Tool]) -> PermissionPolicy:
+        """The parent's rules, for a run with these tools."""
+        ...
+
     def request_context(self) -> RequestContext: ...
 
 
 class SubagentTool(Tool):
+    category = "edit"
+
     def __init__(self, parent: SubagentParent, subagents: Sequence[Subagent]) -> None:
         self._parent = parent
         self._definitions = {definition.id: definition for definition in subagents}
@@ -87,8 +99,8 @@ class SubagentTool(Tool):
         return [Spawn(name=str(arguments.get("agentType", "")), task=str(arguments.get("task", "")))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        del arguments
-        return ToolPermission("subagent")
+        kind = arguments.get("agentType", arguments.get("agent_type"))
+        return ToolPermission("subagent", {"agentType": exactly(str(kind))})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = read(SubagentArguments, arguments, "subagent")
@@ -150,10 +162,11 @@ class SubagentTool(Tool):
         parent = self._parent
         mine = parent.options() or AgentOptions(model=model)
         steps = definition.max_steps or (_ENDLESS_STEPS if definition.stop_when else USUAL_STEPS)
+        tools = self._tools(definition)
         return AgentOptions(
             model=model,
-            tools=self._tools(definition),
-            permissions=Unasked(mine.permissions),
+            tools=tools,
+            permissions=parent.rules_for(tools),
             system_prompt=_instructions(definition, parent.request_context()),
             max_iterations=steps,
             stop_when=definition.stop_when,
@@ -161,12 +174,15 @@ class SubagentTool(Tool):
             tool_deadline_s=mine.tool_deadline_s,
             most_output_characters=mine.most_output_characters,
             request=parent.request_context(),
+            refusal=mine.refusal,
             agent=mine.agent,
             version=mine.version,
         )
 
     def _tools(self, definition: Subagent) -> tuple[Tool, ...]:
-        """Its own, the harness's that it may use, and the workspace's that are not hidden from it."""
+        """Its own, the harness's that it may use, and the workspace's that are not hidden from it; of all these only
+        what the parent's mode has room for, and nothing that is denied.
+        """
         parent = self._parent
         found = {tool.spec.name: tool for tool in tools_of(definition.tools, parent.request_context())}
         shared = {tool.spec.name: tool for tool in parent.harness_tools()}
@@ -177,7 +193,7 @@ class SubagentTool(Tool):
         for tool in parent.workspace_tools():
             if allowed is None or tool.spec.name in allowed:
                 found.setdefault(tool.spec.name, tool)
-        return tuple(found.values())
+        return tuple(tool for name, tool in found.items() if parent.may_have(name))
 
 
 async def _to_the_end(

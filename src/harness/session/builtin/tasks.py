@@ -86,7 +86,7 @@ class _Change(NamedTuple):
     problem: str = ""
 
 
-class _TaskTool(Tool):
+class TaskTool(Tool):
     name: str
     description: str
     arguments: type[Arguments]
@@ -120,7 +120,7 @@ class _TaskTool(Tool):
         return _output(_told(tasks), tasks)
 
 
-class TaskWrite(_TaskTool):
+class TaskWrite(TaskTool):
     name, description, arguments = "task_write", _WRITE, WriteArguments
     failure = "Failed to update tasks"
 
@@ -130,7 +130,7 @@ class TaskWrite(_TaskTool):
         return await self._changed(lambda before: _rewritten(drafts, before))
 
 
-class TaskUpdate(_TaskTool):
+class TaskUpdate(TaskTool):
     name, description, arguments = "task_update", _UPDATE, UpdateArguments
     failure = "Failed to update task"
 
@@ -144,7 +144,7 @@ class TaskUpdate(_TaskTool):
         return await self._changed(lambda before: _updated(asked.id, given, before))
 
 
-class TaskComplete(_TaskTool):
+class TaskComplete(TaskTool):
     name, description, arguments = "task_complete", _COMPLETE, CompleteArguments
     failure = "Failed to complete task"
 
@@ -154,7 +154,7 @@ class TaskComplete(_TaskTool):
         return await self._changed(lambda before: _updated(asked.id, {"status": "completed"}, before))
 
 
-class TaskCheck(_TaskTool):
+class TaskCheck(TaskTool):
     name, description, arguments = "task_check", _CHECK, CheckArguments
     failure = "Failed to check tasks"
 

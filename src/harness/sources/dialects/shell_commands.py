@@ -62,6 +62,41 @@ def commands_of(line: str) -> list[str] | None:
     return [text for words in commands if (text := "".join(words).removesuffix(" "))]
 
 
+_PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*", re.ASCII)
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
+_WITH_SUBCOMMANDS = names(
+    "apt apt-get brew bundle cargo conda docker dotnet flutter gem gh git go gradle helm hg just kubectl mvn npm"
+    " pip pip3 pnpm podman poetry rustup svn systemctl terraform uv yarn"
+)
+_RUNS_TEXTS = names(
+    "awk bun bunx deno ed emacs ex gawk gdb lua mawk mysql nano nc node npx osascript perl php pip-run pipx psql pwsh"
+    " python python2 python3 rsync ruby scp screen script sed sqlite3 tclsh tmux uvx vi view vim"
+)
+"""What carries out what it is given: that it begins with such a word says nothing of what is done."""
+_RUN_SUBCOMMANDS = names("apply bisect create dlx eval exec rebase run runx script submodule ssh x")
+"""The same of subcommands."""
+
+
+def prefix_of(line: str) -> str | None:
+    """The words that a line of one plain command begins with, for "always what begins like this".
+
+    None for everything else: several commands, assignments, programs that run others or carry out texts.
+    """
+    commands = commands_of(line)
+    if commands is None or len(commands) != 1 or commands[0] != line.strip():
+        return None
+    first, _, rest = commands[0].partition(" ")
+    name = first.rpartition("/")[2]
+    is_plain = _PROGRAM.fullmatch(first) is not None
+    if not is_plain or name in _RUNS_ANOTHER or name in _RUNS_TEXTS or name.startswith("python"):
+        return None
+    if name not in _WITH_SUBCOMMANDS:
+        return first
+    second = rest.partition(" ")[0]
+    is_plain = _SUBCOMMAND.fullmatch(second) is not None and second not in _RUN_SUBCOMMANDS
+    return f"{first} {second}" if is_plain else None
+
+
 _BETWEEN_COMMANDS = re.compile(r"[;&|\n()`<>]+|(?<!\S)[{}](?!\S)")
 _BETWEEN_ALSO_QUOTED_COMMANDS = re.compile(r"[;&|\n()`<>'\"]+|(?<!\S)[{}](?!\S)")
 _QUOTING = re.compile(r"\\\n|[\\'\"]")

@@ -104,6 +104,7 @@ class AgentRun:
             partial(spawn, self),
             can_suspend=transcript is not None and not parent_id,
             depth=depth,
+            asker=(name or "sub-agent", parent_id) if parent_id else ("", ""),
         )
         self._steps = Steps(host, options, self.run_id, self._put, self._transcript)
         self._specs = [tool.spec for tool in options.tools]

@@ -18,10 +18,12 @@ from typing import Any
 from harness.events import Operation, Relay, RelayReply, Suspended, ToolEnd, ToolProgress, ToolStart
 from harness.sources.function_tool import output_of
 from harness.sources.loops.call_words import bounded, data_of, failure_words, problem_of
+from harness.sources.loops.choices import choices_of, granted
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.outbox import Channel
 from harness.sources.loops.pending import PendingRun, Resumption
+from harness.sources.loops.preview import preview_of
 from harness.sources.loops.spoken import file_parts, tool_turn
 from harness.sources.loops.stopping import settled
 from harness.sources.model import Call, ToolTurn
@@ -33,7 +35,6 @@ from harness.sources.tool import (
     ToolContext,
     ToolFailure,
     ToolOutput,
-    derived_permission,
 )
 
 _GRACE_S = 3.0
@@ -67,8 +68,11 @@ class ToolCalls:
         *,
         can_suspend: bool = False,
         depth: int = 0,
+        asker: tuple[str, str] = ("", ""),
     ) -> None:
-        """`spawn`: (call id, task, name) → the answer of a sub-agent."""
+        """`spawn`: (call id, task, name) → the answer of a sub-agent. `asker`: of a sub-agent, its name and the call
+        that began it.
+        """
         self.ended: dict[str, ToolTurn] = {}
         """By full id, the calls of this step that have ended."""
         self.relay: Relay | None = None
@@ -83,6 +87,7 @@ class ToolCalls:
         self._spawn = spawn
         self._can_suspend = can_suspend
         self._depth = depth
+        self._asker = asker
         self._tools = {tool.spec.name: tool for tool in options.tools}
         self._open: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
@@ -168,9 +173,9 @@ class ToolCalls:
         if tool is None:
             problem = self._unknown(call)
         elif relay is not None:
-            refusal = self._heard(call, tool, reply or await self._answer(relay))
+            refusal = self._heard(relay, tool, reply or await self._answer(relay))
         else:
-            refusal = await self._refusal(call, call_id, tool, operations, is_harmless=bool(problem))
+            refusal, problem = await self._refusal(call, call_id, tool, operations, problem)
         self._open[call_id] = call.name
         self._channel.put(
             ToolStart(call_id=call_id, tool_name=call.name, input=call.input, operations=operations)
@@ -192,28 +197,40 @@ class ToolCalls:
         return f"there is no tool called {call.name} (there are: {names})"
 
     async def _refusal(
-        self, call: Call, call_id: str, tool: Tool, operations: list[Operation], *, is_harmless: bool
-    ) -> str | None:
-        """Why it may not run; None when it may. `is_harmless`: nothing would run anyway."""
+        self, call: Call, call_id: str, tool: Tool, operations: list[Operation], problem: str
+    ) -> tuple[str | None, str]:
+        """Why it may not run, None when it may; and why it cannot be carried out anyway: then nobody is asked."""
         permissions = self._options.permissions
         arguments = call.input if isinstance(call.input, dict) else {}
         verdict = permissions.verdict(call.name, arguments, operations, call.id)
-        if verdict.decision == "allow":
-            return None
+        if verdict.decision == "allow" or problem:
+            return None, problem
         if verdict.decision == "deny":
-            if is_harmless:
-                return None
             self._channel.put(RelayReply(id=call_id, approved=False, by="policy", reason=verdict.reason))
-            return verdict.reason
-        relay = Relay(id=self._host.new_id(), call_id=call_id, tool_name=call.name, input=call.input)
-        return self._heard(call, tool, await self._ask(relay))
+            return verdict.reason, ""
+        try:
+            preview = await preview_of(tool, dict(arguments), self._admitted(call, call_id, tool, []).context)
+        except Exception as error:
+            return None, failure_words(error)
+        name, spawn_call_id = self._asker
+        relay = Relay(
+            id=self._host.new_id(),
+            call_id=call_id,
+            tool_name=call.name,
+            input=call.input,
+            choices=choices_of(tool, dict(arguments), operations),
+            category=verdict.category,
+            preview=preview,
+            subagent=name,
+            spawn_call_id=spawn_call_id,
+        )
+        return self._heard(relay, tool, await self._ask(relay)), ""
 
-    def _heard(self, call: Call, tool: Tool, reply: RelayReply) -> str | None:
+    def _heard(self, relay: Relay, tool: Tool, reply: RelayReply) -> str | None:
         if not reply.approved:
             return reply.reason or "the user said no"
-        if reply.always:
-            arguments = call.input if isinstance(call.input, dict) else {}
-            self._options.permissions.grant(_permission(tool, arguments))
+        for permission in granted(relay, reply, tool):
+            self._options.permissions.grant(permission)
         return None
 
     def _question(self, admitted: _Admitted) -> Relay:
@@ -229,6 +246,8 @@ class ToolCalls:
             options=question.options,
             payload=question.payload,
             resume_schema=question.schema,
+            subagent=self._asker[0],
+            spawn_call_id=self._asker[1],
         )
 
     async def _suspend(self, admitted: _Admitted, question: Question) -> Any:
@@ -251,14 +270,20 @@ class ToolCalls:
             self._channel.put(relay)
             self._channel.put(reply)
             return reply
-        expected = self._host.relays.expect(relay.id)  # who sees the question may answer it at once
+        # Who sees the question may answer it at once.
+        is_for_others = relay.kind == "permission" and self._options.ask_permission is not None
+        expected = None if is_for_others else self._host.relays.expect(relay)
         self._channel.put(relay)
         return await self._answer(relay, expected)
 
     async def _answer(self, relay: Relay, expected: asyncio.Future[RelayReply] | None = None) -> RelayReply:
         self.is_asking = True
         try:
-            reply = await self._host.relays.answer(relay.id, self._options.relay_deadline_s, expected)
+            deadline_s, ask = self._options.relay_deadline_s, self._options.ask_permission
+            if ask is not None and relay.kind == "permission":
+                reply = await ask(relay, deadline_s)
+            else:
+                reply = await self._host.relays.answer(relay, deadline_s, expected)
         except asyncio.CancelledError:
             reason = "the run was stopped"
             self._channel.put(RelayReply(id=relay.id, approved=False, by="policy", reason=reason))
@@ -393,10 +418,3 @@ def _operations(tool: Tool, arguments: dict[str, Any]) -> list[Operation]:
         return list(tool.operations(arguments))
     except Exception:  # arguments are as the model wrote them; nothing said counts as dangerous
         return []
-
-
-def _permission(tool: Tool, arguments: dict[str, Any]) -> Any:
-    try:
-        return tool.permission(arguments)
-    except Exception:
-        return derived_permission(tool.spec.name, arguments)

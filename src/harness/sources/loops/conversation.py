@@ -32,6 +32,7 @@ from harness.sources.loops.history import History, history
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.pending import PendingRun, closing_events, cut_off
+from harness.sources.loops.replies import check_reply
 from harness.sources.loops.spoken import turn_of
 from harness.sources.loops.steering import Inbox, Said
 from harness.sources.loops.transcript import Transcript
@@ -101,7 +102,8 @@ class Conversation:
         """Go on with the run that waits, with the answers to its relays, by their ids.
 
         A permission that was being asked for when its process died may be left unanswered: it is then waited
-        for again. Raises UsageError when nothing waits for any of the answers: the first one counts.
+        for again. Raises UsageError when nothing waits for any of the answers: the first one counts; and for what is
+        no answer to its question.
         """
         self._check_idle()
         pending = self.pending
@@ -112,6 +114,9 @@ class Conversation:
             raise UsageError(
                 "nothing waits for this answer (any more)", hint="the open questions are in `pending.relays`"
             )
+        for relay in relays:
+            if relay.id in taken:
+                check_reply(relay, taken[relay.id])
         self.pending = None
         run = self._open(options, run_id=pending.run_id)
         return await self._follow(run, run.resume(pending, taken))

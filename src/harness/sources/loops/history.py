@@ -285,7 +285,8 @@ class _Chronicle:
         self._release()
 
     def _on_relay(self, relay: Relay) -> None:
-        self._run(relay).relays[relay.id] = relay
+        if not relay.spawn_call_id:  # who asks for a sub-agent ends with its process
+            self._run(relay).relays[relay.id] = relay
 
     def _on_reply(self, reply: RelayReply) -> None:
         run = self._runs.get(reply.run_id)

@@ -45,6 +45,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Passed on to the tools, as `ToolContext.request`."""
     refusal: Callable[[str], ToolOutput] = denied
     """What a call gives that was not allowed, and why."""
+    ask_permission: Callable[[Relay, float | None], Awaitable[RelayReply]] | None = None
+    """Who is asked for permission, with the deadline, instead of those who read the log. The log has it as well."""
     agent: str = OWN_AGENT
     """The name that the log gives it."""
     version: str = ""

@@ -112,9 +112,25 @@ class Orchestrator:
             self._wakers.discard(changed)
             follower.close()
 
-    def resolve(self, relay_id: str, *, approved: bool, always: bool = False, reason: str = "") -> bool:
-        """Answer a relay; false when nothing of that id waits (any more)."""
-        return self._host.reply(RelayReply(id=relay_id, approved=approved, always=always, reason=reason))
+    def resolve(
+        self,
+        relay_id: str,
+        *,
+        approved: bool,
+        always: bool = False,
+        reason: str = "",
+        choice: str = "",
+        answer: Any = None,
+    ) -> bool:
+        """Answer a relay; false when nothing of that id waits (any more). `choice`: the id of one of its choices.
+
+        Raises UsageError for what is no answer to it: it waits on.
+        """
+        return self._host.reply(
+            RelayReply(
+                id=relay_id, approved=approved, always=always, reason=reason, choice=choice, answer=answer
+            )
+        )
 
     def steer(self, agent_id: str, text: str) -> None:
         """Give an agent another message, taken at its next boundary."""

@@ -7,6 +7,8 @@ Rules
 1. A glob is compared with the whole argument, except where a tool says that it runs a command: there
    texts are command lines, a glob allows single commands, and a line is allowed when each of its commands
    is, by one glob or another. One that cannot be taken apart with certainty is allowed by the same text alone.
+   Of a tool that does not say what it does nobody knows whether its texts are command lines: a glob for several
+   words (`git *`) then allows no text that could be several commands.
 2. A glob never allows a path that climbs (`src/../../etc/passwd` is not below `src/`).
 3. A denial is eager: it is enough that some part of a line, or the path that is meant, fits.
 """
@@ -25,13 +27,12 @@ import msgspec
 from harness.events import Operation
 from harness.events.operation import Command, List, Read, Search, Skill, Spawn, Tasks, Write
 from harness.sources.request import Permissions as Mode
-from harness.sources.tool import ToolPermission, spelled
+from harness.sources.tool import SHELL_ACTIVE, ToolPermission, spelled
 
 Policy: TypeAlias = Literal["allow", "deny", "ask"]
 
-READS = (Read, Search, List, Skill, Tasks, Spawn)
-"""What changes nothing. A sub-agent is bound by the same permissions, so starting one changes nothing either;
-the web is not among them: what is asked there tells somebody something."""
+READS = (Read, Search, List, Skill, Tasks)
+"""What changes nothing. The web is not among them: what is asked there tells somebody something."""
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +58,8 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Verdict(NamedTuple):
     decision: Policy
     reason: str = ""
+    category: str = ""
+    """Of the tool, where the rules know one."""
 
 
 _ALLOWED = Verdict("allow")
@@ -96,7 +99,9 @@ class Permissions:
             return Verdict("deny", reason)
         if (self.allowlist or self.allow_once) and self._is_granted(_Asked(tool, arguments, operations)):
             return _ALLOWED
-        if self.allows_reads and operations and all(isinstance(one, READS) for one in operations):
+        # A sub-agent is bound by the same rules: where nobody may do more than read, it may not either.
+        harmless = (*READS, Spawn) if self.policy == "deny" else READS
+        if self.allows_reads and operations and all(isinstance(one, harmless) for one in operations):
             return _ALLOWED
         if self.policy == "deny":
             return Verdict("deny", _denied_by_policy(tool, allows_reads=self.allows_reads))
@@ -119,6 +124,13 @@ class Permissions:
         """Allow it from now on."""
         if permission not in self.allowlist:
             self.allowlist.append(permission)
+
+    def revoke(self, permission: ToolPermission) -> bool:
+        """Allow it no longer; False when nothing like it was allowed."""
+        if permission not in self.allowlist:
+            return False
+        self.allowlist.remove(permission)
+        return True
 
     def _is_granted(self, asked: _Asked) -> bool:
         used = asked.allowed_by([*self.allowlist, *self.allow_once])
@@ -164,6 +176,7 @@ class _Asked:
         self._tool = tool
         self._texts = {name: spelled(value) for name, value in arguments.items()}
         runs_commands = any(isinstance(one, Command) for one in operations)
+        self._is_unknown = not operations
         self._lines = {
             name: text for name, text in arguments.items() if runs_commands and isinstance(text, str)
         }
@@ -202,6 +215,10 @@ class _Asked:
 
     def _fits(self, permission: ToolPermission, single: Mapping[str, str]) -> bool:
         """`single`: the one command of each line that is looked at; without it lines count as they are."""
+        if permission.closed:
+            listed = {_folded(name) for name in permission.params or ()}
+            if any(_folded(name) not in listed for name in self._texts):
+                return False
         return all(
             (spellings := self._spellings(name)) and all(self._covers(glob, one, single) for one in spellings)
             for name, glob in (permission.params or {}).items()
@@ -211,6 +228,8 @@ class _Asked:
         text = self._texts[name]
         is_whole_line = name in self._lines and name not in single
         if is_whole_line or (self._paths and _climbs(text)):
+            return _is_exactly(glob, text)
+        if self._is_unknown and _could_be_commands(text, glob):
             return _is_exactly(glob, text)
         return _expression(glob).fullmatch(single.get(name, text)) is not None
 
@@ -243,12 +262,20 @@ def _climbs(text: str) -> bool:
     return ".." in text and ".." in text.split("/") and posixpath.normpath(text) != text
 
 
+def _could_be_commands(text: str, glob: str) -> bool:
+    """Whether there could be a command in the text of which the glob says nothing."""
+    has_words = _BLANK.search(text) is not None or _BLANK.search(glob) is not None
+    return has_words and SHELL_ACTIVE.search(text) is not None and not _ANYTHING.fullmatch(glob)
+
+
 def _denied_by_policy(tool: str, *, allows_reads: bool) -> str:
     if allows_reads:
         return f"this run may only read, and {tool} does not say that it only reads"
     return f"{tool} is not allowed in this run"
 
 
+_ANYTHING = re.compile(r"\*+")
+_BLANK = re.compile(r"\s")
 _TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)|\[(?P<no>[!^]?)(?P<set>[^\]]+)\]", re.DOTALL
 )

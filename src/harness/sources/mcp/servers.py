@@ -251,6 +251,8 @@ async def _all_tools(client: Any) -> list[Any]:
 class McpTool(Tool):
     """One tool of a server. What it does nobody here knows, so it says no operations."""
 
+    category = "mcp"
+
     def __init__(self, name: str, tool: Any, connection: _Connection, outputs: OutputFolder) -> None:
         schema = dict(tool.input_schema or {})
         if schema.get("type") != "object":

@@ -24,6 +24,8 @@ class AgentArguments(Arguments, frozen=True, kw_only=True):
 
 
 class AgentTool(Tool):
+    category = "edit"
+
     def __init__(self) -> None:
         self.spec = spec("agent", _DESCRIPTION, AgentArguments)
 

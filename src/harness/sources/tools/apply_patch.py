@@ -11,7 +11,15 @@ from msgspec import Meta
 from harness.events import Operation
 from harness.events.operation import Write
 from harness.sources.dialects.patch import operations_of_patch
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission, spelled
+from harness.sources.tool import (
+    FileChange,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    ToolPermission,
+    spelled,
+)
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
 from harness.sources.workspace.patch import FilePatch, parse, patched, unwrapped
@@ -42,6 +50,8 @@ class ApplyPatchArguments(Arguments, frozen=True, kw_only=True):
 
 
 class ApplyPatchTool(Tool):
+    category = "edit"
+
     def __init__(self, workspace: Workspace) -> None:
         self.spec = spec("apply_patch", _DESCRIPTION, ApplyPatchArguments)
         self._workspace = workspace
@@ -53,6 +63,13 @@ class ApplyPatchTool(Tool):
         """A patch is never the same again; but to allow all of them is more than anybody was shown."""
         name = "patch" if "patch" in arguments else _OTHER_NAME
         return ToolPermission("apply_patch", {name: exactly(spelled(arguments.get(name, "")))})
+
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        draft = _Draft(self._workspace, context)
+        for file in parse(_taken(arguments)):
+            with told_to_the_model(file.path):
+                draft.take(file)
+        return draft.previews()
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         files = parse(_taken(arguments))
@@ -136,6 +153,17 @@ class _Draft:
     def changes(self) -> list[Change]:
         return [
             Change(path, file.data, None if file.text is None else (file.before or _NEW).encode(file.text))
+            for path, file in self._files.items()
+            if file.text is not None or file.data is not None
+        ]
+
+    def previews(self) -> list[FileChange]:
+        return [
+            FileChange(
+                path=path,
+                before=None if file.data is None else file.data.decode("utf-8", "replace"),
+                after=file.text,
+            )
             for path, file in self._files.items()
             if file.text is not None or file.data is not None
         ]

@@ -60,6 +60,8 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
 
 
 class BashTool(Tool):
+    category = "execute"
+
     def __init__(self, workspace: Workspace, outputs: OutputFolder, sandbox: Sandbox | None = None) -> None:
         description = _DESCRIPTION + (_SANDBOXED[sandbox.name] if sandbox else "")
         self.spec = spec("bash", description, BashArguments)

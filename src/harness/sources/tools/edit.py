@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import Write
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
 from harness.sources.workspace.roots import Workspace
@@ -30,6 +30,8 @@ class EditArguments(Arguments, frozen=True, kw_only=True):
 
 
 class EditTool(Tool):
+    category = "edit"
+
     def __init__(self, workspace: Workspace) -> None:
         self.spec = spec("edit", _DESCRIPTION, EditArguments)
         self._workspace = workspace
@@ -41,6 +43,15 @@ class EditTool(Tool):
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         asked = take(EditArguments, arguments, "edit")
         return ToolPermission("edit", {"filePath": exactly(asked.file_path)})
+
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        asked = take(EditArguments, arguments, "edit")
+        path = self._workspace.writable(asked.file_path)
+        context.files.assert_current(path)
+        with told_to_the_model(asked.file_path):
+            before = decode(read_all(path, MOST_EDITABLE_BYTES), asked.file_path)
+            after, _count = _replaced(before.text, asked)
+        return [FileChange(path=path, before=before.text, after=after)]
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(EditArguments, arguments, "edit")

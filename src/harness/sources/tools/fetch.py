@@ -49,6 +49,8 @@ class _Page(NamedTuple):
 
 
 class FetchTool(Tool):
+    category = "read"
+
     def __init__(self, outputs: OutputFolder) -> None:
         self.spec = spec("fetch", _DESCRIPTION, FetchArguments)
         self._outputs = outputs

@@ -29,6 +29,8 @@ class GlobArguments(Arguments, frozen=True, kw_only=True):
 
 
 class GlobTool(Tool):
+    category = "read"
+
     def __init__(self, workspace: Workspace) -> None:
         self.spec = spec("glob", _DESCRIPTION, GlobArguments)
         self._workspace = workspace

@@ -62,6 +62,8 @@ class GrepArguments(Arguments, frozen=True, kw_only=True):
 
 
 class GrepTool(Tool):
+    category = "read"
+
     def __init__(self, workspace: Workspace, program: str | None = None) -> None:
         """`program`: that of ripgrep; without it the one on PATH, and none at all when it is empty."""
         self.spec = spec("grep", _DESCRIPTION, GrepArguments)

@@ -26,6 +26,8 @@ class ListArguments(Arguments, frozen=True, kw_only=True):
 
 
 class ListTool(Tool):
+    category = "read"
+
     def __init__(self, workspace: Workspace) -> None:
         self.spec = spec("list", _DESCRIPTION, ListArguments)
         self._workspace = workspace

@@ -61,6 +61,8 @@ class ReadArguments(Arguments, frozen=True, kw_only=True):
 
 
 class ReadTool(Tool):
+    category = "read"
+
     def __init__(self, workspace: Workspace) -> None:
         self.spec = spec("read", _DESCRIPTION, ReadArguments)
         self._workspace = workspace

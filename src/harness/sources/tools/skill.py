@@ -120,6 +120,8 @@ class SkillArguments(Arguments, frozen=True, kw_only=True):
 
 
 class SkillTool(Tool):
+    category = "read"
+
     def __init__(self, skills: Sequence[FoundSkill], workspace: Workspace) -> None:
         """`workspace` is told that the files of the skills may be read."""
         self.spec = spec("skill", f"{_DESCRIPTION}\n{_listed(skills)}", SkillArguments)

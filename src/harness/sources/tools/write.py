@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import Write
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
 from harness.sources.workspace.roots import Workspace
@@ -28,6 +28,8 @@ class WriteArguments(Arguments, frozen=True, kw_only=True):
 
 
 class WriteTool(Tool):
+    category = "edit"
+
     def __init__(self, workspace: Workspace) -> None:
         self.spec = spec("write", _DESCRIPTION, WriteArguments)
         self._workspace = workspace
@@ -39,16 +41,22 @@ class WriteTool(Tool):
         asked = take(WriteArguments, arguments, "write")
         return ToolPermission("write", {"filePath": exactly(asked.file_path)})
 
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        asked = take(WriteArguments, arguments, "write")
+        path = self._workspace.writable(asked.file_path)
+        with told_to_the_model(asked.file_path):
+            before = _present(path, context)
+        if before is None:
+            return [FileChange(path=path, before=None, after=asked.content)]
+        text = _manner(before, asked.file_path).text or before.decode("utf-8", "replace")
+        return [FileChange(path=path, before=text, after=asked.content)]
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(WriteArguments, arguments, "write")
         path = self._workspace.writable(asked.file_path)
         async with context.files.lock(path):
             with told_to_the_model(asked.file_path):
-                try:
-                    before: bytes | None = read_all(path, MOST_EDITABLE_BYTES)
-                except FileNotFoundError:
-                    before = None
-                context.files.assert_current(path)
+                before = _present(path, context)
                 manner = _manner(before, asked.file_path)
                 after = manner.encode(asked.content)
                 apply([Change(path, before, after)])
@@ -76,3 +84,13 @@ def _kept(manner: TextFile) -> str:
     kept += [manner.encoding.upper()] if manner.encoding != "utf-8" else []
     kept += ["the byte order mark"] if manner.has_mark else []
     return f" ({', '.join(kept)} kept as they were)" if kept else ""
+
+
+def _present(path: str, context: ToolContext) -> bytes | None:
+    """What is in the file now; None when there is none. Raises StaleFile unless that was read."""
+    try:
+        before = read_all(path, MOST_EDITABLE_BYTES)
+    except FileNotFoundError:
+        before = None
+    context.files.assert_current(path)
+    return before

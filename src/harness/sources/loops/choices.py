@@ -1,0 +1,139 @@
+"""The answers that there are to "may it?", each with everything that it grants; nothing else is ever granted.
+
+They are put into the question itself, so that whoever shows it can say what a button gives before it is pressed, and
+what is given then is what was shown, also when the answer comes in another process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from harness.errors import UsageError
+from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
+from harness.events.operation import Command
+from harness.rendering.escapes import revealed
+from harness.sources.dialects.shell_commands import prefix_of
+from harness.sources.tool import Tool, ToolPermission, derived_permission
+from harness.sources.tools.arguments import exactly
+
+ONCE, ALWAYS, PATTERN, REJECT = "once", "always", "pattern", "reject"
+_LONGEST_VALUE = 200
+
+
+def choices_of(tool: Tool, arguments: dict[str, Any], operations: Sequence[Operation]) -> list[RelayChoice]:
+    """For one call: once, always this, where it is one plain command always what begins like it, and not at all."""
+    permission = permission_of(tool, arguments)
+    found = [
+        RelayChoice(id=ONCE, kind="allow-once", label="Allow once"),
+        RelayChoice(id=ALWAYS, kind="allow-always", label=_label(permission), grants=[_grant(permission)]),
+    ]
+    if (prefix := _prefix(permission, operations)) is not None:
+        name, words = prefix
+        alike = [ToolPermission(permission.tool, {name: glob}) for glob in _beginning_with(words)]
+        label = f"Always allow {permission.tool}: {_shown(words)} …"
+        found.append(
+            RelayChoice(id=PATTERN, kind="allow-always", label=label, grants=[_grant(one) for one in alike])
+        )
+    return [*found, RelayChoice(id=REJECT, kind="reject-once", label="Deny")]
+
+
+def granted(relay: Relay, reply: RelayReply, tool: Tool | None) -> list[ToolPermission]:
+    """What an answer allows from now on. A question of an older log has no choices: then what is derived now."""
+    choice = _chosen(relay, reply)
+    if choice is not None:
+        return [ToolPermission(one.tool, one.params, one.closed) for one in choice.grants]
+    if not reply.always or tool is None:
+        return []
+    return [permission_of(tool, relay.input if isinstance(relay.input, dict) else {})]
+
+
+def check_choice(relay: Relay, reply: RelayReply) -> None:
+    """Raises UsageError for an answer that the question does not offer."""
+    if relay.kind != "permission":
+        if reply.always or reply.choice:
+            raise UsageError("this is no question for permission", hint="answer what it asks for")
+        return
+    if not reply.choice:
+        return
+    choice = _chosen(relay, reply)
+    if choice is None:
+        offered = ", ".join(one.id for one in relay.choices or ())
+        raise UsageError(f"unknown choice: {reply.choice!r}", hint=f"one of: {offered or 'none'}")
+    if reply.approved is (choice.kind == "reject-once"):
+        raise UsageError(f"{choice.id!r} means the opposite of the answer", hint="choose another one")
+
+
+def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
+    """What "always" means for a call, as its tool says. Another tool's name in it counts for nothing."""
+    try:
+        permission = tool.permission(arguments)
+    except Exception:  # arguments are as the model wrote them
+        permission = derived_permission(tool.spec.name, arguments)
+    if permission.tool != tool.spec.name:
+        return derived_permission(tool.spec.name, arguments)
+    return permission
+
+
+def label_of(permission: ToolPermission) -> str:
+    """What a permission allows, in words."""
+    name = revealed(permission.tool)
+    if permission.params is None:
+        return f"{name} without arguments" if permission.closed else f"{name}, whatever its arguments"
+    if list(permission.params) == ["command"]:
+        return f"{name}: {_shown_glob(permission.params['command'])}"
+    listed = ", ".join(
+        f"{_shown(argument)}: {_shown_glob(glob)}" for argument, glob in permission.params.items()
+    )
+    return f"{name} with {listed}"
+
+
+def _label(permission: ToolPermission) -> str:
+    return f"Always allow {label_of(permission)}"
+
+
+def _chosen(relay: Relay, reply: RelayReply) -> RelayChoice | None:
+    for choice in relay.choices or ():
+        if reply.choice:
+            if choice.id == reply.choice:
+                return choice
+        elif reply.always and choice.kind == "allow-always":
+            return choice
+    return None
+
+
+def _grant(permission: ToolPermission) -> Grant:
+    return Grant(tool=permission.tool, params=permission.params, closed=permission.closed)
+
+
+def _prefix(permission: ToolPermission, operations: Sequence[Operation]) -> tuple[str, str] | None:
+    """The argument that is the command, and the words that it begins with; None when that would say too little."""
+    if len(operations) != 1 or not isinstance(operations[0], Command) or permission.params is None:
+        return None
+    line = operations[0].command
+    for name, glob in permission.params.items():
+        if len(permission.params) == 1 and glob == exactly(line):
+            words = prefix_of(line)
+            return (name, words) if words else None
+    return None
+
+
+def _beginning_with(words: str) -> tuple[str, str]:
+    return exactly(words), f"{exactly(words)} **"
+
+
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_STARS = re.compile(r"(?<!\\)\*+$")
+
+
+def _shown_glob(glob: str) -> str:
+    """A glob as people read it: what may follow is `…`."""
+    return _shown(_ESCAPED.sub(r"\1", _STARS.sub("…", glob)))
+
+
+def _shown(text: str) -> str:
+    told = revealed(text, is_line=True)
+    if len(told) <= _LONGEST_VALUE:
+        return told
+    return f"{told[:_LONGEST_VALUE]}… ({len(told) - _LONGEST_VALUE} more characters, as in the call)"

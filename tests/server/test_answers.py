@@ -1,0 +1,176 @@
+"""What a client may answer, what an answer grants, and how that is taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving_world import ServingWorld, Watcher, is_done, run, waits
+
+
+def bash(command: str, id: str) -> dict[str, Any]:
+    return {"type": "tool_call", "name": "bash", "id": id, "input": {"command": command}}
+
+
+def scripted(world: ServingWorld, *responses: Any, lanes: dict[str, tuple[Any, ...]] | None = None) -> str:
+    """A model that goes on where the conversation is; `lanes`: by a word of the first message."""
+
+    def told(given: tuple[Any, ...]) -> list[Any]:
+        texts = [[{"type": "text", "content": one}] if isinstance(one, str) else one for one in given]
+        return [{"events": one} for one in texts]
+
+    path = world.folder / "going_on.json"
+    other = [{"marker": marker, "responses": told(given)} for marker, given in (lanes or {}).items()]
+    path.write_text(json.dumps({"goes_by": "conversation", "responses": told(responses), "lanes": other}))
+    return f"scripted/{path}"
+
+
+def pending(state: dict[str, Any]) -> dict[str, Any]:
+    (relay,) = [relay for relay in state["relays"] if relay["status"] == "pending"]
+    return dict(relay)
+
+
+async def next_question(client: Watcher, count: int) -> dict[str, Any]:
+    state = await client.until(lambda state: len(state["relays"]) == count and waits(state))
+    return pending(state)
+
+
+def test_always_under_one_command_allows_that_command_and_no_other(
+    world: ServingWorld, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("x")
+
+    async def work() -> None:
+        model = world.script(
+            [bash("echo one", "a")],
+            [bash("echo one", "b")],
+            [bash(f"rm {victim}", "c")],
+            [bash(f"echo one; rm {victim}", "d")],
+            "Done.",
+        )
+        session = world.create(model=model)
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            relay = await next_question(client, 1)
+            once, always, pattern, reject = relay["options"]
+            assert [one["kind"] for one in (once, always, pattern, reject)] == [
+                "allow-once",
+                "allow-always",
+                "allow-always",
+                "reject-once",
+            ]
+            assert always["label"] == "Always allow bash: echo one"
+            assert always["grants"] == [{"tool": "bash", "params": {"command": "echo one"}}]
+            assert pattern["label"] == "Always allow bash: echo …"
+            await client.command("approve", relayId=relay["id"], always=True)
+            second = await next_question(client, 2)
+            assert second["input"]["command"] == f"rm {victim}"
+            state = await client.until(lambda state: state["grants"])
+            assert state["grants"] == [{"id": "grant-1", "label": "bash: echo one"}]
+            await client.command("deny", relayId=second["id"])
+            third = await next_question(client, 3)
+            assert third["input"]["command"] == f"echo one; rm {victim}"
+            assert [one["id"] for one in third["options"]] == ["once", "always", "reject"]
+            await client.command("deny", relayId=third["id"])
+            await client.until(is_done)
+            assert victim.exists()
+            await client.command("revoke", grantId="nothing")
+            assert "no such grant" in (await client.until_error())["message"]
+            await client.command("revoke", grantId="grant-1")
+            await client.until(lambda state: state["grants"] == [])
+
+    run(work())
+
+
+def test_an_option_of_the_relay_grants_what_it_says(world: ServingWorld) -> None:
+    async def work() -> None:
+        model = world.script(
+            [bash("echo one", "a")], [bash("echo two", "b")], [bash("echo x > y", "c")], "Done."
+        )
+        session = world.create(model=model)
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            relay = await next_question(client, 1)
+            await client.command("approve", relayId=relay["id"], optionId="everything")
+            assert "unknown choice" in (await client.until_error())["message"]
+            await client.command("approve", relayId=relay["id"], optionId="pattern")
+            second = await next_question(client, 2)
+            assert second["input"]["command"] == "echo x > y"
+            await client.command("deny", relayId=second["id"])
+            state = await client.until(is_done)
+            assert state["relays"][0]["choice"] == "pattern"
+
+    run(work())
+
+
+def test_an_answer_is_no_permission_and_names_its_relay(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script([bash("echo one", "a")], "Done."))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            relay = await next_question(client, 1)
+            await client.command("answer", relayId=relay["id"], answer="yes")
+            assert "permission" in (await client.until_error())["message"]
+            for wrong in (
+                {},
+                {"toolCallId": ""},
+                {"relayId": ""},
+                {"relayId": "x", "toolCallId": relay["callId"]},
+            ):
+                await client.command("approve", **wrong)
+                assert "nothing of that id" in (await client.until_error())["message"]
+            assert pending(client.state)["id"] == relay["id"]
+            await client.command("deny", relayId=relay["id"])
+            await client.until(is_done)
+
+    run(work())
+
+
+@pytest.mark.parametrize("answer", [None, 5, {}, {"a": [1, None]}, [1], True])
+def test_what_does_not_fit_a_question_is_an_error_and_it_waits_on(world: ServingWorld, answer: Any) -> None:
+    async def work() -> None:
+        ask = {"type": "tool_call", "name": "ask_user", "id": "q", "input": {"question": "Which?"}}
+        session = world.create(model=scripted(world, [ask], "Done."))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            relay = await next_question(client, 1)
+            await client.command("answer", relayId=relay["id"], answer=answer)
+            assert "Invalid answer" in (await client.until_error())["message"]
+            assert pending(client.state)["id"] == relay["id"]
+            await client.command("answer", relayId=relay["id"], answer="this one")
+            state = await client.until(is_done)
+            assert "this one" in json.dumps(state)
+
+    run(work())
+
+
+def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_says_who(world: ServingWorld) -> None:
+    async def work() -> None:
+        spawn = {
+            "type": "tool_call",
+            "name": "subagent",
+            "id": "s",
+            "input": {"agentType": "general", "task": "LOOK"},
+        }
+        inside = ([bash("echo inside", "b")], "Inside.")
+        session = world.create(model=scripted(world, [spawn], "Done.", lanes={"LOOK": inside}))
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="go")
+            first = await next_question(client, 1)
+            assert (first["toolName"], first["subagent"], first["category"]) == ("subagent", "", "edit")
+            await client.command("approve", relayId=first["id"])
+            second = await next_question(client, 2)
+            assert (second["toolName"], second["subagent"]) == ("bash", "general")
+            assert second["parentCallId"] == first["callId"]
+            await client.command("deny", relayId=second["id"])
+            await client.until(is_done)
+
+    run(work())
