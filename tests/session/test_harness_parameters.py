@@ -316,7 +316,6 @@ def test_a_browser_brings_its_tools_and_is_closed() -> None:
 def test_categories_come_from_the_resolver() -> None:
     own = make()
     assert own.get_tool_category("bash") == "execute"
-    assert own.get_tool_category("mcp__files__read") == "mcp"
     assert own.get_tool_category("anything") is None
     told = make(tool_category_resolver=lambda name: "edit" if name == "anything" else None)
     assert told.get_tool_category("anything") == "edit"

@@ -144,7 +144,10 @@ def test_a_subagent_inherits_the_context_without_what_is_of_the_parents_thread()
             allowed_harness_tools=("look",),
         )
         model = Model(call("subagent", agentType="explore", task="go"), call("look", id="c2"), "sub", "top")
-        async with opened(model, tools=[look], subagents=[explore]) as (harness, _):
+        async with opened(model, tools=[look], subagents=[explore], initial_state={"yolo": True}) as (
+            harness,
+            _,
+        ):
             context = RequestContext(user="ann", threadId="t", resourceId="r")
             await harness.send_message(content="go", request_context=context)
             assert model.system(1) == "You work for ann."

@@ -307,7 +307,8 @@ def test_the_chosen_model_is_the_one_a_subagent_gets() -> None:
             return model
 
         explore = Subagent(id="explore", name="Explore", description="Looks.", default_model_id="d/x")
-        async with opened(model, subagents=[explore], resolve_model=resolve) as (harness, record):
+        options = {"subagents": [explore], "initial_state": {"yolo": True}}
+        async with opened(model, resolve_model=resolve, **options) as (harness, record):
             await harness.session.subagents.model.set(model_id="s/explore", agent_type="explore")
             await harness.send_message(content="go")
             assert asked == ["test/model", "s/explore"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from harness_kit import Model, Record, call, log_of, make, opened
 from running_kit import check, in_loop, plain, started
 
+from harness.errors import UsageError
 from harness.events import Event
 from harness.log.stores.files import FileStore
 from harness.session.config import Mode
@@ -68,7 +70,8 @@ def deeds(harness: Harness, chance: random.Random) -> list[Callable[[], Awaitabl
 
     async def answer() -> None:
         data = chance.choice(["this", {"action": "approved"}, {"action": "rejected", "feedback": "no"}])
-        await harness.respond_to_tool_suspension(resume_data=data)
+        with suppress(UsageError):  # for what is no answer to what is asked: it then waits on
+            await harness.respond_to_tool_suspension(resume_data=data)
 
     signal = {"type": chance.choice(["reactive", "user", "notification"]), "contents": "note"}
     note = {"source": "ci", "kind": "build", "summary": "x", "priority": chance.choice(["low", "urgent"])}

@@ -188,7 +188,8 @@ class ThreadFold:
             # Of a run that goes on, as that of a sub-agent, nothing else says that it waits no longer.
             self.display.pending_suspensions.pop(relay.call_id or relay.id, None)
             shown = self.display.pending_approval
-            if shown is not None and shown.tool_call_id == (relay.call_id or relay.id):
+            is_shown = shown is not None and shown.tool_call_id == (relay.call_id or relay.id)
+            if is_shown and relay.spawn_call_id:
                 waiting = (one for one in self.facts.relays.values() if one.kind == "permission")
                 self.display.pending_approval = next(map(pending_approval, waiting), None)
 
