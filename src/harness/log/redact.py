@@ -28,15 +28,15 @@ _SETTING_LAST_WORDS = _words(
     "SOCK SOCKET FILE PATH DIR NAME TYPE MODE METHOD STORE BACKEND PROVIDER HELPER HOST PORT ENABLED DISABLED"
     " LIMIT COUNT TTL EXPIRY ALGORITHM VERSION FORMAT USER USERNAME REGION ID"
 )
-_URL = r"[A-Za-z][A-Za-z0-9+.-]*://"
-_URL_SECRET = _URL + r"(?:[^:/@\s]*:([^/\s]+)|([^:/@\s]{16,}))@"
-_PATH = r"(?:~|\.{1,2})?/(?!/)|[A-Za-z]:\\"
+URL = r"[A-Za-z][A-Za-z0-9+.-]*://"
+_URL_SECRET = URL + r"(?:[^:/@\s]*:([^/\s]+)|([^:/@\s]{16,}))@"
+PATH = r"(?:~|\.{1,2})?/(?!/)|[A-Za-z]:\\"
 _RANDOM_WITH_SLASHES = r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}"
 _HASH_OR_UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
-_NUMBER = r"[0-9.,:+_-]+"
-_PLACEHOLDER = r"<[\w .-]+>|\$\{?\w+\}?|\{\{? ?[\w.]+ ?\}?\}"
+NUMBER = r"[0-9.,:+_-]+"
+PLACEHOLDER = r"<[\w .-]+>|\$\{?\w+\}?|\{\{? ?[\w.]+ ?\}?\}"
 _WORD = r"(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)"
-_WORDS = rf"{_WORD}(?:[-_. /]{_WORD})*"
+WORDS = rf"{_WORD}(?:[-_. /]{_WORD})*"
 SHORTEST_CREDENTIAL = 8
 LONGEST_CREDENTIAL = 65_536
 LONGEST_PLAIN_WORD = 15
@@ -69,15 +69,15 @@ def _is_credential(name: str, value: str, *, in_url: bool) -> bool:
         return False
     if not SHORTEST_CREDENTIAL <= len(value) <= LONGEST_CREDENTIAL:
         return False
-    if compiled(_NUMBER).fullmatch(value) or compiled(_PLACEHOLDER).fullmatch(value):
+    if compiled(NUMBER).fullmatch(value) or compiled(PLACEHOLDER).fullmatch(value):
         return False
-    if compiled(_URL).match(value):
+    if compiled(URL).match(value):
         return False
-    if compiled(_PATH).match(value) and not (telling and compiled(_RANDOM_WITH_SLASHES).fullmatch(value)):
+    if compiled(PATH).match(value) and not (telling and compiled(_RANDOM_WITH_SLASHES).fullmatch(value)):
         return False
     if compiled(_HASH_OR_UUID).fullmatch(value):
         return telling
-    return not compiled(_WORDS).fullmatch(value) or (telling and len(value) > LONGEST_PLAIN_WORD)
+    return not compiled(WORDS).fullmatch(value) or (telling and len(value) > LONGEST_PLAIN_WORD)
 
 
 def _is_telling(name: str) -> bool:

@@ -36,6 +36,7 @@ REQUESTS = 3
 REPORTS = 4
 KILL_PATIENCE_S = 3.0
 GROUP_CHECK_MS = 20
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -227,11 +228,20 @@ def close_inherited() -> None:
     os.set_inheritable(REPORTS, False)
 
 
+def keep_to_itself() -> None:
+    """What it is sent may hold keys, which other programs of the same user must not read from it."""
+    control(PR_SET_DUMPABLE, 0)
+
+
 def adopt_orphans() -> bool:
+    return control(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def control(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
     try:
-        done: int = ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        done: int = ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     except (OSError, AttributeError):
         return False
     return done == 0
@@ -349,6 +359,7 @@ def guard(tree: Tree, children: int, harness: int | None) -> None:
 
 def main() -> None:
     close_inherited()
+    keep_to_itself()
     request = receive_request()
     if request is None:
         return

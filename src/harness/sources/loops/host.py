@@ -9,10 +9,11 @@ from typing import Any
 from harness.events import Outcome, RelayReply, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
-from harness.log.redact import secrets_in
+from harness.log.withheld import withheld_from_tools
 from harness.sources.file_times import FileTimes
 from harness.sources.loops.outbox import Channel, Outbox
 from harness.sources.loops.relays import Relays
+from harness.sources.own_process import keep_to_itself
 
 
 class Host:
@@ -72,6 +73,10 @@ class Host:
 
 
 def environment_for_tools(environ: Mapping[str, str], asked_for: Mapping[str, str]) -> dict[str, str]:
-    """Without what looks like a secret, but with everything that was asked for by name."""
-    secrets = secrets_in(environ)
-    return {**{name: value for name, value in environ.items() if name not in secrets}, **asked_for}
+    """Without what looks like a secret, but with everything that was asked for by name.
+
+    From now on tools may run, so that this process keeps to itself what it does not give them.
+    """
+    keep_to_itself()
+    withheld = withheld_from_tools(environ)
+    return {**{name: value for name, value in environ.items() if name not in withheld}, **asked_for}
