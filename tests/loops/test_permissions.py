@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,6 +175,31 @@ def test_modes_tell_reading_from_everything_else(
 def test_a_glob_does_not_allow_a_path_that_climbs(path: str, glob: str, expected: bool) -> None:
     permission = ToolPermission("write", {"filePath": glob})
     assert matches(permission, "write", {"filePath": path}, [Write(path=path)]) is expected
+
+
+@pytest.mark.parametrize(
+    "path", ["link.txt", "deep/link.txt", "folder/.env", "chain", "inner/../.env", "./inner/../../vault/.env"]
+)
+@pytest.mark.parametrize("glob", ["vault/*", "*/.env", ".env", "vault/.env"])
+def test_a_denial_is_not_passed_by_a_symbolic_link(tmp_path: Path, path: str, glob: str) -> None:
+    from harness.sources.workspace.roots import Workspace
+
+    (tmp_path / "vault/inside").mkdir(parents=True)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "vault/.env").write_text("secret")
+    (tmp_path / "link.txt").symlink_to("vault/.env")
+    (tmp_path / "deep/link.txt").symlink_to(tmp_path / "vault/.env")
+    (tmp_path / "folder").symlink_to("vault")
+    (tmp_path / "chain").symlink_to("deep/link.txt")
+    (tmp_path / "inner").symlink_to("vault/inside")
+    workspace = Workspace(str(tmp_path))
+    rules = Permissions("allow", deny=[Denial(tool="read", params={"filePath": glob}, reason="no")])
+    for text in (path, str(tmp_path / path)):
+        operations = [Read(path=workspace.named(text))]
+        assert rules.verdict("read", {"filePath": text}, operations).decision == "deny", text
+    assert (
+        rules.verdict("read", {"filePath": "deep"}, [Read(path=workspace.named("deep"))]).decision == "allow"
+    )
 
 
 @pytest.mark.parametrize(

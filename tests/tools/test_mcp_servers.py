@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -359,3 +361,30 @@ def test_long_names_stay_different() -> None:
     first, second = (usable_name("server", "x" * 80 + end) for end in "ab")
     assert first != second
     assert max(len(first), len(second)) <= 64
+
+
+def test_in_a_sandbox_servers_are_confined_as_commands_are(connected: Connected) -> None:
+    from sandbox_world import is_usable
+
+    if not (is_usable("bubblewrap") or is_usable("landlock")):
+        pytest.skip("no sandbox here")
+    root, outside = connected.bench.root, Path(tempfile.mkdtemp(dir="/var/tmp", prefix="harness-mcp-"))
+    (root / "sub").mkdir()
+    line = (
+        f"echo x > {outside}/written; echo x > {root}/sub/written; mkdir {root}/.claude; git init -q {root}/sub/new;"
+        f"echo x > {root}/sub/new/.git/hooks/pre-commit; exec {sys.executable} {SERVER}"
+    )
+
+    async def work(tools: dict[str, Tool]) -> Any:
+        return await tools["small__add"].run({"a": 2, "b": 3}, connected.bench.context())
+
+    try:
+        server = {"command": "sh", "args": ["-c", line]}
+        assert connected.within({"small": server}, work, sandbox=True).text == "5"
+        assert os.listdir(outside) == []
+    finally:
+        shutil.rmtree(outside)
+    assert (root / "sub/written").exists()
+    assert not (root / ".claude").exists()
+    if shutil.which("git"):
+        assert [text for text in connected.warnings if "sub/new/.git was switched off" in text]

@@ -44,5 +44,6 @@ class ConnectedRun:
             env=self._host.env,
             environ=self._launch.invocation.env,
             redact=self._redact,
+            sandbox=request.sandbox,
             on_warning=lambda text: channel.put(Warning(message=text, code="mcp")),
         )

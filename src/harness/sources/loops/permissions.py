@@ -10,11 +10,13 @@ Rules
    Of a tool that does not say what it does nobody knows whether its texts are command lines: a glob for several
    words (`git *`) then allows no text that could be several commands.
 2. A glob never allows a path that climbs (`src/../../etc/passwd` is not below `src/`).
-3. A denial is eager: it is enough that some part of a line, or the path that is meant, fits.
+3. A denial is eager: it is enough that some part of a line, or the path that is meant, fits; or the path to
+   which symbolic links lead from there, as they are at this moment.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -248,10 +250,31 @@ class _Asked:
         if self._paths and text and "\n" not in text:
             meant = posixpath.normpath(text)
             yield meant
-            yield from (path for path in self._paths if path.endswith(posixpath.basename(meant)))
-            if meant.startswith("/"):  # a glob may be meant from any folder
-                steps = meant.split("/")
-                yield from ("/".join(steps[start:]) for start in range(1, len(steps)))
+            named = [path for path in self._paths if path.endswith(posixpath.basename(meant))]
+            yield from named
+            yield from _from_any_folder(meant)
+            for real in dict.fromkeys(real for path in named for real in _real_paths(text, meant, path)):
+                yield real
+                yield from _from_any_folder(real)
+
+
+def _real_paths(text: str, meant: str, path: str) -> Iterator[str]:
+    """Where symbolic links lead; also from the middle of a text, since `link/..` is not where the link stands."""
+    folder = path.removesuffix(meant) if not meant.startswith("/") else "/"
+    for one in (path, os.path.join(folder, os.path.expanduser(text))):
+        try:
+            real = os.path.realpath(one)
+        except (OSError, ValueError):  # no usable path: no tool will touch it
+            continue
+        if real != path:
+            yield real
+
+
+def _from_any_folder(path: str) -> Iterator[str]:
+    """A glob may be meant from any folder."""
+    if path.startswith("/"):
+        steps = path.split("/")
+        yield from ("/".join(steps[start:]) for start in range(1, len(steps)))
 
 
 def _folded(name: str) -> str:

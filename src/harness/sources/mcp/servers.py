@@ -43,8 +43,12 @@ async def connected(
     env: Mapping[str, str],
     outputs: OutputFolder,
     on_warning: Callable[[str], object],
+    confine: Callable[[Invocation], Invocation] | None = None,
 ) -> AsyncIterator[list[Tool]]:
-    """The tools of all servers that answer, as `server__tool`, as long as the block lasts."""
+    """The tools of all servers that answer, as `server__tool`, as long as the block lasts.
+
+    `confine`: for those that are programs.
+    """
     if not servers:
         yield []
         return
@@ -52,7 +56,7 @@ async def connected(
         on_warning(f"mcp.json is left out, the extra `mcp` is missing: {how_to_install('mcp')}")
         yield []
         return
-    connections = [_Connection(name, server, cwd, env) for name, server in servers.items()]
+    connections = [_Connection(name, server, cwd, env, confine) for name, server in servers.items()]
     try:
         for connection in connections:
             connection.open()
@@ -92,8 +96,16 @@ def _is_installed() -> bool:
 
 
 class _Connection:
-    def __init__(self, name: str, server: Server, cwd: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: Server,
+        cwd: str,
+        env: Mapping[str, str],
+        confine: Callable[[Invocation], Invocation] | None,
+    ) -> None:
         self.name = name
+        self._confine = confine
         self._server = server
         self._cwd = cwd
         self._env = env
@@ -188,14 +200,13 @@ class _Connection:
     def _transport(self, stack: AsyncExitStack) -> Any:
         server = self._server
         if server.type == "stdio":
-            self._process = ServerProcess(
-                Invocation(
-                    argv=(server.command, *server.args),
-                    env={**self._env, **server.env},
-                    cwd=server.cwd or self._cwd,
-                    stdin_stays_open=True,
-                )
+            invocation = Invocation(
+                argv=(server.command, *server.args),
+                env={**self._env, **server.env},
+                cwd=server.cwd or self._cwd,
+                stdin_stays_open=True,
             )
+            self._process = ServerProcess(self._confine(invocation) if self._confine else invocation)
             return transport(self._process)
         if server.type == "sse":
             return import_module("mcp.client.sse").sse_client(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from harness.log.redact import secrets_in
 from harness.sources.protected import PROTECTED, survey
@@ -72,19 +72,27 @@ async def mcp_tools(
     on_warning: Callable[[str], object],
     redact: bool = True,
     environ: Mapping[str, str] | None = None,
+    sandbox: bool = False,
 ) -> AsyncIterator[list[Tool]]:
     """The tools of the servers that these `mcp.json` files, and the user's own, name.
 
-    `env` is what servers get, and `environ` what their entries may refer to by name.
+    `env` is what servers get, and `environ` what their entries may refer to by name. With `sandbox`, servers that
+    are programs are confined as commands are.
     """
     from harness.sources.mcp.config import load_servers
     from harness.sources.mcp.servers import connected
+    from harness.sources.workspace.confined import confining
 
     environ = os.environ if environ is None else environ
     servers = load_servers(files, environ, on_warning)
     outputs = output_folder(environ, redact=redact)
-    async with connected(servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning) as tools:
-        yield tools
+    async with AsyncExitStack() as stack:
+        confine = None
+        if sandbox and servers:
+            around = confining(find_sandbox(environ), [cwd], on_warning)
+            confine = await stack.enter_async_context(around)
+        opened = connected(servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning, confine=confine)
+        yield await stack.enter_async_context(opened)
 
 
 def output_folder(environ: Mapping[str, str], *, redact: bool) -> OutputFolder:

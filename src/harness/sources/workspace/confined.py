@@ -1,9 +1,9 @@
-"""Around one confined command: what is protected is looked up before, and what it left is looked at after."""
+"""Around confined programs: what is protected is looked up before, and what they left is looked at after."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from harness.errors import UsageError
@@ -37,3 +37,23 @@ async def confined(
             switch_off_new(surveyed.roots, surveyed.found)  # at once: nobody may wait any more
             raise
         refused += await asyncio.to_thread(switch_off_new, surveyed.roots, surveyed.found)
+
+
+@asynccontextmanager
+async def confining(
+    sandbox: Sandbox, roots: Sequence[str], on_refused: Callable[[str], object]
+) -> AsyncIterator[Callable[[Invocation], Invocation]]:
+    """The same for programs that are started again and again: what confines each of them.
+
+    It raises UsageError when something cannot be protected. After the block `on_refused` hears what had to be
+    switched off.
+    """
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True) as temporary:
+        before = await asyncio.to_thread(survey, roots)
+        try:
+            yield lambda invocation: sandbox.confined(invocation, survey(roots), temporary)
+        finally:
+            for text in switch_off_new(before.roots, before.found):
+                on_refused(text)
