@@ -234,7 +234,7 @@ def _note(invocation: _Invocation, event: Event) -> None:
     if is_own and event.session_id:
         invocation.session_id = event.session_id
     match event:
-        case UsageDelta(usage=usage, run_id=run_id, timestamp_ms=at_ms, id=call_id):
+        case UsageDelta(usage=usage, run_id=run_id, timestamp_ms=at_ms, id=call_id, counted=None):
             model = event.model or invocation.models.get(run_id, "")
             invocation.deltas.append(_Delta(at_ms, run_id, model, call_id, usage))
         case SessionStart(agent=agent, model=model, run_id=run_id):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 from harness_kit import Model, call, make, opened, run
 
 from harness.errors import UsageError
+from harness.log.stores.files import FileStore
 from harness.rendering.session.events import Error
-from harness.session.config import BackingAgent, CommandAgent, Mode, Subagent
+from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, Mode, Subagent
 from harness.session.harness import Harness
+from harness.session.remembering import Memory
 
 
 def build(*modes: Mode, **options: Any) -> Harness:
@@ -266,3 +269,103 @@ def test_a_backing_agent_has_its_own_model_and_number_of_steps() -> None:
             assert record.types.count("tool_start") == 2
 
     run(work)
+
+
+async def _later(_value: Any) -> None:
+    return None
+
+
+WRONG: dict[str, list[Any]] = {
+    "id": ["", None, 5],
+    "modes": [[{"id": "a"}], "build", Mode(id="a"), 5, [Mode]],
+    "resource_id": [5, None],
+    "storage": ["./data", 5, FileStore, {}],
+    "state_schema": [5, "x", {"type": "nothing"}],
+    "initial_state": [5, "x", [1]],
+    "memory": [True, "x", Memory],
+    "agent": [5, ["claude"], {}],
+    "default_mode_id": [5, None],
+    "instructions": [None, ["x"]],
+    "tools": ["x", 5, ["bash"], {"a": 5}, [None]],
+    "workspace": ["/x", 5, {"cwd": "/x"}],
+    "browser": ["x", 5],
+    "heartbeat_handlers": [
+        5,
+        "x",
+        [{}],
+        HeartbeatHandler(id="a", interval_ms=1, handler=print),
+        [HeartbeatHandler(id="a", interval_ms=0, handler=print)],
+        [HeartbeatHandler(id="a", interval_ms=1, handler="x")],  # type: ignore[arg-type]
+    ],
+    "id_generator": ["x", _later],
+    "model_auth_checker": ["x"],
+    "model_use_count_provider": [5],
+    "model_use_count_tracker": [5],
+    "custom_model_catalog_provider": [[]],
+    "subagents": [
+        [{"id": "a"}],
+        5,
+        [Subagent(id="", name="S", description="d")],
+        [Subagent(id="s", name="S", description=5)],  # type: ignore[arg-type]
+        [Subagent(id="s", name="S", description="d", tools="x")],
+        [Subagent(id="s", name="S", description="d", max_steps="many")],  # type: ignore[arg-type]
+        [Subagent(id="s", name="S", description="d", allowed_harness_tools="bash")],  # type: ignore[arg-type]
+    ],
+    "gateways": ["x", [5], 5],
+    "resolve_model": ["gpt", _later],
+    "om_config": [{"default_observer_model_id": "x"}, 5],
+    "disable_builtin_tools": ["ask_user", [5], 5],
+    "pubsub": [5],
+    "thread_lock": [5, "x"],
+    "observability": [5],
+    "cwd": [5, None],
+    "redact": ["yes", None],
+    "environ": [5, "x"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]])
+def test_an_argument_of_the_wrong_kind_is_named_when_the_harness_is_made(name: str, value: Any) -> None:
+    options: dict[str, Any] = {"id": "h", "modes": [Mode(id="a")], name: value}
+    with pytest.raises(UsageError) as caught:
+        Harness(**options)
+    assert caught.value.hint
+    assert name.rstrip("s").split("_")[-1] in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        Mode(id=""),
+        Mode(id=5),  # type: ignore[arg-type]
+        Mode(id="a", instructions=None),  # type: ignore[arg-type]
+        Mode(id="a", agent=5),  # type: ignore[arg-type]
+        Mode(id="a", tools="bash"),
+        Mode(id="a", additional_tools=5),  # type: ignore[arg-type]
+        Mode(id="a", available_tools="bash"),  # type: ignore[arg-type]
+        Mode(id="a", metadata=5),  # type: ignore[arg-type]
+        Mode(id="a", agent=BackingAgent(max_steps="x")),  # type: ignore[arg-type]
+        Mode(id="a", agent=CommandAgent(name=5)),  # type: ignore[arg-type]
+    ],
+)
+def test_a_mode_with_a_field_of_the_wrong_kind_is_named(mode: Mode) -> None:
+    with pytest.raises(UsageError, match=r"cannot be|empty"):
+        build(mode)
+
+
+def test_every_parameter_has_a_case_above() -> None:
+    assert set(inspect.signature(Harness.__init__).parameters) - {"self", "tool_category_resolver"} == set(
+        WRONG
+    )
+
+
+def test_lists_may_be_given_as_anything_that_can_be_gone_through() -> None:
+    harness = Harness(
+        id="h",
+        modes=(mode for mode in [Mode(id="a"), Mode(id="b")]),  # type: ignore[arg-type]
+        subagents=(one for one in [Subagent(id="s", name="S", description="d")]),
+        disable_builtin_tools=iter(["ask_user"]),
+    )
+    assert [mode.id for mode in harness.list_modes()] == ["a", "b"]
+    assert list(harness.definitions) == ["s"]
+    assert harness.disabled_tools == {"ask_user"}

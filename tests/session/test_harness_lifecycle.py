@@ -103,7 +103,7 @@ def test_a_given_workspace_is_made_ready_and_let_go_and_both_are_told(tmp_path: 
 
 
 def test_what_is_no_workspace_is_refused_before_anything_begins() -> None:
-    with pytest.raises(UsageError, match="a dict is no workspace"):
+    with pytest.raises(UsageError, match="workspace cannot be a dict"):
         make(workspace={"cwd": "."})
 
 

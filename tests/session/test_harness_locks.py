@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, make, opened, run, storage
+from harness_kit import Model, StoreMaker, later, make, opened, run, storage
 
 import child_process
 from harness.errors import LogLocked, StoreError, UnknownSession
@@ -210,8 +210,9 @@ def test_two_sessions_of_one_harness_cannot_either() -> None:
             thread = await harness.create_thread()
             other = harness.create_session(scope="other")
             with pytest.raises(LogLocked):
-                await other.binding.select_or_create()
+                await other.binding.switch(thread_id=thread.id)
             assert not other.thread.is_set()
+            assert (await other.binding.select_or_create()).id != thread.id
             await harness.create_thread(id="another")
             await other.binding.switch(thread_id=thread.id)
             await other.send_message(content="mine now")
@@ -288,5 +289,26 @@ def test_a_store_that_another_process_has_locked_says_who(tmp_path: Path) -> Non
                     await second.switch_thread(thread_id=thread.id)
                 assert caught.value.holder.startswith(str(os.getpid()))
                 assert caught.value.hint
+
+    run(work)
+
+
+def test_a_thread_that_another_session_has_is_passed_over_for_the_next_free_one(storage: StoreMaker) -> None:
+    async def work() -> None:
+        async with opened(storage=storage.open()) as (first, _):
+            oldest = await first.create_thread(title="oldest")
+            await later()
+            newest = await first.create_thread(title="newest")
+            async with opened(storage=storage.open()) as (second, _):
+                assert (await second.select_or_create_thread()).id == oldest.id
+                async with opened(storage=storage.open()) as (third, record):
+                    made = await third.select_or_create_thread()
+                    assert made.id not in (oldest.id, newest.id)
+                    assert record.types == ["thread_created"]
+                assert second.session.thread.get_id() == oldest.id
+            assert first.session.thread.get_id() == newest.id
+        async with opened(storage=storage.open()) as (fourth, record):
+            assert (await fourth.select_or_create_thread()).id in (made.id, newest.id)
+            assert record.types == []
 
     run(work)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from harness_kit import Model, call, log_of, make, opened, run
 
+from harness.errors import UsageError
 from harness.log.codec import decode
 from harness.log.stores.memory import MemoryStore
 from harness.session.adapters.pubsub import LocalPubSub
@@ -360,5 +361,24 @@ def test_a_run_is_a_span(tmp_path: Path) -> None:
             lines = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
             (span,) = [line["resourceSpans"][0]["scopeSpans"][0]["spans"][0] for line in lines]
             assert (span["name"], span["traceId"]) == ("invoke_agent native", trace_id)
+
+    run(work)
+
+
+def test_what_is_said_and_which_model_is_chosen_must_be_of_the_right_kind() -> None:
+    async def work() -> None:
+        async with opened(storage=MemoryStore()) as (harness, record):
+            await harness.create_thread()
+            record.clear()
+            for wrong in (None, 5, b"x", ["x"]):
+                for say in (harness.send_message, harness.steer, harness.follow_up):
+                    with pytest.raises(UsageError, match="content cannot be"):
+                        await say(content=wrong)  # type: ignore[arg-type]
+                with pytest.raises(UsageError, match="model_id cannot be"):
+                    await harness.session.model.switch(model_id=wrong)  # type: ignore[arg-type]
+            with pytest.raises(UsageError, match="unknown scope of a model: 'nope'"):
+                await harness.session.model.switch(model_id="test/other", scope="nope")  # type: ignore[arg-type]
+            assert record.types == []
+            assert harness.session.model.get() == "test/model"
 
     run(work)

@@ -36,7 +36,7 @@ def test_usage_adds_up_over_steps_and_runs_and_is_kept(storage: StoreMaker) -> N
             expected = msgspec.to_builtins(harness.session.get_token_usage())
             assert expected["cacheCreationInputTokens"] == 3
             (listed,) = harness.session.thread.list()
-            assert listed.token_usage == expected
+            assert msgspec.to_builtins(listed.token_usage) == expected
             assert "tokenUsage" not in (listed.metadata or {})
             await harness.create_thread()
             assert harness.session.get_token_usage().total_tokens == 0
@@ -96,5 +96,31 @@ def test_what_a_command_agent_used_counts_as_well() -> None:
                 "usage": {"promptTokens": 5, "completionTokens": 6, "totalTokens": 11},
             }
             assert harness.session.get_token_usage().total_tokens == 11
+
+    run(work)
+
+
+def test_a_count_that_was_set_is_in_the_log_and_what_was_used_stays_on_the_bill(storage: StoreMaker) -> None:
+    async def work() -> None:
+        store = storage.open()
+        async with opened(used_model(), storage=store) as (harness, record):
+            thread = await harness.create_thread()
+            await harness.send_message(content="one")
+            harness.session.reset_token_usage()
+            assert harness.session.get_token_usage().total_tokens == 0
+            assert record.named("usage_update")[-1]["total"]["totalTokens"] == 0
+            (listed,) = harness.session.thread.list()
+            assert listed.token_usage == harness.session.get_token_usage()
+            harness.session.set_token_usage({"promptTokens": 5, "completionTokens": 1, "totalTokens": 9})
+            counted = harness.session.get_token_usage()
+            assert (counted.prompt_tokens, counted.total_tokens) == (5, 9)
+            assert store.usage(thread.id).input == 4
+        async with opened(used_model(), storage=storage.open()) as (harness, _):
+            await harness.select_or_create_thread()
+            assert harness.session.get_token_usage() == counted
+            (listed,) = harness.session.thread.list()
+            assert listed.token_usage == counted
+            await harness.send_message(content="two")
+            assert harness.session.get_token_usage().total_tokens == 9 + 7
 
     run(work)

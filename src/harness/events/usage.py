@@ -6,7 +6,7 @@ or went to the cache; `output` excludes reasoning where reasoning is given.
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -77,3 +77,5 @@ class UsageDelta(Event, frozen=True, kw_only=True):
     model: str = ""
     id: str = ""
     """The agent's own id of the model call."""
+    counted: dict[str, Any] | None = None
+    """Of a thread whose application has set its count of tokens: what it is from here on. Nothing was used."""

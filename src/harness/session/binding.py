@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import HarnessError, UnknownSession, UsageError
+from harness.errors import HarnessError, LogLocked, UnknownSession, UsageError
 from harness.events import ModeChanged, StateChanged, ThreadCreated, ThreadRenamed
 from harness.log.codec import spelled_out
 from harness.log.ids import is_log_id
@@ -41,17 +41,25 @@ class Binding:
         self._turn = asyncio.Lock()
 
     async def select_or_create(self) -> HarnessThread:
-        """The thread of this resource that was last changed, or a new one. Nobody is told of a selection."""
+        """The thread of this resource that was last changed and that nobody else has in hand, or a new one.
+        Nobody is told of a selection.
+        """
         session = self._session
         async with self._turn:
-            threads = session.thread.list()
-            if not threads:
-                return await self._create("", "")
-            if threads[0].id != session.thread.get_id():
-                await session.runs.stop()
-                await self._take(threads[0].id, lambda: self._open(threads[0].id))
-                self._load()
-            return threads[0]
+            for thread in session.thread.list():
+                if thread.id == session.thread.get_id() or await self._has_taken(thread.id):
+                    return thread
+            return await self._create("", "")
+
+    async def _has_taken(self, thread_id: str) -> bool:
+        """False when somebody else has it in hand, or has just deleted it."""
+        await self._session.runs.stop()
+        try:
+            await self._take(thread_id, lambda: self._open(thread_id))
+        except (LogLocked, UnknownSession):
+            return False
+        self._load()
+        return True
 
     async def create(self, *, title: str = "", thread_id: str = "") -> HarnessThread:
         """Raises UsageError for an id that cannot be one, and StoreError."""
@@ -263,7 +271,6 @@ class Binding:
         except Exception:
             thread_id = self._session.thread.get_id()
             _logger.warning("not all that thread %s had could be restored", thread_id, exc_info=True)
-            self._session.reset_token_usage()
 
     def _restore(self) -> None:
         session = self._session

@@ -10,6 +10,7 @@ from harness.events import Event, FollowUpsChanged, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.rendering.session.events import HarnessThread
+from harness.rendering.session.usage import read_usage
 from harness.session.keeping import Secrets, kept_settings, kept_text, mask
 from harness.session.thread_fold import ThreadFold
 from harness.sources.audit import recover_thread
@@ -188,7 +189,7 @@ def thread_of(metadata: Metadata) -> HarnessThread:
         title=metadata.name,
         created_at=metadata.created_ms,
         updated_at=metadata.updated_ms,
-        token_usage=usage,
+        token_usage=None if usage is None else read_usage(usage),
         metadata=settings or None,
     )
 

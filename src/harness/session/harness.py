@@ -28,6 +28,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.bound import folded, known_thread
 from harness.session.bus import Listener
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
+from harness.session.checks import checked
 from harness.session.config import (
     BUILTIN_TOOLS,
     AgentInput,
@@ -107,18 +108,18 @@ class Harness(Facade):
         environ: Mapping[str, str] | None = None,
     ) -> None:
         """Raises UsageError on what cannot be. Nothing is opened before `init`."""
-        self.id = id
+        lists = checked(locals())
+        self.id, self._resource_id, self._cwd = id, resource_id or id, os.path.abspath(cwd or os.getcwd())
         self.environ = os.environ if environ is None else environ
         self.secrets = secrets_in(self.environ) if redact else None
-        self._take_modes(modes, default_mode_id, agent, instructions)
-        self._take_tools(tools, subagents, disable_builtin_tools, tool_category_resolver)
+        self._take_modes(lists["modes"], default_mode_id, agent, instructions)
+        self._take_tools(tools, lists["subagents"], lists["disable_builtin_tools"], tool_category_resolver)
         self._take_state(state_schema, initial_state, memory, om_config)
         self._take_services(storage, thread_lock, pubsub, observability)
         who = (resolve_model, model_auth_checker, model_use_count_provider)
-        self.catalogue = ModelCatalogue(*who, custom_model_catalog_provider, gateways, self.environ)
+        self.catalogue = ModelCatalogue(*who, custom_model_catalog_provider, lists["gateways"], self.environ)
         self.use_tracker, self._new_id = model_use_count_tracker, id_generator
-        self._browser_input, self._heartbeat_handlers = browser, tuple(heartbeat_handlers)
-        self._cwd, self._resource_id = os.path.abspath(cwd or os.getcwd()), resource_id or id
+        self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
         self.session = self._new_session(self._resource_id, "")
         self.workspaces = Workspaces(workspace, self._tell_all)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.errors import UsageError
 from harness.events import MemoryModelChanged, ModeChanged, ModelChanged, SubagentModelChanged
 from harness.events.memory import Noting
+from harness.session.checks import check_text
 from harness.session.config import CommandAgent, Mode
 from harness.sources.model import Model
 
@@ -86,6 +87,9 @@ class ModelSelection:
     ) -> None:
         """Use another model, in this mode or another; `thread`: remember it with the thread."""
         session = self._session
+        check_text("model_id", model_id)
+        if scope not in ("thread", "global"):
+            raise UsageError(f"unknown scope of a model: {scope!r}", hint="thread or global")
         target = mode_id or session.mode.get()
         session.harness.mode(target)
         if target == session.mode.get():

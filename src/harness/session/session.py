@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from harness.errors import UsageError
-from harness.events import Event, FollowUpsChanged, Signal, ThreadRenamed, UsageDelta
+from harness.events import Event, FollowUpsChanged, Signal, ThreadRenamed, Usage, UsageDelta
 from harness.log.codec import plain_text, spelled_out
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
+from harness.rendering.session.encoding import to_wire
 from harness.rendering.session.events import HarnessMessage, TokenUsage
 from harness.rendering.session.messages import Role
-from harness.rendering.session.usage import NOTHING_USED, usage_of
+from harness.rendering.session.usage import NOTHING_USED, read_usage, usage_of
 from harness.session.answers import Approvals, Display, FollowUps, RunState, StreamState, Suspensions
 from harness.session.attachments import File, contents
 from harness.session.backing import Backing, CommandBacking, NativeBacking, described
 from harness.session.binding import Binding
 from harness.session.bound import BoundThread
 from harness.session.bus import Bus, Listener
+from harness.session.checks import check_text
 from harness.session.config import BackingAgent, CommandAgent, RequestContext
 from harness.session.extras import QUIET, Extras
 from harness.session.goals import Goals
@@ -232,12 +234,18 @@ class Session:
     def get_token_usage(self) -> TokenUsage:
         return copy(self.bus.fold.display.token_usage)
 
-    def set_token_usage(self, usage: TokenUsage) -> None:
-        self.bus.fold.translation.usage = usage
-        self.bus.fold.display.token_usage = usage
+    def set_token_usage(self, usage: TokenUsage | Mapping[str, Any]) -> None:
+        """Count from here on. What was really used stays in the log, and on the bill."""
+        counted = to_wire(usage if isinstance(usage, TokenUsage) else read_usage(usage))
+        self.append(UsageDelta(usage=Usage(), counted=counted))
+        self._save_usage()
 
     def reset_token_usage(self) -> None:
         self.set_token_usage(NOTHING_USED)
+
+    def _save_usage(self) -> None:
+        if (bound := self.thread.bound) is not None:
+            bound.save_settings({"tokenUsage": to_wire(self.bus.fold.display.token_usage)})
 
     def add_usage(self, usage: TokenUsage | Mapping[str, Any]) -> None:
         """Count what somebody else has used for this thread; it is told like any other use."""
@@ -329,7 +337,7 @@ class Session:
         bound.metadata.success = bound.metadata.outcome == "completed"
         if not bound.metadata.prompt:
             bound.metadata.prompt = self.extras.first_words
-        bound.save_settings({"tokenUsage": msgspec.to_builtins(self.bus.fold.display.token_usage)})
+        self._save_usage()
         bound.save_snapshot_in_time()
 
     def abandon_suspension(self, reason: str) -> None:
@@ -356,6 +364,7 @@ class Session:
         self.bus.detach()
 
     def _said(self, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Said:
+        check_text("content", content)
         texts, attachments = split(contents(content, files))
         return Said(text=plain_text("\n\n".join(texts)), attachments=attachments)
 

@@ -41,7 +41,9 @@ class Threads:
         return self.bound.id
 
     async def select_or_create(self) -> HarnessThread:
-        """Take the one that was last changed in hand, or a new one. Nobody is told of a selection."""
+        """Take the one in hand that was last changed and that no other session has, or a new one. Nobody is told of
+        a selection.
+        """
         return await self._session.binding.select_or_create()
 
     async def create(self, *, title: str = "", id: str = "") -> HarnessThread:

@@ -141,7 +141,8 @@ class Stream:
             case Message():
                 return MessageLine(at_ms, event.role, event.text)
             case UsageDelta():
-                return UsageDeltaLine(at_ms, usage_data(event.usage)) if self._shows_usage else None
+                is_shown = self._shows_usage and event.counted is None
+                return UsageDeltaLine(at_ms, usage_data(event.usage)) if is_shown else None
             case Error():
                 return ErrorLine(at_ms, event.message, event.code)
             case SessionStart():

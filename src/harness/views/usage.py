@@ -107,7 +107,8 @@ class UsageFold:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         if isinstance(event, UsageDelta):
-            self._add(event)
+            if event.counted is None:
+                self._add(event)
         elif isinstance(event, SessionStart):
             self._begin(event)
         elif isinstance(event, Result | Suspended) and self._state.top_run in (None, event.run_id):

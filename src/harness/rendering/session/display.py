@@ -231,7 +231,7 @@ def _subagent_end(state: DisplayState, event: wire.SubagentEnd) -> None:
 
 
 def _usage(state: DisplayState, event: wire.UsageUpdate) -> None:
-    state.token_usage = state.token_usage.plus(event.usage)
+    state.token_usage = state.token_usage.plus(event.usage) if event.total is None else event.total
 
 
 def _tasks(state: DisplayState, event: wire.TaskUpdated) -> None:

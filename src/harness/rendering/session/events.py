@@ -87,7 +87,7 @@ class HarnessThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     created_at: int
     """Milliseconds since the epoch."""
     updated_at: int
-    token_usage: TokenUsage | dict[str, Any] | None = None
+    token_usage: TokenUsage | None = None
     metadata: dict[str, Any] | None = None
 
 
@@ -136,6 +136,8 @@ class MessageEnd(HarnessEvent, frozen=True, kw_only=True):
 class UsageUpdate(HarnessEvent, frozen=True, kw_only=True):
     usage: TokenUsage
     """Of this step alone."""
+    total: TokenUsage | None = None
+    """What the thread has used from here on, where the application has set it."""
 
 
 class Info(HarnessEvent, frozen=True, kw_only=True):

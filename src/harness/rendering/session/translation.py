@@ -64,7 +64,7 @@ from harness.rendering.session.parts import FilePart, ImagePart, OmThreadTitleUp
 from harness.rendering.session.runs import ChildRun, OpenCall, TopRun
 from harness.rendering.session.speech import SPEECH
 from harness.rendering.session.tool_calls import TOOLS
-from harness.rendering.session.usage import NOTHING_USED, TokenUsage, token_usage
+from harness.rendering.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 
 _OF_RUNS: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] = {**SPEECH, **TOOLS}
 
@@ -198,6 +198,9 @@ class SessionTranslation:
         return event.run_id in self._runs.state.children
 
     def _on_usage(self, event: UsageDelta) -> Sequence[HarnessEvent]:
+        if event.counted is not None:
+            self._runs.state.usage = total = read_usage(event.counted)
+            return (wire.UsageUpdate(usage=TokenUsage(), total=total),)
         used = token_usage(event.usage)
         self._runs.state.usage = self._runs.state.usage.plus(used)
         return (wire.UsageUpdate(usage=used),)

@@ -1,0 +1,236 @@
+"""What a harness may be made of: each wrong kind of argument is named when the harness is made, not at the first message."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple, get_type_hints
+
+from msgspec import Struct
+
+from harness.errors import UsageError
+from harness.session.config import (
+    BackingAgent,
+    CommandAgent,
+    HeartbeatHandler,
+    MemoryDefaults,
+    Mode,
+    RequestContext,
+    Subagent,
+    ToolsInput,
+    tools_of,
+)
+from harness.session.remembering import Memory
+from harness.session.workspaces import WorkspaceConfig
+
+
+class _Kind(NamedTuple):
+    fits: Callable[[Any], bool]
+    words: str
+
+
+def _has(*methods: str) -> Callable[[Any], bool]:
+    return lambda value: (
+        not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)
+    )
+
+
+def _either(*fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: any(fit(value) for fit in fits)
+
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _none(value: Any) -> bool:
+    return value is None
+
+
+def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: _is_list(value) and all(map(fits, value))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _factory(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
+def _called_at_once(value: Any) -> bool:
+    """Plain: nobody awaits what it gives."""
+    return callable(value) and not inspect.iscoroutinefunction(value)
+
+
+_agent = _is(str, BackingAgent, CommandAgent)
+_workspace = _either(
+    _is(WorkspaceConfig),
+    _has("init", "tools", "destroy"),
+    lambda value: callable(value) and not _is(type)(value),
+)
+_WHO = "the name of an agent, a BackingAgent or a CommandAgent"
+
+_ARGUMENTS: dict[str, _Kind] = {
+    "id": _Kind(lambda value: isinstance(value, str) and bool(value), "a text that is not empty"),
+    "modes": _Kind(_list_of(_is(Mode)), "a list of Mode"),
+    "resource_id": _Kind(_is(str), "a text"),
+    "storage": _Kind(
+        _either(_none, _has("create", "open", "reader", "find")), 'a store, such as FileStore("./data")'
+    ),
+    "initial_state": _Kind(_either(_none, _is(Mapping)), "a mapping from names to values"),
+    "memory": _Kind(_either(_none, _is(Memory), _factory), "Memory(…), or a function that makes one"),
+    "agent": _Kind(_either(_none, _agent), _WHO),
+    "default_mode_id": _Kind(_is(str), "the id of a mode"),
+    "instructions": _Kind(_is(str), "a text"),
+    "workspace": _Kind(
+        _either(_none, _workspace), "a WorkspaceConfig, a workspace, or a function that makes one"
+    ),
+    "browser": _Kind(
+        _either(_none, _has("tools", "close"), _factory), "a browser, or a function that makes one"
+    ),
+    "heartbeat_handlers": _Kind(_list_of(_is(HeartbeatHandler)), "a list of HeartbeatHandler"),
+    "id_generator": _Kind(_either(_none, _called_at_once), "a function that is not async"),
+    "model_auth_checker": _Kind(_either(_none, callable), "a function"),
+    "model_use_count_provider": _Kind(_either(_none, callable), "a function"),
+    "model_use_count_tracker": _Kind(_either(_none, callable), "a function"),
+    "custom_model_catalog_provider": _Kind(_either(_none, callable), "a function"),
+    "subagents": _Kind(_list_of(_is(Subagent)), "a list of Subagent"),
+    "gateways": _Kind(_list_of(_has("should_enable", "models", "resolve")), "a list of gateways"),
+    "resolve_model": _Kind(
+        _either(_none, _called_at_once), "a function from the id of a model to the model, not async"
+    ),
+    "om_config": _Kind(_either(_none, _is(MemoryDefaults)), "MemoryDefaults(…)"),
+    "disable_builtin_tools": _Kind(_list_of(_is(str)), "a list of names"),
+    "pubsub": _Kind(_either(_none, _has("publish", "subscribe")), "something with publish and subscribe"),
+    "thread_lock": _Kind(_either(_none, _has("acquire", "release")), "something with acquire and release"),
+    "observability": _Kind(_either(_none, _has("start_span")), "something with start_span"),
+    "cwd": _Kind(_is(str, os.PathLike), "the path of a directory"),
+    "redact": _Kind(_is(bool), "True or False"),
+    "environ": _Kind(_either(_none, _is(Mapping)), "a mapping from names to values"),
+}
+
+
+_LISTS = ("modes", "subagents", "gateways", "heartbeat_handlers", "disable_builtin_tools")
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Of the constructor of a harness: its lists, by name, each of which may be gone through again. Raises UsageError
+    for the first argument that cannot be.
+    """
+    lists = {name: tuple(given[name]) for name in _LISTS if _is_list(given[name])}
+    _check_arguments({**given, **lists})
+    return lists
+
+
+def _check_arguments(arguments: Mapping[str, Any]) -> None:
+    for name, kind in _ARGUMENTS.items():
+        if name in arguments:
+            _check(name, arguments[name], kind)
+    check_tools("tools", arguments["tools"])
+    for mode in arguments["modes"]:
+        _check_mode(mode)
+    for subagent in arguments["subagents"]:
+        where = _fields(subagent)
+        check_tools(f"{where} tools", subagent.tools)
+        _check(f"{where} stop_when", subagent.stop_when, _Kind(_either(_none, callable), "a function"))
+    for handler in arguments["heartbeat_handlers"]:
+        where = _fields(handler)
+        _check(f"{where} handler", handler.handler, _Kind(callable, "a function"))
+        _check(f"{where} interval_ms", handler.interval_ms, _Kind(lambda ms: ms > 0, "more than 0"))
+    for given in (arguments["agent"], arguments["om_config"]):
+        _check_described(given)
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raises UsageError for what is no text."""
+    _check(name, value, _Kind(_is(str), "a text"))
+
+
+def check_tools(name: str, given: ToolsInput | None) -> None:
+    """Raises UsageError for what cannot be tools; what a function gives is looked at when it is called."""
+    if given is None or (callable(given) and not isinstance(given, Sequence | Mapping)):
+        return
+    many = isinstance(given, Mapping) or (isinstance(given, Iterable) and not isinstance(given, str | bytes))
+    _check(name, given, _Kind(lambda _: many, "a list of tools or functions, a mapping, or a function"))
+    named = given.items() if isinstance(given, Mapping) else enumerate(given)
+    for place, one in named:
+        if not callable(one) and not _has("run")(one):
+            raise _wrong(f"{name}[{place!r}]", one, "a tool or a typed function")
+    try:
+        tools_of(given, RequestContext())
+    except (TypeError, ValueError, NameError) as error:
+        raise UsageError(
+            f"{name}: not all of them can be tools: {error}", hint="give each parameter a type"
+        ) from error
+
+
+def _check_mode(mode: Mode) -> None:
+    where = _fields(mode)
+    _check(f"{where} agent", mode.agent, _Kind(_either(_none, _agent), _WHO))
+    _check(f"{where} metadata", mode.metadata, _Kind(_is(Mapping), "a mapping"))
+    names = _Kind(_either(_none, _list_of(_is(str))), "a list of names")
+    _check(f"{where} available_tools", mode.available_tools, names)
+    check_tools(f"{where} tools", mode.tools)
+    check_tools(f"{where} additional_tools", mode.additional_tools)
+    _check_described(mode.agent)
+
+
+def _check_described(given: Any) -> None:
+    if isinstance(given, Struct):
+        where = _fields(given)
+        if isinstance(given, BackingAgent):
+            check_tools(f"{where} tools", given.tools)
+
+
+def _fields(given: Struct) -> str:
+    """Those that are texts and numbers; what it is called in an error."""
+    name = getattr(given, "id", None) or getattr(given, "name", None)
+    where = f"{type(given).__name__} {name!r}:" if name else f"{type(given).__name__}:"
+    for field, kind in _simple_fields(type(given)).items():
+        _check(f"{where} {field}", getattr(given, field), kind)
+    if hasattr(given, "id") and not given.id:
+        raise UsageError(f"{where} its id is empty", hint="give it a name of its own")
+    return where
+
+
+@cache
+def _simple_fields(kind: type[Struct]) -> dict[str, _Kind]:
+    known: dict[Any, _Kind] = {
+        str: _Kind(_is(str), "a text"),
+        bool: _Kind(_is(bool), "True or False"),
+        int: _Kind(_whole, "a whole number"),
+        int | None: _Kind(_either(_none, _whole), "a whole number, or None"),
+        tuple[str, ...]: _Kind(_list_of(_is(str)), "a list of texts"),
+    }
+    hints = get_type_hints(kind)
+    return {
+        name: known[hints[name]]
+        for name in kind.__struct_fields__
+        if _hashable(hints[name]) and hints[name] in known
+    }
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _check(name: str, value: Any, kind: _Kind) -> None:
+    if not kind.fits(value):
+        raise _wrong(name, value, kind.words)
+
+
+def _wrong(name: str, value: Any, wanted: str) -> UsageError:
+    shown = f"{value!r:.80}" if isinstance(value, str | int | float) else f"a {type(value).__name__}"
+    return UsageError(f"{name} cannot be {shown}", hint=f"give {wanted}")
