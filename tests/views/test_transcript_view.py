@@ -100,7 +100,7 @@ def test_a_whole_run_reads_from_top_to_bottom() -> None:
 @pytest.mark.parametrize(
     ("operation", "line"),
     [
-        (Command(command="cd x &&\nmake\n"), "$ cd x && …  ✓"),
+        (Command(command="cd x &&\nmake\n"), "$ cd x && … (+1 line)  ✓"),
         (Command(command="/bin/bash -lc 'make test'"), "$ make test  ✓"),
         (Command(command="bash -lc 'make"), "$ bash -lc 'make  ✓"),
         (Command(command="bash -c ls x"), "$ bash -c ls x  ✓"),

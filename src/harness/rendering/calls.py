@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from harness.events import Operation, ToolEnd, ToolStart
 from harness.events.operation import Command, Tasks
 from harness.rendering.amounts import duration
+from harness.rendering.escapes import revealed
 from harness.rendering.json_text import compact
 from harness.rendering.operations import Words, words
 from harness.rendering.page import Segment
@@ -70,8 +71,10 @@ def _unknown_tool(start: ToolStart) -> Words:
 
 
 def _lead(said: Words) -> list[Segment]:
-    first, newline, _ = said.subject.partition("\n")
-    subject = f"{first.rstrip()} …" if newline else first
+    first, newline, rest = said.subject.partition("\n")
+    more = rest.rstrip().count("\n") + 1
+    subject = f"{first.rstrip()} … (+{more} line{'' if more == 1 else 's'})" if newline else first
+    subject = revealed(subject)
     verb = f"{said.verb} " if said.verb and subject else said.verb
     return [("cyan", f"{said.glyph} "), ("dim", verb), ("", subject)]
 

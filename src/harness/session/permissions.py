@@ -103,6 +103,8 @@ class SessionPermissions:
         """By name, of the tools that the latest run had."""
         self._grants: dict[str, SessionGrant] = {}
         self._given = 0
+        self.on_grants: Callable[[], object] = lambda: None
+        """Called when something is granted or revoked."""
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
         return {kind: self._rules(kind) for kind in KINDS}
@@ -158,10 +160,13 @@ class SessionPermissions:
 
     def revoke_grant(self, *, grant_id: str) -> bool:
         """Ask about it again from now on; False when there is no such grant (any more)."""
-        return self._grants.pop(grant_id, None) is not None
+        is_known = self._grants.pop(grant_id, None) is not None
+        self.on_grants()
+        return is_known
 
     def revoke_grants(self) -> None:
         self._grants.clear()
+        self.on_grants()
 
     # Decisions
 
@@ -262,6 +267,7 @@ class SessionPermissions:
         self._given += 1
         id = f"grant-{self._given}"
         self._grants[id] = SessionGrant(id=id, **grant)
+        self.on_grants()
 
     @staticmethod
     def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:

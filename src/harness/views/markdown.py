@@ -24,7 +24,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.rendering.amounts import total_line
-from harness.rendering.escapes import neutralised, single_line
+from harness.rendering.escapes import neutralised, revealed, single_line
 from harness.rendering.fences import closed, code_span, fenced, quoted
 from harness.rendering.json_text import pretty
 from harness.rendering.lineage import Lineage
@@ -101,7 +101,7 @@ class Markdown:
         self._lineage.see(event)
         self._block(event, f"> **Tool:** {_name(event)} ({single_line(event.call_id)})")
         if event.input is not None:
-            self._block(event, fenced(neutralised(pretty(event.input)), "json"))
+            self._block(event, fenced(revealed(pretty(event.input)), "json"))
 
     def _on_tool_end(self, event: ToolEnd) -> None:
         mark = _MARKS[event.success]

@@ -45,10 +45,12 @@ from harness.events import (
 )
 from harness.events.operation import Spawn
 from harness.rendering.amounts import duration, money, tokens
+from harness.rendering.approval import bounded, is_short, lines_of, title
 from harness.rendering.calls import call_lines, described, excerpt, gist
 from harness.rendering.lineage import Lineage
 from harness.rendering.operations import short_directory
 from harness.rendering.page import Page, Segment, Style
+from harness.rendering.relays import preview_data
 from harness.rendering.steering import STEERING, signal_text, steering_words
 from harness.rendering.streamed import Streamed
 from harness.rendering.totals import settled
@@ -57,6 +59,8 @@ from harness.stage import View, ViewOptions
 _PROMPT = "\u276f "
 _PROMPT_LINES = 8
 _NOTICE_LINES = 8
+_ASKED_LINES = 40
+_ALL = 10_000
 _CHILD_TEXT_LINES = 4
 _FAILURE_LINES = 5
 _DEEPEST = 4
@@ -234,11 +238,19 @@ class Transcript:
         self._line(event, ("dim", f"↯ context compacted{detail}"))
 
     def _on_relay(self, event: Relay) -> None:
-        asked = event.question or f"may it call {event.tool_name}: {gist(event.input)}"
-        self._notice(event, "? ", "cyan", asked)
+        who = f"{event.subagent} asks: " if event.subagent else ""
+        if event.question or event.kind != "permission":
+            self._notice(event, "? ", "cyan", f"{who}{event.question}")
+            return
+        self._notice(event, "? ", "cyan", f"{who}may it call {title(event.tool_name, event.input)}")
+        lines = lines_of(event.input, preview_data(event))
+        if not is_short(event.input) or event.preview:
+            told = "\n".join(bounded(lines, _ASKED_LINES))
+            self._page.block([*self._lead(event), ("cyan", "  ")], "cyan", told, most=_ALL)
 
     def _on_relay_reply(self, event: RelayReply) -> None:
-        answer = "yes, always" if event.always else "yes" if event.approved else "no"
+        is_always = event.approved and (event.always or event.choice not in ("", "once"))
+        answer = "yes, always" if is_always else "yes" if event.approved else "no"
         by = "" if event.by == "person" else f" (by {event.by})"
         self._notice(
             event, "› ", "cyan", f"{event.answer if event.answer is not None else answer}{by} {event.reason}"

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from harness.errors import UsageError
 from harness.events import Event, Relay, RelayReply
+from harness.interfaces.cli.approval import SHOW, question_text, reply_to
 from harness.interfaces.cli.console import Console
+from harness.rendering.state.shapes import relay as shape_of
 from harness.sources.run import Run
-
-_YES = ("y", "yes")
-_NO = ("n", "no")
 
 
 class Questions:
@@ -47,30 +47,23 @@ class Questions:
                 self._tell(self._waiting[0])
 
     def _tell(self, relay: Relay) -> None:
-        from harness.interfaces.client.transcript import title_of
-        from harness.rendering.escapes import neutralised
-
-        if relay.kind == "permission":
-            self._console.say(f"? may it: {title_of(relay.tool_name, relay.input)}  [y]es, or why not")
-        else:
-            choices = f" ({', '.join(map(neutralised, relay.options))})" if relay.options else ""
-            self._console.say(f"? {neutralised(relay.question)}{choices}")
+        self._console.say(question_text(shape_of(relay)))
 
     def _listen(self) -> None:
         for text in _lines():
-            if text and self._waiting:
+            if text == SHOW and self._waiting:
+                self._console.say(question_text(shape_of(self._waiting[0]), is_whole=True))
+            elif text and self._waiting:
                 self._reply(self._waiting[0], text)
         while self._waiting:  # nobody will type any more
             relay = self._waiting.popleft()
             self._run.reply(relay.id, approved=False, reason="standard input was closed")
 
     def _reply(self, relay: Relay, text: str) -> None:
-        if relay.kind != "permission":
-            self._run.reply(relay.id, approved=True, answer=text)
-            return
-        reason = "" if text.lower() in _NO else text
-        is_yes = text.lower() in _YES
-        self._run.reply(relay.id, approved=is_yes, reason="" if is_yes else reason)
+        try:
+            self._run.reply(relay.id, **reply_to(shape_of(relay), text)._asdict())
+        except UsageError as error:
+            self._console.say(error.words)
 
 
 def _lines() -> Iterator[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.rendering.approval import title
 from harness.rendering.escapes import neutralised, single_line
 
-_LONGEST_ARGUMENTS = _LONGEST_LINE = 200
+_LONGEST_LINE = 200
 _MOST_LINES = 6
 _SIGNS = {"complete": "✓", "error": "✗"}
 
@@ -57,7 +58,7 @@ class Transcript:
             return
         if place not in self._lengths and call["input"] is not None:
             self._lengths[place] = 0
-            self._line(out, f"· {title_of(call['name'], call['input'])}")
+            self._line(out, f"· {title(call['name'], call['input'])}")
         if call["status"] != "running" and call["id"] not in self._ended:
             self._ended.add(call["id"])
             code = "" if call["exitCode"] in (None, 0) else f" (exit code {call['exitCode']})"
@@ -73,7 +74,10 @@ class Transcript:
         if len(lines) > _MOST_LINES:
             lines = [f"… {len(lines) - _MOST_LINES} more lines before", *lines[-_MOST_LINES:]]
         for line in lines:
-            self._line(out, f"    {single_line(line)[:_LONGEST_LINE]}")
+            shown = single_line(line)
+            left = len(shown) - _LONGEST_LINE
+            more = f"… ({left:,} more characters)" if left > 0 else ""
+            self._line(out, f"    {shown[:_LONGEST_LINE]}{more}")
 
     def _line(self, out: list[str], text: str) -> None:
         self._end_line(out)
@@ -83,13 +87,3 @@ class Transcript:
         if self._is_line_open:
             out.append("\n")
         self._is_line_open = False
-
-
-def title_of(name: str, arguments: Any) -> str:
-    """A call on one line."""
-    if isinstance(arguments, dict) and len(arguments) == 1:
-        arguments = next(iter(arguments.values()))
-    if not arguments:
-        return single_line(name)
-    text = single_line(arguments if isinstance(arguments, str) else repr(arguments))
-    return f"{single_line(name)}: {text[:_LONGEST_ARGUMENTS]}"

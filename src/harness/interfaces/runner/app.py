@@ -52,6 +52,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     always: bool = False
     answer: Any = None
     reason: str = ""
+    choice: str = ""
     key: str = ""
 
 
@@ -101,13 +102,15 @@ class Runner:
 
     async def _reply(self, request: Request) -> Response:
         known, reply = self._known(request), await read_body(request, Reply)
-        if known.is_new(reply.key) and not known.run.reply(
-            reply.relay_id,
-            approved=reply.approved,
-            always=reply.always,
-            answer=reply.answer,
-            reason=reply.reason,
-        ):
+        if not known.is_new(reply.key):
+            return json_answer({}, 202)
+        given = {name: getattr(reply, name) for name in ("approved", "always", "answer", "reason", "choice")}
+        try:
+            is_taken = known.run.reply(reply.relay_id, **given)
+        except UsageError:
+            known.forget(reply.key)
+            raise
+        if not is_taken:
             known.forget(reply.key)
             raise Conflict("nothing of that id waits for an answer", hint="the first answer counts")
         return json_answer({}, 202)

@@ -55,6 +55,7 @@ class Conversation:
             subagents=SUBAGENTS,
         )
         self._session = self._harness.session
+        self._session.permissions.on_grants = on_change
 
     async def begin(self, thread_id: str) -> None:
         """As a new one. Raises StoreError."""
@@ -196,7 +197,6 @@ class Conversation:
             permissions.revoke_grants()
         elif not permissions.revoke_grant(grant_id=grant_id):
             raise UsageError("there is no such grant (any more)", hint="the state lists them: `grants`")
-        self._on_change()
 
     async def configure(self, config: Configuration) -> None:
         names = (name for name in config.__struct_fields__ if name in self._setup.__struct_fields__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from harness.sources.tool import FileChange, Previewing, Tool, ToolContext
+from harness.sources.tool import FileChange, Previewing, Tool, ToolContext, ToolFailure
 
 MOST_LINES = 400
 """Of the differences of one call; how many more there are is said."""
@@ -19,6 +19,12 @@ async def preview_of(
     tool: Tool, arguments: dict[str, Any], context: ToolContext
 ) -> list[dict[str, Any]] | None:
     """None when it changes no file. Raises what keeps the call from being carried out."""
+    try:
+        tool.operations(arguments)
+    except ToolFailure:
+        raise
+    except Exception:  # noqa: S110 # then nobody knows what it does, and somebody is asked
+        pass
     if not isinstance(tool, Previewing):
         return None
     changes, room = await tool.preview(arguments, context), _Room()

@@ -35,6 +35,7 @@ from harness.log.codec import UNREADABLE, decode
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.sources.launch import Launch
+from harness.sources.loops.replies import check_reply
 from harness.sources.remotes.memory import Memory, remembered
 from harness.sources.remotes.places import Place
 from harness.sources.remotes.runner_client import BROKEN, RunnerClient, RunnerRefused, Told, Unreachable
@@ -68,7 +69,7 @@ class RemoteRun:
         self._sender = Sender(self._client, self._remote_id)
         self._last = 0
         self._session: SessionStart | None = None
-        self._relays: set[str] = set()
+        self._relays: dict[str, Relay] = {}
         """What waits for an answer there."""
         self._stopped = threading.Event()
 
@@ -96,9 +97,11 @@ class RemoteRun:
         self._sender.put("steer", message=text)
 
     def reply(self, reply: RelayReply) -> bool:
-        if reply.id not in self._relays:
+        relay = self._relays.get(reply.id)
+        if relay is None:
             return False
-        self._relays.discard(reply.id)
+        check_reply(relay, reply)
+        del self._relays[reply.id]
         self._sender.put(
             "reply",
             relayId=reply.id,
@@ -106,6 +109,7 @@ class RemoteRun:
             always=reply.always,
             answer=reply.answer,
             reason=reply.reason,
+            choice=reply.choice,
         )
         return True
 
@@ -196,9 +200,9 @@ class RemoteRun:
             if isinstance(event, SessionStart) and self._session is None:
                 self._session = event
             elif isinstance(event, Relay):
-                self._relays.add(event.id)
+                self._relays[event.id] = event
             elif isinstance(event, RelayReply):
-                self._relays.discard(event.id)
+                self._relays.pop(event.id, None)
             elif isinstance(event, Result) and event.run_id == self._run_id:
                 self.result = event
 

@@ -1,6 +1,7 @@
 """Follow a session of `harness serve` in this terminal, answer what it asks, and go on with it.
 
-What you type is a prompt (while a run goes on it waits for its turn), or the answer to a question. /steer TEXT says
+What you type is a prompt (while a run goes on it waits for its turn), or the answer to the question that was shown.
+/show shows all of that question, /grants what is always allowed and /revoke ID takes it back, /steer TEXT says
 something to the run that goes on, /cancel stops it, /quit leaves it alone.
 """
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "follow a session of `harness serve`, and answer it"
 _STDIN = 0
-_YES = {"y": False, "yes": False, "a": True, "always": True}
-"""What lets a call happen → whether from now on always."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +50,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     session = newest if arguments.id == "last" else arguments.id
     with PlainClient(url, token=token, session=session) as client:
         if is_terminal(_STDIN) and not arguments.read_only:
-            console.say(f"Connected to {url}. Type a prompt; /steer TEXT, /cancel, /quit.")
+            console.say(
+                f"Connected to {url}. Type a prompt; /steer TEXT, /cancel, /show, /grants, /revoke ID, /quit."
+            )
         _Sitting(client, console, is_only_looking=arguments.read_only).follow()
     return 0
 
@@ -64,7 +65,10 @@ class _Sitting:
         self._console = console
         self._is_only_looking = is_only_looking
         self._transcript = Transcript()
-        self._asked: set[str] = set()
+        self._shown: dict[str, Any] | None = None
+        """The question that was told last: what is typed is an answer to it, and to no other."""
+        self._grants: dict[str, str] = {}
+        """By id, in words: what is always allowed, as it was told."""
         self._told_errors = 0
         self._has_left = threading.Event()
         self._has_nothing_to_say = threading.Event()
@@ -77,6 +81,7 @@ class _Sitting:
         for state in self._states():
             if news := self._transcript.news(state):
                 write_text(news)
+            self._tell_changed_grants(state)
             self._tell_questions(state)
             errors = self._client.errors
             for error in errors[self._told_errors :]:
@@ -100,20 +105,16 @@ class _Sitting:
                 return
 
     def _tell_questions(self, state: dict[str, Any]) -> None:
-        from harness.interfaces.client.transcript import title_of
-        from harness.rendering.escapes import neutralised
+        """One after the other."""
+        from harness.interfaces.cli.approval import question_text
 
-        for relay in state["relays"]:
-            if relay["status"] != "pending" or relay["id"] in self._asked:
-                continue
-            self._asked.add(relay["id"])
-            if relay["kind"] == "permission":
-                self._console.say(
-                    f"? may it: {title_of(relay['toolName'], relay['input'])}  [y]es, [a]lways, or why not"
-                )
-            else:
-                choices = f" ({', '.join(relay['options'])})" if relay["options"] else ""
-                self._console.say(f"? {neutralised(relay['question'])}{choices}")
+        waiting = [relay for relay in state["relays"] if relay["status"] == "pending"]
+        if self._shown is not None and any(relay["id"] == self._shown["id"] for relay in waiting):
+            return
+        self._shown = waiting[0] if waiting else None
+        if self._shown is not None:
+            more = f"  ({len(waiting) - 1} more wait)" if len(waiting) > 1 else ""
+            self._console.say(f"{question_text(self._shown)}{more}")
 
     def _listen(self) -> None:
         import sys
@@ -123,24 +124,62 @@ class _Sitting:
             if text == "/quit":
                 self._has_left.set()
                 return
-            if text:
-                self._client.send(self._meaning(text))
+            command = self._meaning(text) if text else None
+            if command is not None:
+                self._client.send(command)
         if self._client.state["status"] == "running":
             self._client.until(lambda state: state["status"] != "running")
         self._has_nothing_to_say.set()
 
-    def _meaning(self, text: str) -> Command:
-        from harness.commands import Answer, Approve, Cancel, Deny, Steer, Submit
+    def _meaning(self, text: str) -> Command | None:
+        """None when there is nothing to send."""
+        from harness.commands import Cancel, Revoke, Steer, Submit
+        from harness.interfaces.cli.approval import SHOW, is_yes_or_no, question_text
 
         if text == "/cancel":
             return Cancel()
         if text.startswith("/steer "):
             return Steer(message=text.removeprefix("/steer ").strip())
-        relay = next((one for one in self._client.state["relays"] if one["status"] == "pending"), None)
-        if relay is None:
+        if text.startswith("/revoke "):
+            wanted = text.removeprefix("/revoke ").strip()
+            return Revoke(grant_id="" if wanted == "all" else wanted)
+        relay = self._shown
+        if text == "/grants":
+            self._tell_grants()
+        elif text == SHOW and relay is not None:
+            self._console.say(question_text(relay, is_whole=True))
+        elif relay is not None:
+            return self._answer(relay, text)
+        elif text == SHOW or is_yes_or_no(text):
+            self._console.say("nothing waits for an answer")
+        else:
             return Submit(prompt=text)
+        return None
+
+    def _answer(self, relay: dict[str, Any], text: str) -> Command:
+        from harness.commands import Answer, Approve, Deny
+        from harness.interfaces.cli.approval import reply_to
+
+        reply = reply_to(relay, text)
         if relay["kind"] != "permission":
-            return Answer(relay_id=relay["id"], answer=text)
-        if text.lower() in _YES:
-            return Approve(relay_id=relay["id"], always=_YES[text.lower()])
-        return Deny(relay_id=relay["id"], reason="" if text.lower() in ("n", "no") else text)
+            return Answer(relay_id=relay["id"], answer=reply.answer)
+        if reply.approved:
+            return Approve(relay_id=relay["id"], option_id=reply.choice)
+        return Deny(relay_id=relay["id"], reason=reply.reason)
+
+    def _tell_changed_grants(self, state: dict[str, Any]) -> None:
+        from harness.rendering.escapes import neutralised
+
+        now = {grant["id"]: neutralised(grant["label"]) for grant in state["grants"]}
+        before, self._grants = self._grants, now
+        for id, label in now.items():
+            if id not in before:
+                self._console.say(f"always allowed from now on: {label}")
+        for id, label in before.items():
+            if id not in now:
+                self._console.say(f"asked about again: {label}")
+
+    def _tell_grants(self) -> None:
+        for id, label in self._grants.items():
+            self._console.say(f"{id}  {label}")
+        self._console.say("/revoke ID, or /revoke all" if self._grants else "nothing is always allowed here")

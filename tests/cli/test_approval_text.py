@@ -1,0 +1,151 @@
+"""What somebody at a terminal is shown before a call is allowed: everything that would run, and nothing hidden."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.events import Relay, RelayReply, SessionStart, ToolStart
+from harness.events.operation import Command
+from harness.interfaces.cli.approval import Reply, is_yes_or_no, question_text, reply_to
+from harness.rendering.state.shapes import relay as shape_of
+from harness.sources.loops.choices import choices_of
+from harness.sources.tools.registry import default_tools
+from harness.stage import ViewOptions
+from harness.views import markdown, transcript
+
+BASH = next(one for one in default_tools(".") if one.spec.name == "bash")
+
+
+def asked(command: str, **more: Any) -> Relay:
+    arguments = {"command": command}
+    choices = choices_of(BASH, arguments, BASH.operations(arguments))
+    return Relay(id="r", call_id="run/c", tool_name="bash", input=arguments, choices=choices, **more)
+
+
+def shown(relay: Relay, *, is_whole: bool = False) -> str:
+    return question_text(shape_of(relay), is_whole=is_whole)
+
+
+def in_transcript(*events: Any) -> str:
+    view = transcript.open(ViewOptions(width=100))
+    return b"".join(piece for event in events for piece in view.feed(event)).decode()
+
+
+HIDDEN = {
+    "\u202e": "<U+202E>",
+    "\u200b": "<U+200B>",
+    "\u200d": "<U+200D>",
+    "\u2028": "<U+2028>",
+    "\u2066": "<U+2066>",
+    "\ufeff": "<U+FEFF>",
+    "\u00a0": "<U+00A0>",
+    "\U000e0041": "<U+E0041>",
+    "\u3164": "<U+3164>",
+    "\x1b": "␛",
+    "\r": "␍",
+    "\x07": "␇",
+}
+
+
+@pytest.mark.parametrize("character", HIDDEN, ids=[repr(one) for one in HIDDEN])
+def test_what_cannot_be_seen_is_spelled_out_everywhere(character: str) -> None:
+    relay = asked(f"echo safe {character}; rm -rf ~ #{character} ok")
+    call = ToolStart(
+        call_id="c", tool_name="bash", input=relay.input, operations=[Command(command=relay.input["command"])]
+    )
+    view = markdown.open(ViewOptions())
+    as_markdown = b"".join(piece for event in (SessionStart(agent="x"), call) for piece in view.feed(event))
+    for text in (shown(relay), in_transcript(SessionStart(agent="x"), relay)):
+        assert f"echo safe {HIDDEN[character]}; rm -rf ~" in text
+        assert character not in text
+    assert character not in as_markdown.decode()
+
+
+@pytest.mark.parametrize("size", [60, 5000])
+def test_a_tall_command_says_how_much_is_hidden_and_shows_it_when_asked(size: int) -> None:
+    relay = asked("ls" + "\n" * size + "echo HIDDEN-PART")
+    text = shown(relay)
+    assert "HIDDEN-PART" not in text.rpartition("\n")[0]
+    assert f"{size - 19:,} more lines: /show shows all of it" in text
+    assert "echo HIDDEN-PART" in shown(relay, is_whole=True)
+    assert f"{size - 39:,} more lines" in in_transcript(relay)
+
+
+def test_a_long_command_says_how_much_is_hidden_and_shows_it_when_asked() -> None:
+    relay = asked("ls" + " " * 1000 + "; echo HIDDEN-PART")
+    text = shown(relay)
+    assert "HIDDEN-PART" not in text
+    assert "more characters" in text
+    assert "/show shows all of it" in text
+    assert "echo HIDDEN-PART" in shown(relay, is_whole=True)
+    assert "more characters" in in_transcript(relay)
+
+
+def test_an_overwrite_shows_what_goes_away() -> None:
+    preview = [
+        {
+            "path": "/x/a.txt",
+            "change": "update",
+            "added": 1,
+            "removed": 9,
+            "diff": "@@ -1,9 +1 @@\n-old line\n+new line",
+            "hidden_lines": 7,
+        }
+    ]
+    relay = Relay(id="r", tool_name="write", input={"filePath": "a.txt", "content": "new"}, preview=preview)
+    for text in (shown(relay), in_transcript(relay)):
+        for part in ("update /x/a.txt: +1 -9", "-old line", "+new line", "7 more lines of this difference"):
+            assert part in text
+
+
+def test_a_question_says_who_asks_and_what_each_answer_grants() -> None:
+    text = shown(asked("git status -s", subagent="explore"))
+    assert text.startswith("? explore asks: may it: bash: git status -s\n")
+    assert (
+        "[y] Allow once   [a] Always allow bash: git status -s   [p] Always allow bash: git status …" in text
+    )
+    assert "[p]" not in shown(asked("git status; rm x"))
+    assert "explore asks: may it call bash" in in_transcript(asked("ls", subagent="explore"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("y", Reply(True)),
+        ("YES", Reply(True)),
+        ("a", Reply(True, "always")),
+        ("p", Reply(True, "pattern")),
+        ("n", Reply(False)),
+        ("not on a Friday", Reply(False, reason="not on a Friday")),
+    ],
+)
+def test_what_is_typed_is_one_of_the_answers_that_were_shown(text: str, reply: Reply) -> None:
+    assert reply_to(shape_of(asked("git status")), text) == reply
+
+
+def test_a_pattern_that_was_not_offered_is_a_no() -> None:
+    assert not reply_to(shape_of(asked("git status; rm x")), "p").approved
+
+
+def test_plans_and_questions_get_answers_of_their_own_shape() -> None:
+    plan = shape_of(Relay(id="p", kind="plan", question="Ship it", payload={"plan": "1. Build"}))
+    assert "1. Build" in question_text(plan)
+    assert reply_to(plan, "y").answer == {"action": "approved"}
+    assert reply_to(plan, "no").answer == {"action": "rejected"}
+    assert reply_to(plan, "tests first").answer == {"action": "rejected", "feedback": "tests first"}
+    number = shape_of(Relay(id="q", kind="tool", question="How many?", resume_schema={"type": "integer"}))
+    assert reply_to(number, "5").answer == 5
+    text = shape_of(Relay(id="q", kind="question", question="Who?", resume_schema={"type": "string"}))
+    assert reply_to(text, "5").answer == "5"
+    assert is_yes_or_no("A")
+    assert not is_yes_or_no("always do it so")
+
+
+def test_always_is_told_in_the_transcript_whichever_option_it_was() -> None:
+    for reply in (
+        RelayReply(id="r", approved=True, always=True),
+        RelayReply(id="r", approved=True, choice="pattern"),
+    ):
+        assert "yes, always" in in_transcript(asked("ls"), reply)

@@ -1,0 +1,131 @@
+"""`harness attach`: what is shown of a question, whom an answer is for, and what is always allowed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from serving_world import PATIENCE_S, ServingWorld
+
+from harness.commands import Approve
+from harness.interfaces.client.plain import PlainClient
+
+
+def bash(command: str, id: str) -> dict[str, Any]:
+    return {"type": "tool_call", "name": "bash", "id": id, "input": {"command": command}}
+
+
+class Attached:
+    """The program, and everything that it has said to its person."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._said = ""
+        self._seen = 0
+        self._changed = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def type(self, text: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{text}\n")
+        self._process.stdin.flush()
+
+    def until(self, text: str) -> str:
+        """What came since the last time, up to a text."""
+        with self._changed:
+            found = self._changed.wait_for(lambda: text in self._said[self._seen :], PATIENCE_S)
+            news = self._said[self._seen :]
+            assert found, f"{text!r} is not in {news!r}"
+            end = news.index(text) + len(text)
+            self._seen += end
+            return news[:end]
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            with self._changed:
+                self._said += line
+                self._changed.notify_all()
+
+
+@contextmanager
+def attached(world: ServingWorld, session: str) -> Iterator[Attached]:
+    token = world.folder / "server" / "token"
+    words = ["attach", session, "--url", world.url, "--token-file", str(token)]
+    program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()", *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        program, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, env=os.environ, text=True
+    ) as process:
+        try:
+            seen = Attached(process)
+            yield seen
+            seen.type("/quit")
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+
+
+def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(world: ServingWorld) -> None:
+    model = world.script(
+        [bash("echo one", "a")], [bash("echo one", "b")], [bash("echo one; echo two", "c")], "Done."
+    )
+    session = world.create(model=model)
+    with attached(world, session["id"]) as terminal:
+        terminal.type("go")
+        assert "? may it: bash: echo one" in terminal.until("or why not")
+        terminal.type("/grants")
+        terminal.until("nothing is always allowed here")
+        terminal.type("a")
+        terminal.until("always allowed from now on: bash: echo one\n")
+        # The second `echo one` asks nobody; the line of two commands does, and offers no pattern.
+        question = terminal.until("or why not")
+        assert "? may it: bash: echo one; echo two" in question
+        assert "[a] Always allow bash: echo one; echo two" in question
+        assert "[p]" not in question
+        terminal.type("/grants")
+        terminal.until("grant-1  bash: echo one\n")
+        terminal.type("/revoke grant-1")
+        terminal.until("asked about again: bash: echo one\n")
+        terminal.type("/grants")
+        terminal.until("nothing is always allowed here")
+        terminal.type("n")
+
+
+def test_what_is_typed_answers_what_was_shown_and_nothing_else(world: ServingWorld) -> None:
+    session = world.create(model=world.script([bash("echo one", "a")], "Done."))
+    with (
+        attached(world, session["id"]) as terminal,
+        PlainClient(world.url, token=world.access.token, session=session["id"]) as other,
+    ):
+        terminal.type("y")
+        terminal.until("nothing waits for an answer")
+        terminal.type("go")
+        terminal.until("or why not")
+        state = other.until(lambda state: state["relays"], PATIENCE_S)
+        other.send(Approve(relay_id=state["relays"][0]["id"]))
+        other.until(lambda state: state["status"] == "idle" and state["messages"], PATIENCE_S)
+        terminal.type("/show")
+        terminal.until("nothing waits for an answer")
+        terminal.type("y")  # too late: it must not become a prompt
+        terminal.until("nothing waits for an answer")
+        assert [one["content"] for one in other.state["messages"] if one["role"] == "user"] == ["go"]
+
+
+def test_hidden_parts_of_a_command_are_counted_and_can_be_seen(world: ServingWorld) -> None:
+    command = "echo safe \u202e; true" + "\n" * 60 + "echo HIDDEN-PART"
+    session = world.create(model=world.script([bash(command, "a")], "Done."))
+    with attached(world, session["id"]) as terminal:
+        terminal.type("go")
+        told = terminal.until("/show shows all of it")
+        assert "echo safe <U+202E>; true" in told
+        assert "41 more lines" in told
+        terminal.until("or why not")
+        terminal.type("/show")
+        terminal.until("  echo HIDDEN-PART")
+        terminal.type("n")
