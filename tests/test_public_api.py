@@ -64,3 +64,33 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 def test_the_package_is_typed() -> None:
     assert Path(harness.__file__).with_name("py.typed").is_file()
+
+
+def test_the_options_of_a_run_are_the_fields_of_a_request() -> None:
+    from typing import get_type_hints
+
+    from harness.sources.request import Options, Request
+
+    wanted = get_type_hints(Request)
+    assert {name: wanted.pop(name) for name in ("agent", "prompt")}
+    assert get_type_hints(Options) == wanted
+
+
+@pytest.mark.parametrize(
+    ("program", "complaint"),
+    [
+        (
+            "for event in harness.start(harness.Request(agent='pi')):\n    reveal_type(event)",
+            "SessionStart | ",
+        ),
+        ("async def main() -> None:\n    await harness.run(agent='pi', prompt='x', cdw='.')", '"cdw"'),
+    ],
+    ids=["events are a closed union", "options are checked"],
+)
+def test_an_editor_knows_what_it_is_given(program: str, complaint: str, tmp_path: Path) -> None:
+    from mypy import api
+
+    path = tmp_path / "program.py"
+    path.write_text(f"import harness\n\n{program}\n")
+    out, _, _ = api.run([str(path), "--strict", "--no-error-summary", "--follow-imports=silent"])
+    assert complaint in out

@@ -16,7 +16,9 @@ from harness.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from harness.errors import HarnessError
+    from harness.events import AnyEvent, Event
     from harness.log.open_store import open_store
+    from harness.log.store import Store
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
     from harness.session.config import (
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     from harness.sources.function_tool import tool
     from harness.sources.request import Limits, Request
     from harness.sources.run import Run, run, start
-    from harness.sources.tool import ToolContext, ToolOutput
+    from harness.sources.tool import Tool, ToolContext, ToolOutput
 
 __all__ = [
+    "AnyEvent",
     "BackingAgent",
     "CommandAgent",
+    "Event",
     "FileStore",
     "Harness",
     "HarnessError",
@@ -53,7 +57,9 @@ __all__ = [
     "RequestContext",
     "Run",
     "Session",
+    "Store",
     "Subagent",
+    "Tool",
     "ToolContext",
     "ToolOutput",
     "WorkspaceConfig",
@@ -65,8 +71,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AnyEvent": "harness.events",
     "BackingAgent": "harness.session.config",
     "CommandAgent": "harness.session.config",
+    "Event": "harness.events",
     "FileStore": "harness.log.stores.files",
     "Harness": "harness.session.harness",
     "HarnessError": "harness.errors",
@@ -80,7 +88,9 @@ _HOMES = {
     "RequestContext": "harness.session.config",
     "Run": "harness.sources.run",
     "Session": "harness.session.session",
+    "Store": "harness.log.store",
     "Subagent": "harness.session.config",
+    "Tool": "harness.sources.tool",
     "ToolContext": "harness.sources.tool",
     "ToolOutput": "harness.sources.tool",
     "WorkspaceConfig": "harness.session.workspaces",

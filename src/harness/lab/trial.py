@@ -125,7 +125,7 @@ def _perform(subject: Subject, scenario: Scenario, folder: str, cwd: str, timeou
                 raise HarnessError("the session's id is not visible, so that nothing can be resumed")
             request = replace(request, prompt=scenario.resume_prompt, resume=session_id)
             run = _follow(start(request, store=store, redact=False), scenario, cwd)
-        events = list(run)
+        events: list[Event] = list(run)
         faults = [repr(error) for error in rehearsal.server.faults]
         requests = rehearsal.server.requests
     return _gathered(run, store, request, events, requests, faults)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
 import msgspec
 
@@ -71,3 +71,31 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """What a person calls this session."""
     tags: tuple[str, ...] = ()
+
+
+class Options(TypedDict, total=False):
+    """What `harness.run` takes besides agent and prompt: the other fields of `Request`, for editors to complete."""
+
+    cwd: str
+    model: str
+    permissions: Permissions
+    on_ask: OnAsk | None
+    ask_timeout_s: float | None
+    sandbox: bool
+    mcp: tuple[str, ...]
+    resume: str
+    continue_last: bool
+    effort: str
+    temperature: float | None
+    max_output_tokens: int | None
+    system_prompt: str
+    append_system_prompt: str
+    extra_args: tuple[str, ...]
+    env: Mapping[str, str]
+    binary: str
+    recording: str
+    native: str
+    limits: Limits
+    context: str
+    name: str
+    tags: tuple[str, ...]

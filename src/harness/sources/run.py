@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -31,6 +31,12 @@ from harness.sources.pump import Pump
 from harness.sources.recorder import Recorder
 from harness.sources.request import Request
 from harness.sources.worker import Answerable, OnEnd, Steerable, Worker
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from harness.events import AnyEvent
+    from harness.sources.request import Options
 
 
 class Run:
@@ -52,12 +58,12 @@ class Run:
         self._thread = threading.Thread(target=self._work, name=f"run-{self.id}", daemon=True)
         self._failure: BaseException | None = None
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[AnyEvent]:
         """All events of its log from its first, live, until the run has ended."""
         for batch in self.batches():
             yield from batch
 
-    def batches(self, cursor: int = 0) -> Iterator[Sequence[Event]]:
+    def batches(self, cursor: int = 0) -> Iterator[Sequence[AnyEvent]]:
         """The same in batches, which is cheaper for those who write them on."""
         cursor = max(cursor, self._first_seq)
         if not self._is_read(cursor):
@@ -68,7 +74,7 @@ class Run:
                     break
         self._raise_failure()
 
-    async def events(self, cursor: int = 0) -> AsyncIterator[Event]:
+    async def events(self, cursor: int = 0) -> AsyncIterator[AnyEvent]:
         """The same for asyncio."""
         import asyncio
 
@@ -146,14 +152,15 @@ class Run:
         """Start the agent; `start` has done so already."""
         self._thread.start()
 
-    def _up_to_result(self, batch: Sequence[Event]) -> Sequence[Event]:
+    def _up_to_result(self, batch: Sequence[Event]) -> Sequence[AnyEvent]:
         """Where the log goes on after the run: what belongs to the time of the run."""
         if self._is_guest:
             for place, event in enumerate(batch):
                 if type(event) is Result and event.run_id == self.id:
                     self._end_seq = event.seq + 1
-                    return batch[: place + 1]
-        return batch
+                    batch = batch[: place + 1]
+                    break
+        return cast("Sequence[AnyEvent]", batch)  # a log holds no other events
 
     def _is_read(self, cursor: int) -> bool:
         if self._end_seq is None and self._is_guest and self._worker.result is not None:
@@ -259,9 +266,12 @@ def _start_in(hub: Hub, launch: Launch, store: Store, *, redact: bool) -> Run:
 
 
 async def run(
-    *, agent: str, prompt: str, store: Store | None = None, redact: bool = True, **options: Any
+    *, agent: str, prompt: str, store: Store | None = None, redact: bool = True, **options: Unpack[Options]
 ) -> Run:
-    """The same for asyncio, with the request spelled out: `run = await harness.run(agent=…, prompt=…)`."""
+    """The same for asyncio, with the request spelled out: `run = await harness.run(agent=…, prompt=…)`.
+
+    `options` are the other fields of `Request`: `cwd`, `model`, `permissions`, `limits` …
+    """
     import asyncio
 
     request = Request(agent=agent, prompt=prompt, **options)
