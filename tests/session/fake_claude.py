@@ -29,7 +29,8 @@ def main() -> int:
         notes.write(json.dumps({"arguments": arguments, "prompt": prompt}) + "\n")
     asked = " ".join([*arguments, prompt])
     say(type="system", subtype="init", cwd=os.getcwd(), tools=["Bash"], model="claude-test")
-    words = [{"type": "text", "text": f"You said {prompt.strip()!r}."}]
+    said = prompt.rpartition("</conversation-briefing>")[2].strip()
+    words = [{"type": "text", "text": f"You said {said!r}."}]
     say(
         type="assistant", message={"id": "m1", "role": "assistant", "content": words}, parent_tool_use_id=None
     )

@@ -109,9 +109,9 @@ async def test_what_it_can_is_said(tmp_path: Path) -> None:
     async with opened(Model(), modes=modes) as (harness, record):
         assert {"steer", "approve", "suspend", "tools", "memory"} <= harness.session.capabilities
         await harness.session.mode.switch(mode_id="claude")
-        assert harness.session.capabilities == {"resume", "model", "append_system_prompt"}
+        assert harness.session.capabilities == {"resume", "model", "append_system_prompt", "briefing"}
         await harness.session.mode.switch(mode_id="aider")
-        assert harness.session.capabilities == {"model"}
+        assert harness.session.capabilities == {"model", "briefing"}
         await harness.session.mode.switch(mode_id="nobody")
         assert harness.session.capabilities == frozenset()
         await harness.send_message(content="hi")

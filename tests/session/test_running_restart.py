@@ -17,7 +17,7 @@ from running_kit import check, ends, in_loop, texts
 from waiting_session import MODES, marking, open_store, rest
 
 import postgres_server
-from harness.events import Result, SessionStart, ToolEnd, ToolStart
+from harness.events import ModeChanged, Result, SessionStart, ToolEnd, ToolStart
 from harness.log.selection import waits
 from harness.log.store import Query
 from harness.log.stores.files import FileStore
@@ -259,3 +259,22 @@ async def test_an_approval_of_a_killed_process_can_be_given_up(place: Place) -> 
         assert model.heard() == ["go", "something else"]
         assert not place.mark.exists()
         check(harness, log_of(harness))
+
+
+@pytest.mark.parametrize("at", ["tool_end", "agent_end", "mode_changed"])
+@in_loop
+async def test_an_approved_plan_is_not_lost_when_the_process_dies_before_the_mode_changes(
+    place: Place, at: str
+) -> None:
+    place.kill_while(f"approved-{at}")
+    model = Model("I have begun.")
+    for _ in range(2):
+        async with place.opened(model) as (harness, _record):
+            assert harness.session.mode.get() == "build"
+            assert not harness.session.suspensions.has_pending()
+            assert harness.session.thread.setting("currentModeId") == "build"
+    async with place.opened(model) as (harness, _record):
+        await harness.send_message(content="begin")
+        assert model.system() == "Build."
+        changed = [event for event in log_of(harness) if isinstance(event, ModeChanged)]
+        assert [event.mode_id for event in changed if event.previous_mode_id == "plan"][:1] == ["build"]

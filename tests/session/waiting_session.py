@@ -1,8 +1,8 @@
 """A process that talks in a session until somebody has to answer, and then sits there to be killed; told to end, it leaves in order.
 
-usage: python waiting_session.py files|postgres WHERE ask|plan|approve|steer|approve-steer|stream
+usage: python waiting_session.py files|postgres WHERE ask|plan|approve|steer|approve-steer|stream|approved-EVENT
 
-Prints `ready` when it waits.
+Prints `ready` when it waits. `approved-EVENT` approves its own plan, and kills itself when it is told that event.
 """
 
 from __future__ import annotations
@@ -60,11 +60,16 @@ async def rest() -> str:
     return "rested"
 
 
+def _die() -> None:
+    print("ready", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 async def main(kind: str, where: str, what: str) -> None:
     if what == "stream":
         script: list[Any] = [{"events": [{"type": "text", "content": "word " * 2000, "pieces": 2000}]}]
     else:
-        name, input = CALLS[what]
+        name, input = CALLS["plan" if what.startswith("approved-") else what]
         script = [{"events": [{"type": "tool_call", "name": name, "id": "c1", "input": input}]}]
     harness = Harness(
         id="h",
@@ -96,6 +101,9 @@ async def main(kind: str, where: str, what: str) -> None:
     if what.endswith("steer"):
         await harness.steer(content="rather this")
         await harness.steer(content="and that")
+    if what.startswith("approved-"):
+        harness.subscribe(lambda event: _die() if event.type == what.removeprefix("approved-") else None)
+        await harness.respond_to_tool_suspension(resume_data={"action": "approved"})
     leaves = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaves.set)
     print("ready", flush=True)

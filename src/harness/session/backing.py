@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, UsageError
-from harness.events import RelayReply, Result, Signal, Warning
+from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
+from harness.session.briefing import Briefing
 from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, Said
-from harness.session.untold import Untold, before_prompt
+from harness.session.untold import Untold, files_in
 from harness.sources.loops.conversation import Conversation, history
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of
@@ -45,7 +46,8 @@ class Backing(Protocol):
     def capabilities(self) -> frozenset[str]:
         """What it can really do: `steer`, `approve`, `suspend`, `tools`, `memory`, `goals` of our own loop; of a
         program `resume` (it goes on with what was said to it), `model` and `append_system_prompt` (it takes them),
-        and `steer` while a run of it can hear.
+        and `steer` while a run of it can hear. What was said to others: `history` (it sees all of it), or `briefing`
+        (it is told the main of it).
         """
         ...
 
@@ -88,7 +90,18 @@ class NativeBacking:
     """Our own loop, in the event loop of the caller, on the thread's log."""
 
     capabilities = frozenset(
-        ("steer", "approve", "suspend", "tools", "memory", "goals", "resume", "model", "append_system_prompt")
+        (
+            "steer",
+            "approve",
+            "suspend",
+            "tools",
+            "memory",
+            "goals",
+            "resume",
+            "model",
+            "append_system_prompt",
+            "history",
+        )
     )
 
     def __init__(self, session: Session) -> None:
@@ -208,14 +221,14 @@ class CommandBacking:
         self._session = session
         self._run: Run | None = None
         self._agent = agent
-        self._untold: tuple[str, Untold] | None = None
+        self._untold: tuple[str, Untold, Briefing] | None = None
         """Of the thread in hand."""
         self.agent_name = agent.name
         self._supported: frozenset[str] = frozenset()
         with suppress(HarnessError):  # told when somebody wants something of it
             known = load(agent.name)
             self.agent_name = known.name
-            self._supported = known.supports.intersection(_FROM_PROGRAMS)
+            self._supported = known.supports.intersection(_FROM_PROGRAMS) | {"briefing"}
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -229,9 +242,7 @@ class CommandBacking:
         session = self._session
         bound = session.thread.bound
         assert bound is not None, "a thread is in hand"
-        prompt, files = before_prompt(self._unheard(bound.hub), said.text)
-        if files or said.attachments:
-            self._tell_left_out((*files, *said.attachments))
+        briefing = self._brief(bound.hub, run_id, said)
         stops = 0
 
         def note_stop() -> None:
@@ -240,7 +251,7 @@ class CommandBacking:
 
         begin = partial(
             start,
-            self._request(prompt),
+            self._request(said.text, briefing),
             hub=bound.hub,
             store=bound.store,
             redact=session.harness.secrets is not None,
@@ -290,18 +301,36 @@ class CommandBacking:
             choice=reply.choice,
         )
 
-    def _unheard(self, hub: Hub) -> Sequence[UserTurn]:
-        """Signals that came while it could not hear."""
+    def _brief(self, hub: Hub, run_id: str, said: Said) -> str:
+        """What it is told before its prompt: what was said without it, then signals that came meanwhile. What it
+        cannot be given is told to everybody.
+        """
+        session = self._session
+        for event in list(session.bus.fold.facts.untaken.values()):
+            # Said to a run that died before it took it: now somebody is told.
+            session.append_all(
+                [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
+            )
         if self._untold is None or self._untold[0] != hub.log_id:
-            self._untold = (hub.log_id, Untold(self.agent_name))
-        return self._untold[1].read(hub)
+            resumes = "resume" in self._supported
+            self._untold = (hub.log_id, Untold(self.agent_name), Briefing(self.agent_name, resumes=resumes))
+        _, untold, briefing = self._untold
+        signals, text = untold.read(hub), briefing.read(hub)
+        if files := (*files_in(signals), *said.attachments):
+            self._tell_left_out(files)
+        if text:
+            [told] = session.append_all([Briefed(agent=self.agent_name, text=text)], run_id)
+            assert isinstance(told, Briefed), "what was appended comes back"
+            text = told.text
+        return "\n\n".join(filter(None, [text, *(turn.text for turn in signals)]))
 
-    def _request(self, prompt: str) -> Request:
+    def _request(self, prompt: str, briefing: str) -> Request:
         session, agent = self._session, self._agent
         known = session.bus.fold.facts.agent_sessions
         return Request(
             agent=agent.name,
             prompt=prompt,
+            briefing=briefing,
             cwd=session.working_directory,
             model=session.model.get(),
             permissions=agent.permissions,

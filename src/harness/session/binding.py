@@ -276,10 +276,13 @@ class Binding:
         session = self._session
         bound = session.thread.bound
         assert bound is not None, "a thread was taken"
-        saved_mode = bound.setting("currentModeId")
+        # The log is the truth: a process may have died before it could save the setting.
+        saved_mode = bound.fold.facts.mode_id or bound.setting("currentModeId")
         if saved_mode in session.harness.mode_ids and saved_mode != session.mode.get():
             previous = session.mode.enter(saved_mode)
             session.append(ModeChanged(mode_id=saved_mode, previous_mode_id=previous))
+        if bound.setting("currentModeId") not in (None, session.mode.get()):
+            session.thread.save_setting("currentModeId", session.mode.get())
         mode = session.mode.resolve()
         model_id = session.model.resolve_for_mode(mode) or bound.setting("currentModelId")
         if model_id:
@@ -298,3 +301,6 @@ class Binding:
         missing = {key: value for key, value in thresholds.items() if bound.setting(key) is None}
         if missing:
             bound.save_settings(missing)
+        target = session.harness.plan_target(mode)
+        if bound.fold.facts.is_plan_approved and not bound.fold.facts.open_run and target.id != mode.id:
+            session.mode.change(target.id)  # whoever approved the plan was stopped before he could do it

@@ -39,9 +39,14 @@ class ModeSelection:
 
     async def switch(self, *, mode_id: str) -> None:
         """Stop what is going on and enter another mode, with the model that was last used in it."""
+        self._session.harness.mode(mode_id)
+        self._session.runs.abort(pauses_queue=False)
+        self.change(mode_id)
+
+    def change(self, mode_id: str) -> None:
+        """The same while nothing goes on."""
         session = self._session
         mode = session.harness.mode(mode_id)
-        session.runs.abort(pauses_queue=False)
         previous = self.enter(mode_id)
         session.append(ModeChanged(mode_id=mode_id, previous_mode_id=previous))
         if mode_id != self._mode_id:

@@ -12,6 +12,8 @@ from harness.events import (
     FollowUpsChanged,
     GoalChanged,
     Info,
+    Message,
+    ModeChanged,
     NotificationChanged,
     Relay,
     RelayReply,
@@ -20,6 +22,7 @@ from harness.events import (
     SessionStart,
     Signal,
     StateChanged,
+    SteeringQueued,
     Suspended,
     Task,
     TasksChanged,
@@ -31,6 +34,7 @@ from harness.rendering.session.encoding import encode, read, to_wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.lifecycle import pending_approval
 from harness.rendering.session.translation import SessionTranslation
+from harness.session.builtin.submit_plan import is_approved
 from harness.session.memory.record import RecordFold
 from harness.session.state_lanes import StateLanes
 from harness.sources.request import REMOTE_AGENT
@@ -55,6 +59,12 @@ class Facts(msgspec.Struct, kw_only=True):
     last_run: str = ""
     last_outcome: str = ""
     """Of the last run that has ended; `suspended` while one waits."""
+    untaken: dict[str, SteeringQueued] = msgspec.field(default_factory=dict)
+    """What was said to a run and not taken by it yet, by the id of the message that it will be."""
+    mode_id: str = ""
+    """The one that was last entered; empty when none was, since the thread was created."""
+    is_plan_approved: bool = False
+    """Whether a plan was approved, and no mode was entered and no run begun since."""
     lanes: StateLanes = msgspec.field(default_factory=StateLanes)
     """What the model was told of changing things."""
 
@@ -66,7 +76,7 @@ class Facts(msgspec.Struct, kw_only=True):
         return "waiting" if self.relays or self.is_suspended else "running"
 
 
-_VERSION = 2
+_VERSION = 3
 _MOST_TOLD = 50
 """Notifications that are kept after the model was told of them, or they were put away: the last changed."""
 
@@ -104,6 +114,9 @@ class ThreadFold:
             Suspended: self._suspended,
             Resumed: self._resumed,
             Signal: self._signal,
+            SteeringQueued: self._steering,
+            Message: self._message,
+            ModeChanged: self._mode,
         }
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
@@ -154,6 +167,9 @@ class ThreadFold:
 
     def _created(self, event: ThreadCreated) -> None:
         self.facts.state.update(event.state or {})
+        if event.cloned_from:
+            self.facts.untaken.clear()  # it is still to be said there, not here
+            self.facts.is_plan_approved = False
 
     def _state(self, event: StateChanged) -> None:
         self.facts.state.update(event.changes)
@@ -185,6 +201,9 @@ class ThreadFold:
     def _reply(self, event: RelayReply) -> None:
         relay = self.facts.relays.pop(event.id, None)
         if relay is not None:
+            is_own_plan = relay.kind == "plan" and relay.run_id == self.facts.open_run
+            if is_own_plan and event.approved and is_approved(event.answer):
+                self.facts.is_plan_approved = True
             # Of a run that goes on, as that of a sub-agent, nothing else says that it waits no longer.
             self.display.pending_suspensions.pop(relay.call_id or relay.id, None)
             shown = self.display.pending_approval
@@ -197,7 +216,7 @@ class ThreadFold:
         if event.parent_id:
             return
         self.facts.open_run = self.facts.last_run = event.run_id
-        self.facts.is_suspended = False
+        self.facts.is_suspended = self.facts.is_plan_approved = False
         self.facts.relays.clear()
         # An agent's session in a sandbox runner is none that the same agent could go on with here.
         self.facts.last_agent = REMOTE_AGENT if event.runner else event.agent
@@ -223,6 +242,17 @@ class ThreadFold:
 
     def _signal(self, event: Signal) -> None:
         self.facts.lanes.feed(event)
+
+    def _steering(self, event: SteeringQueued) -> None:
+        if event.run_id == self.facts.open_run:
+            self.facts.untaken[event.id] = event
+
+    def _message(self, event: Message) -> None:
+        self.facts.untaken.pop(event.id, None)
+
+    def _mode(self, event: ModeChanged) -> None:
+        self.facts.mode_id = event.mode_id
+        self.facts.is_plan_approved = False
 
     def _suspended(self, _event: Suspended) -> None:
         self.facts.is_suspended = True

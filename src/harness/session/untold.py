@@ -13,6 +13,7 @@ from harness.events import Event, Result, SessionStart, Signal
 from harness.log.hub import Hub
 from harness.sources.loops.spoken import turn_of
 from harness.sources.model import Attachment, UserTurn
+from harness.sources.request import REMOTE_AGENT
 
 
 class Untold:
@@ -47,7 +48,7 @@ class Untold:
                     self._signals.append(event)
             elif isinstance(event, SessionStart):
                 if not event.parent_id:
-                    self._run_id, self._is_own = event.run_id, event.agent == self._agent_name
+                    self._run_id, self._is_own = event.run_id, who_works(event) == self._agent_name
                     self._told = len(self._signals)
             elif isinstance(event, Result) and event.run_id == self._run_id:
                 if event.success or not self._is_own:
@@ -55,7 +56,10 @@ class Untold:
                 self._run_id = ""
 
 
-def before_prompt(turns: Sequence[UserTurn], prompt: str) -> tuple[str, tuple[Attachment, ...]]:
-    """What a program is sent: what it was not told yet, then the prompt; and the files of the former."""
-    text = "\n\n".join([*(turn.text for turn in turns), prompt])
-    return text, tuple(attachment for turn in turns for attachment in turn.attachments)
+def who_works(start: SessionStart) -> str:
+    """The agent that knows of a run: one in a sandbox runner has its sessions there, whatever it is."""
+    return REMOTE_AGENT if start.runner else start.agent
+
+
+def files_in(turns: Sequence[UserTurn]) -> tuple[Attachment, ...]:
+    return tuple(attachment for turn in turns for attachment in turn.attachments)

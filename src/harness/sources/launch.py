@@ -79,7 +79,9 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
         require_apart(os.path.realpath(cwd))
         if find_sandbox(environ).name == "landlock":  # refused now, not in the middle of a run
             warnings = (*warnings, _WEAKER_SANDBOX)
-    command = agent.command(request, parse_version(version))
+    told = _with_briefing(request)
+    request = told if agent.work is not None else request
+    command = agent.command(told, parse_version(version))
     # Some programs believe PWD rather than the system about where they are.
     env = {**environ, "PWD": cwd, **command.env, **request.env}
     return Launch(
@@ -117,6 +119,13 @@ def not_found(agent: Agent) -> AgentNotFound:
         f"agent binary not found: {names} (is {agent.title} installed?)",
         hint=agent.install or "install it, or give its path with --binary",
     )
+
+
+def _with_briefing(request: Request) -> Request:
+    """As the agent is asked: the briefing is a part of the prompt then."""
+    if not request.briefing:
+        return request
+    return replace(request, prompt=f"{request.briefing}\n\n{request.prompt}", briefing="")
 
 
 def _with_recording(request: Request) -> Request:

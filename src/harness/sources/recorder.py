@@ -73,7 +73,7 @@ class Recorder:
         launch = self._launch
         request = to_builtins(launch.request)
         request["env"] = sorted(request["env"])  # names only: values may be secrets
-        del request["prompt"]
+        del request["prompt"], request["briefing"]
         return Start(
             at_ms=at_ms,
             agent=launch.agent.name,

@@ -34,6 +34,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str
     prompt: str = ""
+    briefing: str = ""
+    """What the agent is told before the prompt. In the log the prompt stands alone: who briefs an agent says so."""
     cwd: str = ""
     model: str = ""
     permissions: Permissions = "full-access"

@@ -78,6 +78,8 @@ class Conversation:
             raise
         if is_new:
             self._leave_open_to_the_other()
+        if is_new and self._setup.mode != session.mode.get():
+            await session.mode.switch(mode_id=self._setup.mode)
         if is_new and self._setup.model:
             await session.model.switch(model_id=self._setup.model)
         if is_new:
@@ -205,7 +207,7 @@ class Conversation:
         if is_another:
             changes.setdefault("model", "")  # the other one may not even know it
             changes.setdefault("runner", "")
-        setup = checked(replace(self._setup, **changes))
+        setup = checked(replace(self._setup, **{"mode": self._session.mode.get(), **changes}))
         if setup.cwd != self._setup.cwd:
             raise UsageError("a conversation stays where it works", hint="begin another one there")
         session = self._session

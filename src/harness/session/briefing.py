@@ -1,0 +1,295 @@
+"""What an agent that does not see the log is told of it before its prompt: what was said and decided without it.
+
+A fold of the log for one agent program, read as far as it goes each time it is asked.
+
+Rules
+1. A program knows what its own session knows: its runs in it, and what it was briefed with then. A run counts for
+   that when the program named its session in it and said or did something. One that cannot go on with a session of
+   its own knows nothing, and is told everything, each time.
+2. Told are requests, the last answer of each run, plans and questions with what became of them, calls that a person
+   refused, files that were changed, changes of mode, and the tasks that are left.
+3. It is no longer than `MOST_CHARACTERS`, however long the conversation is: the first request, the last approved plan
+   and what was said last stay. What is left out is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import (
+    Event,
+    Info,
+    Message,
+    ModeChanged,
+    Operation,
+    Relay,
+    RelayReply,
+    Result,
+    SessionStart,
+    Signal,
+    Task,
+    TasksChanged,
+    ToolEnd,
+    ToolStart,
+)
+from harness.events.operation import Write
+from harness.log.hub import Hub
+from harness.rendering.steering import signal_text
+from harness.session.builtin.submit_plan import is_approved
+from harness.session.untold import who_works
+from harness.sources.tool import spelled
+
+MOST_CHARACTERS = 16_000
+_LONGEST = {"plan": 6_000, "said": 3_000, "decision": 800}
+_MOST_FILES = 60
+_TAG = "conversation-briefing"
+_HEAD = {
+    True: "Others went on with this conversation since you last took part in it.",
+    False: "This conversation began without you.",
+}
+_ABOUT = (
+    "What was said and decided meanwhile, as the record has it; go on as if you had been there. "
+    "The user's next message follows after it."
+)
+_NEVER_TOLD = (
+    "what the agents thought and said while they worked, which tools they called and what those gave (files are "
+    "as they now are on disk)"
+)
+
+
+class _Item(msgspec.Struct):
+    """Something that was said or decided."""
+
+    text: str
+    is_kept: bool = False
+    """Whether it stays when there is too much."""
+
+
+class _Run:
+    """A top-level run that has not ended."""
+
+    def __init__(self, start: SessionStart, *, is_own: bool) -> None:
+        self.run_id = start.run_id
+        self.agent = start.agent or "agent"
+        self.is_own = is_own
+        self.items: list[_Item] = []
+        self.files: dict[str, None] = {}
+        self.answer = ""
+        self.has_session = False
+        self.has_spoken = False
+
+
+class Briefing:
+    def __init__(self, agent_name: str, *, resumes: bool) -> None:
+        """`resumes`: the program can go on with a session of its own."""
+        self._agent_name = agent_name
+        self._resumes = resumes
+        self._cursor = 0
+        self._items: list[_Item] = []
+        self._told = 0
+        """How many of the first of them the run that goes on was told."""
+        self._dropped = 0
+        self._tasks: list[Task] = []
+        self._took_part = False
+        self._run: _Run | None = None
+        self._relays: dict[str, Relay] = {}
+        self._writes: dict[str, list[str]] = {}
+        """By call: the files that it changes, if it succeeds."""
+        self._has_first = False
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStart: self._on_start,
+            Info: self._note_session,
+            Message: self._on_message,
+            Signal: self._on_signal,
+            ModeChanged: self._on_mode,
+            Relay: self._on_relay,
+            RelayReply: self._on_reply,
+            TasksChanged: self._on_tasks,
+            ToolStart: self._on_call,
+            ToolEnd: self._on_call_end,
+            Result: self._on_result,
+        }
+
+    def read(self, hub: Hub) -> str:
+        """What is to be told now; empty when the program knows everything."""
+        follower = hub.follower(self._cursor)
+        try:
+            while batch := follower.poll():
+                self._take(batch)
+            self._cursor = follower.cursor
+        finally:
+            follower.close()
+        return self._text()
+
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            handler = self._handlers.get(type(event))
+            if handler is not None:
+                handler(event)
+
+    def _on_start(self, event: SessionStart) -> None:
+        if event.parent_id:
+            return
+        if self._run is not None:
+            self._end(self._run, is_success=False)
+        self._run = _Run(event, is_own=who_works(event) == self._agent_name)
+        self._told = len(self._items)
+        self._relays.clear()
+        self._note_session(event)
+
+    def _note_session(self, event: Event) -> None:
+        run = self._run
+        if run is not None and event.run_id == run.run_id and event.session_id not in ("", event.run_id):
+            run.has_session = True
+
+    def _on_message(self, event: Message) -> None:
+        run = self._run
+        if event.role == "user" and (run is None or event.run_id == run.run_id):
+            self._said(event.text, len(event.parts or ()))
+        elif event.role == "assistant" and run is not None and event.run_id == run.run_id:
+            run.has_spoken = True
+            run.answer = event.text or run.answer
+
+    def _on_signal(self, event: Signal) -> None:
+        if event.category == "user":
+            self._said(signal_text(event), 0)
+
+    def _said(self, text: str, files: int) -> None:
+        attached = f" [with {files} attached files, which are left out]" if files else ""
+        self._add(_Item(f"User: {_cut(text, 'said')}{attached}", is_kept=not self._has_first))
+        self._has_first = True
+
+    def _on_mode(self, event: ModeChanged) -> None:
+        before = f" (before: {event.previous_mode_id})" if event.previous_mode_id else ""
+        self._add(_Item(f"Mode: {event.mode_id}{before}"))
+
+    def _on_relay(self, event: Relay) -> None:
+        self._relays[event.id] = event
+
+    def _on_reply(self, event: RelayReply) -> None:
+        relay = self._relays.pop(event.id, None)
+        if relay is None or event.by != "person":
+            return
+        if relay.kind == "plan":
+            self._on_plan(relay, event)
+        elif relay.kind == "permission":
+            if not event.approved:
+                what = _cut(f"{relay.tool_name} {spelled(relay.input)}", "decision")
+                self._add(_Item(f"The user did not allow: {what}" + _because(event.reason)))
+        else:
+            asked = _cut(relay.question or relay.tool_name, "decision")
+            self._add(_Item(f"Asked: {asked}\nThe user answered: {_cut(_words(event.answer), 'decision')}"))
+
+    def _on_plan(self, relay: Relay, reply: RelayReply) -> None:
+        payload: Mapping[str, Any] = relay.payload if isinstance(relay.payload, Mapping) else {}
+        plan = _cut(str(payload.get("plan") or relay.question), "plan")
+        title = str(payload.get("title") or relay.question)
+        if reply.approved and is_approved(reply.answer):
+            for item in self._open_items:
+                item.is_kept &= not item.text.startswith("The user approved this plan")
+            self._add(_Item(f"The user approved this plan: {title}\n{plan}", is_kept=True))
+            return
+        answer = reply.answer if isinstance(reply.answer, Mapping) else {}
+        feedback = str(answer.get("feedback") or reply.reason)
+        self._add(_Item(f"The user sent this plan back: {title}{_because(feedback)}"))
+
+    def _on_tasks(self, event: TasksChanged) -> None:
+        if self._run is None or event.run_id == self._run.run_id:
+            self._tasks = list(event.tasks)
+
+    def _on_call(self, event: ToolStart) -> None:
+        if self._run is not None:
+            self._run.has_spoken = True
+        if paths := _written(event.operations):
+            self._writes[event.call_id] = paths
+
+    def _on_call_end(self, event: ToolEnd) -> None:
+        started = self._writes.pop(event.call_id, [])
+        paths = started if event.operations is None else _written(event.operations)
+        if self._run is not None and not event.has_failed:
+            self._run.files.update(dict.fromkeys(paths))
+
+    def _on_result(self, event: Result) -> None:
+        run = self._run
+        if run is not None and event.run_id == run.run_id:
+            self._note_session(event)
+            run.answer = run.answer or event.text
+            self._end(run, is_success=event.success)
+
+    def _end(self, run: _Run, *, is_success: bool) -> None:
+        self._run = None
+        self._writes.clear()
+        if run.is_own and self._resumes and run.has_session and (is_success or run.has_spoken):
+            del self._items[: self._told]
+            self._dropped = 0
+            self._took_part, self._has_first = True, False
+            self._tasks = []
+            return
+        if run.answer:
+            run.items.append(_Item(f"Agent {run.agent}: {_cut(run.answer, 'said')}"))
+        if not is_success:
+            run.items.append(_Item(f"(Agent {run.agent} was stopped, or failed, before it was done.)"))
+        if run.files:
+            named = list(run.files)
+            more = f" and {len(named) - _MOST_FILES} more" if len(named) > _MOST_FILES else ""
+            names = _cut(", ".join(named[:_MOST_FILES]), "said")
+            run.items.append(_Item(f"Files changed: {names}{more}"))
+        self._items += run.items
+        self._shorten()
+
+    @property
+    def _open_items(self) -> list[_Item]:
+        return [*self._items, *(self._run.items if self._run is not None else ())]
+
+    def _add(self, item: _Item) -> None:
+        (self._run.items if self._run is not None else self._items).append(item)
+
+    def _shorten(self) -> None:
+        """The oldest go first."""
+        size = sum(len(item.text) + 2 for item in self._items)
+        position = 0
+        while size > MOST_CHARACTERS - 1_000 and position < len(self._items) - 1:
+            if self._items[position].is_kept:
+                position += 1
+                continue
+            size -= len(self._items.pop(position).text) + 2
+            self._dropped += 1
+            self._told -= position < self._told
+
+    def _text(self) -> str:
+        self._shorten()
+        told = [item.text for item in self._open_items]
+        if not any(not text.startswith("Mode: ") for text in told):
+            return ""
+        if left := [task.text for task in self._tasks if task.status != "completed"]:
+            told.append(_cut("Tasks that are left: " + "; ".join(left), "decision"))
+        missing = [f"{self._dropped} older entries"] if self._dropped else []
+        left_out = f"Left out: {'; '.join([*missing, _NEVER_TOLD])}."
+        body = "\n\n".join([f"{_HEAD[self._took_part]} {_ABOUT}", *told, left_out])
+        body = body.replace(f"</{_TAG}", f"< /{_TAG}")  # nobody but us ends it
+        return f"<{_TAG}>\n{body}\n</{_TAG}>"
+
+
+def _cut(text: str, kind: str) -> str:
+    """The beginning and the end of what is too long, and how much is missing."""
+    most = _LONGEST[kind]
+    text = text.strip()
+    if len(text) <= most:
+        return text
+    head, tail = text[: most * 3 // 4], text[-most // 4 :]
+    return f"{head} [… {len(text) - len(head) - len(tail):,} characters left out …] {tail}"
+
+
+def _written(operations: Sequence[Operation] | None) -> list[str]:
+    return [one.path for one in operations or () if isinstance(one, Write) and one.success is not False]
+
+
+def _because(reason: str) -> str:
+    return f" ({_cut(reason, 'decision')})" if reason else ""
+
+
+def _words(answer: Any) -> str:
+    return answer if isinstance(answer, str) else spelled(answer)
