@@ -63,7 +63,7 @@ class Talk:
         self.hub = Hub(self.store, self.log_id, writer)
         self.host = Host(self.hub, cwd=os.getcwd(), env={}, secrets=None)
         told = history(self.events)
-        self.conversation = Conversation(self.host, told.entries, pending=told.pending)
+        self.conversation = Conversation(self.host, told.entries, pending=told.pending, untaken=told.untaken)
 
     @property
     def events(self) -> list[Event]:

@@ -16,7 +16,7 @@ from talking import Talk, in_loop
 from harness.events import Event, Message, RelayReply, Signal, TextDelta
 from harness.sources.function_tool import tool
 from harness.sources.loops.permissions import Permissions, Verdict
-from harness.sources.model import Ask
+from harness.sources.model import Ask, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
 
 ROUNDS = int(os.environ.get("HARNESS_CHAOS", "25"))
@@ -40,6 +40,8 @@ class Chaos:
         self.chance = random.Random(seed)
         self.numbers = iter(range(10**6))
         self.running: asyncio.Task[Any] | None = None
+        self.steered: list[str] = []
+        """What was accepted."""
         self.options = {"tools": self.tools(), "permissions": Fickle(self.chance), "max_iterations": 6}
         self.talk = Talk(**self.options)
         self.endless()
@@ -118,7 +120,9 @@ class Chaos:
     async def disturb(self, running: asyncio.Task[Any]) -> None:
         kind = self.chance.choices(("steer", "add", "cancel", "die", "reply", "rest"), (3, 3, 1, 1, 6, 8))[0]
         if kind == "steer":
-            self.talk.conversation.steer(f"steer {next(self.numbers)}")
+            text = f"steer {next(self.numbers)}"
+            if self.talk.conversation.steer(text):
+                self.steered.append(text)
         elif kind == "add":
             self.add()
         elif kind == "reply":
@@ -194,3 +198,7 @@ async def test_a_conversation_survives(seed: int) -> None:
     await chaos.settle()
     chaos.talk.check()
     assert chaos.talk.conversation.pending is None
+    chaos.send()
+    await chaos.settle()
+    said = [turn.text for turn in chaos.talk.turns if isinstance(turn, UserTurn)]
+    assert [text for text in said if text.startswith("steer")] == chaos.steered

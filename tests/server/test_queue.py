@@ -7,6 +7,8 @@ from typing import Any
 
 from serving_world import ServingWorld, Watcher, is_done, run, waits
 
+from harness.log.store import Query
+
 CALL = {"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "echo from the shell"}}
 
 
@@ -34,6 +36,8 @@ def test_steering_is_seen_the_moment_it_is_accepted_and_stands_before_what_is_qu
             await client.until(waits)
             await other_answers(client, world, "Later.")
             await client.command("submit", prompt="later")
+            await client.command("steer", message=" \n")
+            assert "the message is empty" in (await client.until_error())["message"]
             await client.command("steer", message="rather this")
             for one in (client, reader):  # while the call still waits
                 state = await one.until(lambda state: state["steering"])
@@ -195,6 +199,36 @@ def test_what_waits_is_listed_first_and_known_after_a_restart_without_being_open
     with world.serving_now():
         found = listed()
         assert (set(found[:2]), found[2:]) == (asking, idle)
+    for metadata in world.store.find(Query(active=True)):  # as who was killed the moment that he asked
+        metadata.activity = "running"
+        world.store.save_metadata(metadata)
+    with world.serving_now():
+        found = listed()
+        assert (set(found[:2]), found[2:]) == (asking, idle)
+
+
+def test_an_approved_plan_leads_to_the_next_mode_and_another_model_does_not_lead_back(
+    world: ServingWorld,
+) -> None:
+    async def work() -> None:
+        plan = {"type": "tool_call", "id": "p", "name": "submit_plan", "input": {"plan": "1. Do it"}}
+        session = world.create(model=world.script([plan]), mode="plan")
+        async with world.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="plan it")
+            state = await client.until(waits)
+            await client.command("submit", prompt="begin")
+            await other_answers(client, world, "Begun.")
+            await client.until(queued)
+            await client.command("approve", relayId=state["relays"][0]["id"])
+            state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
+            assert (state["mode"], state["messages"][-1]["content"]) == ("build", "Begun.")
+            await other_answers(client, world, "Again.")
+            await client.command("submit", prompt="again")
+            state = await client.until(lambda state: len(state["runs"]) == 3 and is_done(state))
+            assert (state["mode"], state["messages"][-1]["content"]) == ("build", "Again.")
+
+    run(work())
 
 
 def test_what_is_refused_on_a_fresh_socket_makes_no_session(world: ServingWorld) -> None:

@@ -78,6 +78,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Options(TypedDict, total=False):
     """What `harness.run` takes besides agent and prompt: the other fields of `Request`, for editors to complete."""
 
+    briefing: str
     cwd: str
     model: str
     permissions: Permissions

@@ -165,6 +165,10 @@ class Conversation:
     def steer(self, message: str) -> None:
         if not self.is_running:
             raise UsageError("nothing is running", hint="submit a prompt instead")
+        if not message.strip():
+            raise UsageError("the message is empty", hint="say what is to be done otherwise")
+        if self._session.runs.is_abort_requested:
+            raise UsageError("the run is being stopped", hint="submit a prompt instead")
         if not self._session.runs.join(Said(text=message, id=self._harness.new_id())):
             raise UsageError(
                 f"{self._setup.agent} hears nothing while it runs", hint="submit it: it waits for its turn"

@@ -2,7 +2,8 @@
 
 What you type is a prompt (while a run goes on it waits for its turn), or the answer to the question that was shown.
 /show shows all of that question, /grants what is always allowed and /revoke ID takes it back, /steer TEXT says
-something to the run that goes on, /cancel stops it, /quit leaves it alone.
+something to the run that goes on, /cancel stops it, /cancel all gives up as well what waits for its turn, /continue
+sends that after a stop, /quit leaves the session alone.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     with PlainClient(url, token=token, session=session) as client:
         if is_terminal(_STDIN) and not arguments.read_only:
             console.say(
-                f"Connected to {url}. Type a prompt; /steer TEXT, /cancel, /show, /grants, /revoke ID, /quit."
+                f"Connected to {url}. Type a prompt; /steer TEXT, /cancel, /continue, /show, /grants, /revoke ID, /quit."
             )
         _Sitting(client, console, is_only_looking=arguments.read_only).follow()
     return 0
@@ -133,11 +134,13 @@ class _Sitting:
 
     def _meaning(self, text: str) -> Command | None:
         """None when there is nothing to send."""
-        from harness.commands import Cancel, Revoke, Steer, Submit
+        from harness.commands import Cancel, Continue, Revoke, Steer, Submit
         from harness.interfaces.cli.approval import SHOW, is_yes_or_no, question_text
 
-        if text == "/cancel":
-            return Cancel()
+        if text in ("/cancel", "/cancel all"):
+            return Cancel(queue="keep" if text == "/cancel" else "clear")
+        if text == "/continue":
+            return Continue()
         if text.startswith("/steer "):
             return Steer(message=text.removeprefix("/steer ").strip())
         if text.startswith("/revoke "):
