@@ -38,6 +38,7 @@ def test_a_run_that_succeeded_is_told_with_all_that_is_known() -> None:
         '  "result": "Done.",\n'
         '  "session_id": "s-1",\n'
         '  "outcome": "completed",\n'
+        '  "agent_session_id": "s-1",\n'
         '  "duration_ms": 1200,\n'
         '  "total_cost_usd": 0.5,\n'
         '  "usage": {\n'
@@ -65,6 +66,7 @@ def test_a_run_that_failed_is_told_with_its_error() -> None:
         "success": False,
         "result": "",
         "session_id": "s-1",
+        "agent_session_id": "s-1",
         "outcome": "timed_out",
         "error": {"message": "timed out after 5s", "code": "timeout"},
         "signal": 15,
@@ -79,6 +81,7 @@ def test_a_log_that_breaks_off_counts_as_interrupted_and_keeps_what_was_said() -
         "success": False,
         "result": "so far",
         "session_id": "s",
+        "agent_session_id": "s",
         "outcome": "interrupted",
     }
 
@@ -97,3 +100,16 @@ def test_the_result_of_a_child_is_not_the_result() -> None:
     )
 
     assert (told["success"], told["result"], told.get("error")) == (False, "", None)
+
+
+def test_a_logged_run_tells_where_it_is_logged_and_whose_ids_are_whose() -> None:
+    told = result(
+        SessionStart(session_id="s", agent="a", run_id="log"),
+        Result(success=True, run_id="log", log_id="log"),
+    )
+    untold = result(
+        SessionStart(session_id="log", agent="a", run_id="log"), Result(success=True, run_id="log")
+    )
+
+    assert (told["log_id"], told["session_id"], told["agent_session_id"]) == ("log", "s", "s")
+    assert (untold["log_id"], untold["session_id"], untold.get("agent_session_id")) == ("log", "log", None)

@@ -304,3 +304,14 @@ def test_a_run_that_never_began_ends_with_its_error_and_result() -> None:
 
 def _types(*events: Event, **options: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in shown("stream", *events, **options).split("\n") if line]
+
+
+def test_the_end_of_a_logged_run_tells_where_it_is_logged() -> None:
+    told = shown(
+        "stream",
+        SessionStart(session_id="s", agent="a", run_id="log"),
+        Result(success=True, run_id="log", log_id="log"),
+    )
+    end = json.loads(told.split("\n")[1])
+
+    assert (end["session_id"], end["agent_session_id"], end["log_id"]) == ("s", "s", "log")

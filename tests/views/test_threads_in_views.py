@@ -87,6 +87,8 @@ def test_the_result_is_that_of_the_last_run() -> None:
         "success": False,
         "result": "",
         "session_id": "s-4",
+        "agent_session_id": "s-4",
+        "log_id": "thread",
         "outcome": "interrupted",
     }
 

@@ -55,6 +55,8 @@ class Result(Event, frozen=True, kw_only=True):
     turns: int | None = None
     structured: Any = None
     """The answer as data, where the run was asked for a schema."""
+    log_id: str = ""
+    """The log that it stands in, under which `harness sessions` knows it; of a top-level run."""
 
 
 class Compacted(Event, frozen=True, kw_only=True):

@@ -22,13 +22,15 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from harness.errors import StoreError, UnknownSession
-from harness.events import Event, SessionStart, Warning
+from harness.events import Event, Result, SessionStart, Warning
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
 from harness.log.store import LogReader, LogWriter, Store
 
 _RECENT_BYTES = 4 * 1024 * 1024
 """How much of the latest is kept in memory for readers that keep up."""
+_MARKED = (SessionStart, Result)
+"""Events that say more of where they stand than others."""
 _MOST_UNWRITTEN = 1000
 """How many events wait for a disk that refuses, before the oldest of them are given up."""
 
@@ -67,8 +69,8 @@ class Hub:
             first, top = self._next_seq, run_ids[""]
             stamped = [
                 replace(event, seq=seq, timestamp_ms=now_ms, run_id=top)
-                if not event.run_id and type(event) is not SessionStart
-                else _stamped(event, seq, now_ms, run_ids)
+                if not event.run_id and type(event) not in _MARKED
+                else self._stamped(event, seq, now_ms, run_ids)
                 for seq, event in enumerate(events, first)
             ]
             size = self._write(stamped)
@@ -154,6 +156,15 @@ class Hub:
     def recent_start(self) -> int:
         with self._changed:
             return self._recent[0][0] if self._recent else self._next_seq
+
+    def _stamped(self, event: Event, seq: int, now_ms: int, run_ids: dict[str, str]) -> Event:
+        run_id = run_ids.get(event.run_id) or _new_child(run_ids, event.run_id, now_ms)
+        stamps = {"seq": seq, "timestamp_ms": now_ms, "run_id": run_id}
+        if type(event) is SessionStart and not event.session_id:
+            stamps["session_id"] = run_id
+        if type(event) is Result and not event.run_id:
+            stamps["log_id"] = self.log_id
+        return replace(event, **stamps)
 
     def _write(self, stamped: list[Event]) -> int:
         try:
@@ -246,14 +257,6 @@ def _warn(stamped: list[Event], error: OSError) -> Warning:
     )
     stamped += [warning, replace(last, seq=last.seq + 1)]
     return warning
-
-
-def _stamped(event: Event, seq: int, now_ms: int, run_ids: dict[str, str]) -> Event:
-    run_id = run_ids.get(event.run_id) or _new_child(run_ids, event.run_id, now_ms)
-    session_id = event.session_id
-    if type(event) is SessionStart and not session_id:
-        session_id = run_id
-    return replace(event, seq=seq, timestamp_ms=now_ms, run_id=run_id, session_id=session_id)
 
 
 def _new_child(run_ids: dict[str, str], key: str, now_ms: int) -> str:

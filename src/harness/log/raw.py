@@ -69,6 +69,8 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     lost: bool = False
     failure: Literal["", "agent_not_found", "spawn_failed"] = ""
     message: str = ""
+    session_id: str = ""
+    """The agent's own, where it was found in the agent's store and not in its output."""
 
 
 Entry: TypeAlias = Start | Output | Control | Exit

@@ -19,6 +19,7 @@ class Lineage:
         """The last of the top runs."""
         self._is_going_on = False
         self._is_thread = False
+        self._log_id = ""
         self._parents: dict[str, str] = {}
         self._callers: dict[str, str] = {}
         """Calls made by children only: a call that is not here was made by a top run."""
@@ -35,7 +36,13 @@ class Lineage:
                 self._is_going_on = False
         elif isinstance(event, ThreadCreated):
             self._is_thread = True
+            self._log_id = run_id
             self._tops.add(run_id)
+
+    @property
+    def log_id(self) -> str:
+        """The id of the log: its thread's, or its only run's. Empty as long as nothing has begun."""
+        return self._log_id
 
     def is_top(self, event: Event) -> bool:
         """Whether an event belongs to a top run, as far as is known by now."""
@@ -59,6 +66,7 @@ class Lineage:
     def _begin(self, run_id: str, parent_id: str) -> None:
         if not parent_id and (self._is_thread or not self._is_going_on):
             self._tops.add(run_id)
+            self._log_id = self._log_id or run_id
             self._latest, self._is_going_on = run_id, True
             self._parents.pop(run_id, None)
         elif run_id not in self._tops and run_id not in self._parents:

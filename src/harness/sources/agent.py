@@ -24,6 +24,19 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     """None: the agent's stdin is closed."""
 
 
+class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent that never tells the id of its session keeps it: `FOLDER/ID/ID.json`, an object of these keys."""
+
+    folders: tuple[str, ...]
+    """The first that there is counts; `~` and variables (`$NAME`) are those of the agent's environment."""
+    option: str = ""
+    """The argument that names another folder, in which lies a folder `sessions`."""
+    id: str = "session_id"
+    cwd: str = "cwd"
+    prompt: str = "prompt"
+    pid: str = "pid"
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: `command` and `translator` do no I/O and never raise on a valid request."""
 
@@ -38,6 +51,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     max_budget_usd, system_prompt, append_system_prompt, on_ask, ask_timeout_s, effort, temperature,
     max_output_tokens, read-only, agent-default, sandbox. What is not here is dropped with a warning; the last one is
     refused. An agent that runs in this process also says whether it takes extra_args."""
+    since: dict[str, Version] = msgspec.field(default_factory=dict)
+    """The first version that takes a part of `supports`, where not all of them do; `needs_version` is set then."""
+    names_sessions_since: Version | None = None
+    """From which version on it takes the id that a new session is to have: `Request.session_id`."""
+    session_files: SessionFiles | None = None
+    """Where the id of its session is found after a run, if its stream never tells it."""
     work: Callable[[Any, Any, Any, bool], Worker] | None = None
     """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
     aliases: tuple[str, ...] = ()

@@ -282,6 +282,8 @@ def _bare(event: Event) -> bytes:
     session_id = (
         "" if isinstance(event, SessionStart) and event.session_id == event.run_id else event.session_id
     )
+    if isinstance(event, Result):
+        event = replace(event, log_id="")
     return codec.encode(replace(event, seq=-1, timestamp_ms=-1, run_id="", session_id=session_id))
 
 

@@ -48,6 +48,8 @@ class Course:
         self.told_turns: int | None = None
         """The same, where the agent itself counts them."""
         self.used = Usage()
+        self.known_session_id = ""
+        """The agent's own id of its session, where it is known before the agent tells it."""
         self._begun = False
         self._session_id = ""
         self._has_new_session = False
@@ -108,6 +110,7 @@ class Course:
         """Close everything and say how it ended."""
         if not self._begun:
             self._begin_unannounced(out)
+        self._learn_session(exit.session_id, out)
         outcome = decide(exit, self._native, self.stopped, announces_end=announces_end)
         tail = self._tails["stderr"] or self._tails["stdout"]
         is_explained = (
@@ -136,9 +139,13 @@ class Course:
             return
         if not self._begun:
             self._begin(event, out)
-        elif event.session_id and event.session_id != self._session_id:
-            out.append(_session_change(self._session_id, event.session_id))
-            self._session_id = event.session_id
+        else:
+            self._learn_session(event.session_id, out)
+
+    def _learn_session(self, session_id: str, out: list[Event]) -> None:
+        if session_id and session_id != self._session_id:
+            out.append(_session_change(self._session_id, session_id))
+            self._session_id = session_id
             self._has_new_session = True
 
     def _begin_unannounced(self, out: list[Event]) -> None:
@@ -146,6 +153,7 @@ class Course:
 
     def _begin(self, event: SessionStart, out: list[Event]) -> None:
         self._begun = True
+        event = event if event.session_id else replace(event, session_id=self.known_session_id)
         self._session_id = event.session_id
         start = self.start
         if start is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 from msgspec.structs import fields, replace
 
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
-from harness.sources.agent import Agent
+from harness.sources.agent import Agent, Version
 from harness.sources.invocation import Invocation
 from harness.sources.probe import parse_version, probe_version
 from harness.sources.registry import load
@@ -67,7 +68,14 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
     version = probe_version(binary, agent.version_args) if binary and agent.needs_version else ""
     if agent.work is not None:
         version = __version__  # it is part of this program
-    request, warnings = _drop_unsupported(agent, replace(request, agent=agent.name, cwd=cwd))
+    # Paths are seen from here, not from where the agent works.
+    mcp = tuple(os.path.abspath(path) for path in request.mcp)
+    supports = _supported(agent, parse_version(version))
+    request, warnings = _drop_unsupported(
+        agent, replace(request, agent=agent.name, cwd=cwd, mcp=mcp), supports, version
+    )
+    if _takes_session_id(agent, parse_version(version)) and not request.resume and not request.continue_last:
+        request = replace(request, session_id=request.session_id or str(uuid4()))
     if request.sandbox:
         from harness.sources.protected import require_apart
         from harness.sources.sandbox import find_sandbox
@@ -97,7 +105,7 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
             stdin=command.stdin,
         ),
         warnings=warnings,
-        watched_limits=_ENFORCED_BY_US - agent.supports,
+        watched_limits=_ENFORCED_BY_US - supports,
     )
 
 
@@ -163,30 +171,47 @@ def _on_path(name: str, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def _drop_unsupported(agent: Agent, request: Request) -> tuple[Request, tuple[str, ...]]:
+def _supported(agent: Agent, version: Version) -> frozenset[str]:
+    """What the installed version takes; one that is not known is taken for the latest."""
+    return frozenset(
+        name
+        for name in agent.supports
+        if not version or name not in agent.since or version >= agent.since[name]
+    )
+
+
+def _takes_session_id(agent: Agent, version: Version) -> bool:
+    since = agent.names_sessions_since
+    return since is not None and (not version or version >= since)
+
+
+def _drop_unsupported(
+    agent: Agent, request: Request, supports: frozenset[str], version: str
+) -> tuple[Request, tuple[str, ...]]:
     """An option that the agent lacks gives one warning and is dropped."""
     warnings = []
+    title = f"{agent.title} {version}" if supports != agent.supports else agent.title
     for name in _OPTIONAL:
-        if getattr(request, name) not in _NOT_SAID and name not in agent.supports:
-            warnings.append(f"{agent.title} does not support {_flag(name)}: dropped")
+        if getattr(request, name) not in _NOT_SAID and name not in supports:
+            warnings.append(f"{title} does not support {_flag(name)}: dropped")
             request = replace(request, **{name: _DEFAULTS[name]})
-    if request.extra_args and agent.work is not None and "extra_args" not in agent.supports:
+    if request.extra_args and agent.work is not None and "extra_args" not in supports:
         raise UsageError(
             f"{agent.title} takes no arguments after --: {' '.join(request.extra_args)}",
             hint="`harness run --help` tells its options",
         )
-    if request.sandbox and "sandbox" not in agent.supports:
+    if request.sandbox and "sandbox" not in supports:
         raise UsageError(
             f"{agent.title} cannot be confined with --sandbox",
             hint="use `--agent native`, or the agent's own sandbox (arguments after --)",
         )
-    if request.permissions not in ("full-access", *agent.supports):
+    if request.permissions not in ("full-access", *supports):
         if request.permissions == "read-only":
             # Dropping this one silently would give an agent more rights than it was granted.
             raise UsageError(
-                f"{agent.title} has no read-only mode", hint="use --permissions full-access or another agent"
+                f"{title} has no read-only mode", hint="use --permissions full-access or another agent"
             )
-        warnings.append(f"{agent.title} does not support --permissions {request.permissions}: dropped")
+        warnings.append(f"{title} does not support --permissions {request.permissions}: dropped")
         request = replace(request, permissions="full-access")
     return request, tuple(warnings)
 

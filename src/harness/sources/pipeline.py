@@ -59,6 +59,7 @@ class Pipeline:
         out: list[Event] = [Warning(message=message, code="unsupported_option") for message in entry.warnings]
         self.course.begin(entry)
         self.translator.begin(entry)
+        self.course.known_session_id = self.translator.known_session_id
         if not self.translator.announces_start:
             self.course.accept([SessionStart()], out)
         return out

@@ -11,6 +11,7 @@ from harness.events import Event, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.raw import Control, Entry, Exit
 from harness.sources.launch import Launch, not_found
+from harness.sources.own_sessions import find_session
 from harness.sources.pipeline import Pipeline
 from harness.sources.process import Child
 from harness.sources.recorder import Recorder
@@ -67,6 +68,7 @@ class Pump:
     def _run_child(self) -> Exit:
         if not self._launch.binary:
             raise not_found(self._launch.agent)
+        started_ms = self._hub.clock()
         self._child = child = Child(self._launch.invocation)
         try:
             self._follow(child)
@@ -76,7 +78,14 @@ class Pump:
         self._take_all(self._recorder.finish(now_ms))
         end = child.exit
         assert end is not None
-        return Exit(at_ms=now_ms, code=end.code, signal=end.signal, survivors=end.survivors)
+        session_id = find_session(self._launch, started_ms, child.pid)
+        return Exit(
+            at_ms=now_ms,
+            code=end.code,
+            signal=end.signal,
+            survivors=end.survivors,
+            session_id=session_id,
+        )
 
     def _follow(self, child: Child) -> None:
         clock, recorder = self._hub.clock, self._recorder

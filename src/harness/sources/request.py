@@ -50,6 +50,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """`mcp.json` files, whose servers the agent may use."""
     resume: str = ""
     """The agent's own session id to go on with."""
+    session_id: str = ""
+    """The id that the agent's new session is to have; made by the harness, for agents that take one."""
     continue_last: bool = False
     """Go on with the agent's latest session in this directory."""
     effort: str = ""

@@ -98,6 +98,23 @@ class Run:
         self._raise_failure()
 
     @property
+    def log_id(self) -> str:
+        """The log that it is written into: its own, under its own id, or that of the thread it belongs to."""
+        return self.hub.log_id
+
+    @property
+    def agent_session_id(self) -> str:
+        """The agent's own id of its session, with which it can be resumed; empty until somebody has told it."""
+        if self._worker.result is not None and self._worker.result.session_id:
+            return self._worker.result.session_id
+        follower = self.hub.follower(self._first_seq)
+        try:
+            told = (event for event in follower.poll() if event.run_id == self.id and event.session_id)
+            return next((event.session_id for event in told if event.session_id != self.id), "")
+        finally:
+            follower.close()
+
+    @property
     def is_ended(self) -> bool:
         """Whether its `Result` is in the log."""
         return self._worker.result is not None
@@ -221,7 +238,10 @@ def start(
         store, trouble = MemoryStore(), error
         writer = store.create(metadata)
     hub = Hub(store, run_id, writer, clock)
-    on_end: OnEnd = lambda result, session: _finish(store, metadata, result, session)  # noqa: E731
+    is_program = launch.agent.work is None
+    on_end: OnEnd = lambda result, session: _finish(  # noqa: E731
+        store, metadata, result, session, is_program=is_program
+    )
     if launch.agent.work is not None:
         run = Run(launch, store, hub, _worker(launch.agent.work, launch, hub, on_end, redact=redact))
     else:
@@ -298,13 +318,17 @@ def _ignore(result: Result, session: SessionStart | None) -> None:
     del result, session
 
 
-def _finish(store: Store, metadata: Metadata, result: Result, session: SessionStart | None) -> None:
+def _finish(
+    store: Store, metadata: Metadata, result: Result, session: SessionStart | None, *, is_program: bool
+) -> None:
     metadata.success = result.success
     metadata.outcome = result.outcome
     metadata.duration_ms = result.duration_ms
     metadata.total_cost_usd = result.total_cost_usd
     if session is not None:
-        metadata.agent_session_id = result.session_id or session.session_id
+        told = result.session_id or session.session_id
+        # Where a program has not told its id, events have the run's own.
+        metadata.agent_session_id = "" if is_program and told == session.run_id else told
         metadata.model = session.model or metadata.model
         metadata.version = session.version or metadata.version
     with suppress(StoreError, UnknownSession):

@@ -56,6 +56,8 @@ class Translator:
         self.rule = ""
         self.working_directory = ""
         """Where the agent was started, if the pipeline knows: relative paths are seen from there."""
+        self.known_session_id = ""
+        """The id of the session, where `begin` knows it: the agent was started with it."""
         self.turns: int | None = None
         """How many model calls have begun, where the agent says; otherwise the course of the run tells."""
         self._methods: dict[str, Callable[[Record], Sequence[Event]]] = {

@@ -28,7 +28,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: str
     """The answer: what the agent said last."""
     session_id: str
+    """The agent's own; where it has told none, the run's."""
     outcome: Outcome
+    log_id: str = ""
+    """Under which `harness sessions` knows it."""
+    agent_session_id: str = ""
+    """The same as `session_id`, but only where the agent has told it."""
     error: Failure | None = None
     """The last error of a run that did not succeed."""
     stop_reason: str = ""
@@ -79,12 +84,15 @@ class ResultView:
 
     def _report(self) -> Report:
         result = self._result
+        session_id = result.session_id or self._session_id
         return Report(
             type="result",
             success=result.success,
             result=result.text or self._last_text,
-            session_id=result.session_id or self._session_id,
+            session_id=session_id,
             outcome=result.outcome,
+            log_id=result.log_id or self._lineage.log_id,
+            agent_session_id="" if session_id == self._run_id else session_id,
             error=None if result.success else self._error,
             stop_reason=result.stop_reason,
             duration_ms=result.duration_ms,

@@ -61,6 +61,7 @@ class _Line(
 
 class SessionStartLine(_Line):
     session_id: str
+    """The agent's own; where it has told none, the run's."""
     agent: str
     model: str = ""
     cwd: str = ""
@@ -96,6 +97,10 @@ class ResultLine(_Line):
     duration_ms: int | None = None
     total_cost_usd: float | None = None
     usage: UsageData | None = None
+    log_id: str = ""
+    """Under which `harness sessions` knows it."""
+    agent_session_id: str = ""
+    """The same as `session_id`, but only where the agent has told it."""
 
 
 class ErrorLine(_Line):
@@ -111,7 +116,7 @@ class Stream:
     def __init__(self, options: ViewOptions) -> None:
         self._shows_usage = options.usage
         self._lineage = Lineage()
-        self._session_id = ""
+        self._start_of_run = SessionStart()
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         return self.feed_all((event,))
@@ -179,21 +184,24 @@ class Stream:
         self._lineage.see(event)
         if not self._lineage.is_top(event):
             return None
-        self._session_id = event.session_id
+        self._start_of_run = event
         return SessionStartLine(at_ms, event.session_id, event.agent, event.model, event.cwd)
 
     def _result(self, event: Result, at_ms: int) -> ResultLine | None:
         self._lineage.see(event)
         if not self._lineage.is_top(event):
             return None
+        session_id = event.session_id or self._start_of_run.session_id
         return ResultLine(
             at_ms,
             event.success,
             event.text,
-            event.session_id or self._session_id,
+            session_id,
             event.duration_ms,
             event.total_cost_usd,
             usage_data(event.usage) if event.usage else None,
+            event.log_id or self._lineage.log_id,
+            "" if session_id == event.run_id else session_id,
         )
 
 

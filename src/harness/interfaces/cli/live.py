@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import HarnessError
-from harness.events import Error, Event, Result, SessionStart, UsageDelta, Warning
+from harness.events import Error, Event, Result, UsageDelta, Warning
 from harness.interfaces.cli import exit_codes, formats
 from harness.interfaces.cli.asking import can_answer
 from harness.interfaces.cli.console import Console, is_terminal
@@ -105,8 +105,6 @@ class Screen:
     def __init__(self, run: Run, view: View, showing: Showing) -> None:
         self.failure: HarnessError | None = None
         """Set when standard output refused to be written."""
-        self.session_id = ""
-        """The agent's own id of its session."""
         self.bill = Bill()
         self._run = run
         self._view = view
@@ -116,7 +114,6 @@ class Screen:
         self._noted: dict[type[Event], Callable[[Any], None]] = {
             Error: self._on_error,
             Warning: self._on_warning,
-            SessionStart: self._on_start,
         }
         if run.launch.request.on_ask == "wait" and can_answer():
             self._noted |= Questions(run, showing.console).noted
@@ -183,9 +180,6 @@ class Screen:
             self._has_lost_reader = True
             self._run.cancel()
 
-    def _on_start(self, event: SessionStart) -> None:
-        self.session_id = self.session_id or event.session_id
-
     def _on_error(self, event: Error) -> None:
         if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
             from harness.rendering.escapes import neutralised
@@ -239,5 +233,5 @@ def _say_goodbye(run: Run, screen: Screen, showing: Showing) -> None:
         console.say(f"\nlog:   {run.store.path(run.id)}")
         console.say(f"again: harness sessions show {run.id}")
     agent = run.launch.agent
-    if screen.session_id not in ("", run.id) and "resume" in agent.supports:
-        console.say(f"go on: harness run --agent {agent.name} --resume {screen.session_id} --prompt …")
+    if run.agent_session_id and "resume" in agent.supports:
+        console.say(f"go on: harness run --agent {agent.name} --resume {run.agent_session_id} --prompt …")

@@ -22,7 +22,6 @@ from harness.sources.request import Request
 from harness.sources.translator import Record
 
 _PARTIAL_MESSAGES_SINCE: Version = (2, 0)
-_BUDGET_SINCE: Version = (2, 0)
 _SUBAGENT_TEXT_SINCE: Version = (2, 1, 325)
 _TASK_EVENTS_SINCE: Version = (2, 1)
 _EXIT_CODES_SINCE: Version = (2, 0)
@@ -42,6 +41,8 @@ _FLAGS = {
     "continue_last": "--continue",
 }
 
+_SINCE: dict[str, Version] = {"max_budget_usd": (2, 0)}
+
 _SYNTHETIC_MODEL = "<synthetic>"
 _STATUS_IN_TEXT = re.compile(r"API Error: (\d{3})\b")
 _LOCAL_COMMAND = re.compile(r"\s*<local-command-(stdout|stderr)>(.*)</local-command-\1>\s*", re.DOTALL)
@@ -50,14 +51,14 @@ _SKILL_DIRECTORY = re.compile(r"Base directory for this skill: ([^\n]+)")
 
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin: it may be long, and other options would swallow it."""
-    args = ["--print", "--output-format", "stream-json", "--verbose"]
+    # What follows the files must be an option, or it would be taken for another file.
+    args = ["--print", *(["--mcp-config", *request.mcp] if request.mcp else [])]
+    args += ["--output-format", "stream-json", "--verbose"]
     if has(version, _PARTIAL_MESSAGES_SINCE):
         args.append("--include-partial-messages")
     if has(version, _SUBAGENT_TEXT_SINCE):
         args.append("--forward-subagent-text")
-    flags = dict(_FLAGS)
-    if not has(version, _BUDGET_SINCE):
-        del flags["max_budget_usd"]
+    flags = {name: flag for name, flag in _FLAGS.items() if has(version, _SINCE.get(name, ()))}
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, flags), *request.extra_args]
     return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
 
@@ -285,7 +286,8 @@ AGENT = Agent(
     binaries=("claude",),
     command=command,
     translator=ClaudeTranslator,
-    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    supports=frozenset({"agent-default", "mcp", "read-only", *_FLAGS}),
+    since=_SINCE,
     key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     install="npm install -g @anthropic-ai/claude-code",
     needs_version=True,

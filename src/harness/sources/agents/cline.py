@@ -1,7 +1,8 @@
 """Cline: `cline --json`, from 3.0 on, and the say/ask stream of the versions before.
 
 Its exit code is 0 also when it was aborted or gave up; only `run_result`, and a `run_aborted` after
-it, say how a run went. It never tells its session id, and cannot resume a session in this mode.
+it, say how a run went. It never tells its session id, which only its own store has, and cannot resume a
+session in this mode.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from harness.events import (
     Unknown,
     Warning,
 )
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandLine, SessionFiles, Version
 from harness.sources.dialects.cline_calls import ToolCalls
 from harness.sources.dialects.cline_legacy import LegacyChat
 from harness.sources.dialects.cline_speech import Speaker, Speech, usage_of
 from harness.sources.dialects.cline_team import TaskBoard
-from harness.sources.dialects.command_line import flags_of
+from harness.sources.dialects.command_line import flags_of, has
 from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
 from harness.sources.dialects.json_text import decoded
 from harness.sources.dialects.subagents import Subagents
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 
+_RECORDS_SINCE: Version = (3,)
+"""Before that its stream is the messages of its chat, and its options have other names."""
 _FLAGS = {"model": "--model", "system_prompt": "--system"}
 _OUTCOMES: dict[str, Outcome] = {"completed": "completed", "max_iterations": "limit_exceeded"}
 """How `run_result` says that it ended. Other words are failures, but for an abort by somebody."""
@@ -47,10 +50,10 @@ _NOISE = re.compile(r"(?:Deprecation)?(?:Warning: )?AI SDK Warning|at \S+ \(.*\)
 
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt is an argument: this mode refuses one that comes through stdin alone."""
-    del version
-    args = ["--json", "-v"]
+    is_new = has(version, _RECORDS_SINCE)
+    args = ["--json", "-v"] if is_new else ["--json"]
     if request.permissions == "full-access":
-        args += ["--auto-approve", "true"]
+        args += ["--auto-approve", "true"] if is_new else ["--yolo"]
     args += flags_of(request, _FLAGS)
     # A prompt of one word would be taken for a mistyped command.
     is_one_word = not any(character.isspace() for character in request.prompt)
@@ -341,6 +344,17 @@ AGENT = Agent(
     command=command,
     translator=ClineTranslator,
     supports=frozenset({"agent-default", *_FLAGS}),
+    since={"system_prompt": _RECORDS_SINCE},
+    needs_version=True,
+    session_files=SessionFiles(
+        folders=(
+            "$CLINE_SESSION_DATA_DIR",
+            "$CLINE_DATA_DIR/sessions",
+            "$CLINE_DIR/data/sessions",
+            "~/.cline/data/sessions",
+        ),
+        option="--data-dir",
+    ),
     key_variables=("CLINE_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g cline",
     delta_keys=("text", "reasoning", "chunk"),

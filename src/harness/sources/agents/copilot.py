@@ -9,13 +9,15 @@ model.call_failure, assistant.turn_retry, session.error   what failed, is tried 
 abort, assistant.idle           somebody stopped it; it rests
 result                          the end; missing when it was stopped, and then the exit code is 0
 
-It tells its session's id only with the result, and never a number of tokens.
+It tells its session's id only with the result, so it is started with one that we have made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from harness.events import (
     Compacted,
@@ -35,8 +37,9 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of
+from harness.sources.dialects.command_line import argument_of, flags_of
 from harness.sources.dialects.copilot_calls import CopilotCalls
 from harness.sources.dialects.fields import besides, count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.server_errors import plain
@@ -48,7 +51,13 @@ _PERMISSIONS: dict[str, list[str]] = {
     "read-only": ["--deny-tool=shell", "--deny-tool=write"],
     "agent-default": [],
 }
-_FLAGS = {"model": "--model", "resume": "--resume=", "continue_last": "--continue"}
+_FLAGS = {
+    "model": "--model",
+    "resume": "--resume=",
+    "session_id": "--session-id=",
+    "continue_last": "--continue",
+}
+_CHOOSES_SESSION = ("--session-id", "--resume", "-r", "--continue", "--connect")
 _TOLD_ELSEWHERE = frozenset({"file_created", "cancellation", "model_retry"})
 """Remarks of `session.info` that other records make as well."""
 _GIVES_NO_NEWS = (
@@ -87,6 +96,8 @@ _GIVES_NO_NEWS = (
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin: it may be long, and may begin with a dash."""
     del version
+    if any(word.partition("=")[0] in _CHOOSES_SESSION for word in request.extra_args):
+        request = replace(request, session_id="")
     args = ["--output-format", "json", "--no-auto-update", "--no-ask-user"]
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
@@ -131,6 +142,10 @@ class CopilotTranslator(CopilotCalls):
         self._is_prompted = False
         self._is_aborted = False
         self._has_failed = False
+
+    def begin(self, start: Start) -> None:
+        super().begin(start)
+        self.known_session_id = argument_of(start.argv, "--session-id", "--resume")
 
     def finish(self, ending: Ending) -> Sequence[Event]:
         answer = super().finish(ending)
@@ -323,7 +338,9 @@ AGENT = Agent(
     binaries=("copilot",),
     command=command,
     translator=CopilotTranslator,
-    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    supports=frozenset({"agent-default", "read-only", *(_FLAGS.keys() - {"session_id"})}),
+    names_sessions_since=(1, 0, 60),
+    needs_version=True,
     key_variables=(
         "COPILOT_GITHUB_TOKEN",
         "GH_TOKEN",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.sources.agent import CommandLine, Version
 from harness.sources.request import Request
@@ -29,6 +29,7 @@ def flags_of(request: Request, flags: Mapping[str, str]) -> list[str]:
         "system_prompt": request.system_prompt,
         "append_system_prompt": request.append_system_prompt,
         "resume": request.resume,
+        "session_id": request.session_id,
         "max_turns": "" if limits.max_turns is None else str(limits.max_turns),
         "max_budget_usd": "" if limits.max_budget_usd is None else _decimal(limits.max_budget_usd),
     }
@@ -40,6 +41,15 @@ def flags_of(request: Request, flags: Mapping[str, str]) -> list[str]:
         elif value := asked[name]:
             args += [flag + value] if flag.endswith("=") else [flag, value]
     return args
+
+
+def argument_of(argv: Sequence[str], *flags: str) -> str:
+    """What one of these flags was given, as the next word or after `=`; empty when none of them is there."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if name in flags:
+            return value if equals else following
+    return ""
 
 
 def no_program(request: Request, version: Version) -> CommandLine:

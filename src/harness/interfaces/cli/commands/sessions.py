@@ -217,7 +217,7 @@ def _as_data(metadata: Metadata) -> dict[str, Any]:
     import msgspec
 
     data: dict[str, Any] = msgspec.to_builtins(metadata)
-    return {**data, "running": metadata.outcome == "running"}
+    return {**data, "log_id": metadata.session_id, "running": metadata.outcome == "running"}
 
 
 def _found(arguments: argparse.Namespace, store: FileStore, console: Console) -> str:
