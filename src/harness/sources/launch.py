@@ -76,17 +76,7 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
     )
     if _takes_session_id(agent, parse_version(version)) and not request.resume and not request.continue_last:
         request = replace(request, session_id=request.session_id or str(uuid4()))
-    if request.sandbox:
-        from harness.sources.protected import require_apart
-        from harness.sources.sandbox import find_sandbox
-
-        if os.path.realpath(cwd) == "/":
-            raise UsageError(
-                "nothing can be confined to the whole system", hint="name a workspace with --cwd DIR"
-            )
-        require_apart(os.path.realpath(cwd))
-        if find_sandbox(environ).name == "landlock":  # refused now, not in the middle of a run
-            warnings = (*warnings, _WEAKER_SANDBOX)
+    warnings += _sandbox_warnings(request, environ)
     told = _with_briefing(request)
     request = told if agent.work is not None else request
     command = agent.command(told, parse_version(version))
@@ -107,6 +97,21 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
         warnings=warnings,
         watched_limits=_ENFORCED_BY_US - supports,
     )
+
+
+def _sandbox_warnings(request: Request, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Raises UsageError where nothing can be confined: now, and not in the middle of a run."""
+    if not request.sandbox:
+        return ()
+    from harness.sources.protected import require_apart
+    from harness.sources.sandbox import find_sandbox
+
+    if os.path.realpath(request.cwd) == "/":
+        raise UsageError(
+            "nothing can be confined to the whole system", hint="name a workspace with --cwd DIR"
+        )
+    require_apart(os.path.realpath(request.cwd))
+    return (_WEAKER_SANDBOX,) if find_sandbox(environ).name == "landlock" else ()
 
 
 def find_binary(agent: Agent, explicit: str, environ: Mapping[str, str]) -> str:
