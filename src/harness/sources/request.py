@@ -89,6 +89,7 @@ class Options(TypedDict, total=False):
     sandbox: bool
     mcp: tuple[str, ...]
     resume: str
+    session_id: str
     continue_last: bool
     effort: str
     temperature: float | None
