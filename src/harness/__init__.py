@@ -15,12 +15,14 @@ from harness.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from harness.errors import HarnessError
+    from harness.errors import HarnessError, LogLocked, UsageError
     from harness.events import AnyEvent, Event
     from harness.log.open_store import open_store
     from harness.log.store import Store
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
+    from harness.rendering.session.events import SessionEvent
+    from harness.session.attachments import File
     from harness.session.config import (
         BackingAgent,
         CommandAgent,
@@ -30,11 +32,15 @@ if TYPE_CHECKING:
         RequestContext,
         Subagent,
     )
+    from harness.session.goals import GoalOptions
     from harness.session.harness import Harness
+    from harness.session.outcome import RunOutcome
     from harness.session.remembering import Memory
     from harness.session.session import Session
     from harness.session.workspaces import WorkspaceConfig
     from harness.sources.function_tool import tool
+    from harness.sources.model_registry import open_model
+    from harness.sources.models.scripted import Scripted
     from harness.sources.request import Limits, Request
     from harness.sources.run import Run, run, start
     from harness.sources.tool import Tool, ToolContext, ToolOutput
@@ -44,11 +50,14 @@ __all__ = [
     "BackingAgent",
     "CommandAgent",
     "Event",
+    "File",
     "FileStore",
+    "GoalOptions",
     "Harness",
     "HarnessError",
     "HeartbeatHandler",
     "Limits",
+    "LogLocked",
     "Memory",
     "MemoryDefaults",
     "MemoryStore",
@@ -56,14 +65,19 @@ __all__ = [
     "Request",
     "RequestContext",
     "Run",
+    "RunOutcome",
+    "Scripted",
     "Session",
+    "SessionEvent",
     "Store",
     "Subagent",
     "Tool",
     "ToolContext",
     "ToolOutput",
+    "UsageError",
     "WorkspaceConfig",
     "__version__",
+    "open_model",
     "open_store",
     "run",
     "start",
@@ -75,11 +89,14 @@ _HOMES = {
     "BackingAgent": "harness.session.config",
     "CommandAgent": "harness.session.config",
     "Event": "harness.events",
+    "File": "harness.session.attachments",
     "FileStore": "harness.log.stores.files",
+    "GoalOptions": "harness.session.goals",
     "Harness": "harness.session.harness",
     "HarnessError": "harness.errors",
     "HeartbeatHandler": "harness.session.config",
     "Limits": "harness.sources.request",
+    "LogLocked": "harness.errors",
     "Memory": "harness.session.remembering",
     "MemoryDefaults": "harness.session.config",
     "MemoryStore": "harness.log.stores.memory",
@@ -87,13 +104,18 @@ _HOMES = {
     "Request": "harness.sources.request",
     "RequestContext": "harness.session.config",
     "Run": "harness.sources.run",
+    "RunOutcome": "harness.session.outcome",
+    "Scripted": "harness.sources.models.scripted",
     "Session": "harness.session.session",
+    "SessionEvent": "harness.rendering.session.events",
     "Store": "harness.log.store",
     "Subagent": "harness.session.config",
     "Tool": "harness.sources.tool",
     "ToolContext": "harness.sources.tool",
     "ToolOutput": "harness.sources.tool",
+    "UsageError": "harness.errors",
     "WorkspaceConfig": "harness.session.workspaces",
+    "open_model": "harness.sources.model_registry",
     "open_store": "harness.log.open_store",
     "run": "harness.sources.run",
     "start": "harness.sources.run",

@@ -74,8 +74,10 @@ class Approvals:
         )
         check_event(reply, "Invalid reason")
         check_reply(relay, reply)
-        if session.runs.is_running and not session.runs.reply(reply):
-            return False
+        if session.runs.is_running:
+            if not session.runs.reply(reply):
+                return False
+            session.runs.add_context(context)
         category = relay.category or session.permissions.category(relay.tool_name)
         if decision == "always_allow_category" and category is not None:
             session.permissions.grant_category(category)
@@ -124,6 +126,7 @@ class Suspensions:
         reply = self.check(relay, resume_data)
         if session.runs.is_running:
             if session.runs.reply(reply):
+                session.runs.add_context(context)
                 return True  # it waits inside of a sub-agent, which goes on at once
             await session.runs.wait_until_idle()
             if relay.id not in session.bus.fold.facts.relays:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -23,9 +23,11 @@ from harness.session.untold import Untold, files_in
 from harness.sources.loops.conversation import Conversation, history
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of
+from harness.sources.loops.time_limits import TimeLimits
+from harness.sources.loops.worker import prices_for
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT, Limits, Request
+from harness.sources.request import OWN_AGENT, Request
 from harness.sources.run import Run, start
 from harness.sources.tool import Tool
 
@@ -139,18 +141,30 @@ class NativeBacking:
         conversation = self.conversation
         if pause := self._session.extras.remembrance.before_message(said.id):
             conversation.add(pause)
-        return await conversation.send(
-            options, said.text, said.attachments, message_id=said.id, run_id=run_id
-        )
+        sending = conversation.send(options, said.text, said.attachments, message_id=said.id, run_id=run_id)
+        return await self._within_limits(run_id, sending)
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
         options = await self.options()
         if ends:
             options = replace(options, stop_when=lambda _context: True)
-        return await self.conversation.resume(options, replies)
+        run_id = self._session.bus.fold.facts.open_run
+        return await self._within_limits(run_id, self.conversation.resume(options, replies))
 
     async def wake(self, signal: Signal, run_id: str) -> Ended:
-        return await self.conversation.wake(await self.options(), signal, run_id=run_id)
+        waking = self.conversation.wake(await self.options(), signal, run_id=run_id)
+        return await self._within_limits(run_id, waking)
+
+    async def _within_limits(self, run_id: str, going_on: Awaitable[Ended]) -> Ended:
+        """Until it has ended, or one of the run's limits of time has ended it."""
+        session, host = self._session, self.conversation.host
+        host.has_output = False
+        watch = TimeLimits(host, run_id, session.runs.limits, session.runs.cancel)
+        watch.watch()
+        try:
+            return await going_on
+        finally:
+            watch.close()
 
     def leave(self) -> bool:
         return self._loaded is not None and self._loaded[1].leave()
@@ -174,7 +188,9 @@ class NativeBacking:
     async def options(self) -> AgentOptions:
         """What the next run works by: the mode, the model and the tools of this moment."""
         session = self._session
-        context = session.runs.context
+        context, limits = session.runs.context, session.runs.limits
+        if limits.max_budget_usd is not None:
+            self.conversation.host.cost_of = prices_for(session.working_directory)
         await session.extras.prepare()
         await session.resolve_workspace(context)
         agent = self.configured()
@@ -186,7 +202,8 @@ class NativeBacking:
             tools=tools,
             permissions=session.permissions.of(tools, is_main=True),
             system_prompt=agent.instructions,
-            max_iterations=agent.max_steps,
+            max_iterations=min(agent.max_steps, limits.max_turns or agent.max_steps),
+            max_budget_usd=limits.max_budget_usd,
             effort=agent.effort,
             relay_deadline_s=None,
             request=context,
@@ -325,7 +342,7 @@ class CommandBacking:
         return "\n\n".join(filter(None, [text, *(turn.text for turn in signals)]))
 
     def _request(self, prompt: str, briefing: str) -> Request:
-        session, agent = self._session, self._agent
+        session, agent, limits = self._session, self._agent, self._session.runs.limits
         known = session.bus.fold.facts.agent_sessions
         return Request(
             agent=agent.name,
@@ -340,7 +357,7 @@ class CommandBacking:
             env=agent.env,
             binary=agent.binary,
             recording=agent.recording,
-            limits=Limits(max_turns=agent.max_turns),
+            limits=replace(limits, max_turns=limits.max_turns or agent.max_turns),
         )
 
     def _tell_left_out(self, attachments: Sequence[Attachment]) -> None:

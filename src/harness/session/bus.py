@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 from harness.events import Event, ToolEnd
 from harness.log.hub import Follower, Hub
 from harness.rendering.session.display import reduce
-from harness.rendering.session.events import DisplayStateChanged, HarnessEvent
+from harness.rendering.session.events import DisplayStateChanged, HarnessEvent, SessionEvent
 from harness.session.thread_fold import ThreadFold
 
-Listener: TypeAlias = Callable[[HarnessEvent], Awaitable[None] | None]
+Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 
 _logger = logging.getLogger("harness.session")
 
@@ -169,7 +169,7 @@ class Bus:
     def _tell(self, event: HarnessEvent) -> None:
         for listener in self._listeners:
             try:
-                answer = listener(event)
+                answer = listener(event)  # type: ignore[arg-type] # every one that is told is one of them
                 if answer is not None and inspect.isawaitable(answer):
                     self._await(answer)
             except Exception:

@@ -24,6 +24,7 @@ from harness.session.config import (
 )
 from harness.session.remembering import Memory
 from harness.session.workspaces import WorkspaceConfig
+from harness.sources.request import Limits
 
 
 class _Kind(NamedTuple):
@@ -148,6 +149,21 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
 def check_text(name: str, value: Any) -> None:
     """Raises UsageError for what is no text."""
     _check(name, value, _Kind(_is(str), "a text"))
+
+
+def checked_limits(limits: Limits | None) -> Limits | None:
+    """Raises UsageError for what is no limit of a run."""
+    if limits is None:
+        return None
+    _check("limits", limits, _Kind(_is(Limits), "Limits(max_turns=…, max_budget_usd=…, timeout_s=…)"))
+    for name in Limits.__struct_fields__:
+        number = _Kind(_positive, "a number above 0, or None")
+        _check(f"limits: {name}", getattr(limits, name), number)
+    return limits
+
+
+def _positive(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
 
 
 def check_tools(name: str, given: ToolsInput | None) -> None:

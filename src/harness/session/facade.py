@@ -11,15 +11,21 @@ from harness.rendering.session.messages import Role
 from harness.session.attachments import File
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
+from harness.session.outcome import RunOutcome
 from harness.session.request import request_context as context_of
 from harness.session.services import AvailableModel, ModelAuthStatus, Workspace
 from harness.session.signalling import SentSignal
 from harness.session.signals import Branch
+from harness.sources.request import Limits
 
 if TYPE_CHECKING:
+    from harness.session.answers import Display
     from harness.session.catalogue import ModelCatalogue
+    from harness.session.goals import Goals
     from harness.session.heartbeats import Heartbeats
+    from harness.session.permissions import SessionPermissions
     from harness.session.session import Session
+    from harness.session.state import SessionState
     from harness.session.workspaces import Workspaces
 
 
@@ -104,8 +110,11 @@ class Facade:
         content: str,
         files: Iterable[File | Mapping[str, Any]] = (),
         request_context: RequestContext | None = None,
-    ) -> None:
-        await self.session.send_message(content=content, files=files, request_context=request_context)
+        limits: Limits | None = None,
+    ) -> RunOutcome:
+        return await self.session.send_message(
+            content=content, files=files, request_context=request_context, limits=limits
+        )
 
     async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
         await self.session.steer(content=content, request_context=request_context)
@@ -151,6 +160,39 @@ class Facade:
         return await self.session.save_system_reminder_message(
             message=message, reminder_type=reminder_type, role=role, metadata=metadata
         )
+
+    def respond_to_tool_approval(
+        self,
+        *,
+        decision: Literal["approve", "decline", "always_allow_category"],
+        tool_call_id: str = "",
+        reason: str = "",
+        request_context: RequestContext | None = None,
+    ) -> bool:
+        return self.session.respond_to_tool_approval(
+            decision=decision, tool_call_id=tool_call_id, reason=reason, request_context=request_context
+        )
+
+    async def wait_until_idle(self) -> None:
+        await self.session.wait_until_idle()
+
+    # What the own session knows
+
+    @property
+    def state(self) -> SessionState:
+        return self.session.state
+
+    @property
+    def permissions(self) -> SessionPermissions:
+        return self.session.permissions
+
+    @property
+    def goals(self) -> Goals:
+        return self.session.goals
+
+    @property
+    def display_state(self) -> Display:
+        return self.session.display_state
 
     # Agents, models, workspace, memory
 

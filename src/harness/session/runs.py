@@ -33,9 +33,11 @@ from harness.events import (
     Suspended,
 )
 from harness.session.config import RequestContext
-from harness.session.request import request_context
+from harness.session.outcome import Endings, RunOutcome
+from harness.session.request import KEY, request_context
 from harness.sources.loops.spoken import user_message
 from harness.sources.model import Attachment, UserTurn
+from harness.sources.request import Limits
 
 if TYPE_CHECKING:
     from harness.session.session import Session
@@ -75,6 +77,11 @@ class Runs:
         """Done when everything that belongs to the current run is."""
         self._opening = asyncio.Lock()
         self._context = RequestContext()
+        self._context_of = ""
+        """The run that the context and the limits belong to."""
+        self.limits = Limits()
+        """Of the run that goes on, or went on last."""
+        self.endings = Endings()
         self._queued_contexts: dict[str, RequestContext] = {}
         """By the id of what waits: what came along with it. It is anybody's objects, and is in no log."""
         self._answered: set[str] = set()
@@ -120,26 +127,43 @@ class Runs:
         self._operation += 1
         return self._operation
 
-    async def send(self, said: Said, context: RequestContext | None = None) -> None:
-        """Say it: to the run that goes on, if it can hear; else in a run of its own, which is waited for."""
+    async def send(
+        self, said: Said, context: RequestContext | None = None, limits: Limits | None = None
+    ) -> RunOutcome:
+        """Say it: to the run that goes on, if it can hear; else in a run of its own, which is waited for.
+
+        `limits`: of a run of its own.
+        """
         session = self._session
         async with self._opening:  # so that two who speak at once speak in one thread
             await self.wait_for_the_deaf()
             if not self.is_running:
                 await session.ensure_thread()
             if self.is_running:
-                if not self.join(said):
-                    self.queue(said, context)
-                return
-            self.begin(self._to_send(said), context)
+                if self.join(said, context):
+                    return RunOutcome(outcome="joined", run_id=session.bus.fold.facts.open_run)
+                self.queue(said, context)
+                return RunOutcome(outcome="queued")
+            beginning = self._to_send(said)
+            self.endings.expect(beginning.run_id)
+            self.begin(beginning, context, limits=limits)
         await self.wait_until_idle()
+        return self.endings.take(beginning.run_id)
 
-    def join(self, said: Said) -> bool:
-        """Say it to the run that goes on; False when there is none, or none that can hear."""
+    def join(self, said: Said, context: RequestContext | None = None) -> bool:
+        """Say it to the run that goes on; False when there is none, or none that can hear. What came along with it
+        is seen by the calls that follow.
+        """
         is_heard = self.is_running and not self.is_abort_requested and self._session.backing.join(said)
         if is_heard:
+            self.add_context(context)
             self._session.bus.deliver()  # it is in the log: everybody sees it at once
         return is_heard
+
+    def add_context(self, context: RequestContext | None) -> None:
+        """To that of the run that goes on, whose calls are given the very same object."""
+        if context:
+            self._context.update({key: value for key, value in context.items() if key != KEY})
 
     async def instead(self, said: Said, context: RequestContext | None = None) -> None:
         """Stop what goes on, and say this in a run of its own, before what is queued."""
@@ -165,9 +189,15 @@ class Runs:
         await self.drain()
 
     def begin(
-        self, beginning: Beginning, context: RequestContext | None = None, *, holds_queue: bool = False
+        self,
+        beginning: Beginning,
+        context: RequestContext | None = None,
+        *,
+        limits: Limits | None = None,
+        holds_queue: bool = False,
     ) -> None:
-        """Start a run in the background. `holds_queue`: what is queued stays there until `drain`.
+        """Start a run in the background. `holds_queue`: what is queued stays there until `drain`. A run that is taken
+        up again goes on with what came along with it, as far as this process knows that.
 
         Raises UsageError in another event loop than that in which the thread was taken in hand.
         """
@@ -176,12 +206,23 @@ class Runs:
             raise UsageError(
                 "this session lives in another event loop", hint="use a harness within one asyncio.run()"
             )
-        self._context = request_context(self._session, context)
+        self._take_along(beginning, context, limits)
         self.is_abort_requested = False
         self._holds_queue = holds_queue
         self._is_paused = False
         self.abort_signal = asyncio.Event()
         self._task = loop.create_task(self._drive(beginning))
+
+    def _take_along(
+        self, beginning: Beginning, context: RequestContext | None, limits: Limits | None = None
+    ) -> None:
+        """What its tools are to see of whoever asked, and how long it may go on."""
+        run_id = beginning.run_id or self._session.bus.fold.facts.open_run
+        if run_id == self._context_of:
+            context = RequestContext({**self._context, **(context or {})})
+            limits = limits or self.limits
+        self._context, self._context_of = request_context(self._session, context), run_id
+        self.limits = limits or Limits()
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
         """Go on with the run that waits for these answers."""
@@ -250,6 +291,11 @@ class Runs:
         else:
             self._session.abandon_suspension(ABORTED)
 
+    def cancel(self) -> None:
+        """End the run that goes on by a limit of its own: what is queued comes after it."""
+        if self._current is not None and not self._current.done():
+            self._current.cancel()
+
     async def leave(self) -> None:
         """Stop for the sake of this process alone: what waits for a person goes on waiting, in the log."""
         self._session.backing.leave()
@@ -288,7 +334,7 @@ class Runs:
                 self.is_abort_requested = False  # before it is told: who hears of it may stop it
                 self.abort_signal = asyncio.Event()
                 beginning = self._take_first()
-                self._context = request_context(self._session, beginning.context)
+                self._take_along(beginning, beginning.context)
                 ended = await self._once(beginning, is_queued=True)
                 if not self._has_begun(beginning):
                     if beginning.context is not None and beginning.opening is not None:

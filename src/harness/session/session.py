@@ -25,11 +25,12 @@ from harness.session.backing import Backing, CommandBacking, NativeBacking, desc
 from harness.session.binding import Binding
 from harness.session.bound import BoundThread
 from harness.session.bus import Bus, Listener
-from harness.session.checks import check_text
+from harness.session.checks import check_text, checked_limits
 from harness.session.config import BackingAgent, CommandAgent, RequestContext
 from harness.session.extras import QUIET, Extras
 from harness.session.goals import Goals
 from harness.session.notifications import Notification, NotificationInput, Policy
+from harness.session.outcome import RunOutcome
 from harness.session.permissions import SessionPermissions
 from harness.session.runs import Runs, Said
 from harness.session.selection import MemoryRoles, ModelSelection, ModeSelection, Subagents
@@ -41,7 +42,7 @@ from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
 from harness.sources.loops.conversation import Conversation
 from harness.sources.loops.veil import Veil
-from harness.sources.request import OWN_AGENT
+from harness.sources.request import OWN_AGENT, Limits
 
 if TYPE_CHECKING:
     from harness.session.harness import Harness
@@ -132,16 +133,21 @@ class Session:
         content: str,
         files: Iterable[File | Mapping[str, Any]] = (),
         request_context: RequestContext | None = None,
-    ) -> None:
-        """Say something. With a run going on it joins that, and this returns; else the run is waited for."""
-        await self.runs.send(self._said(content, files), request_context)
+        limits: Limits | None = None,
+    ) -> RunOutcome:
+        """Say something. With a run going on it joins that, and this returns; else the run is waited for.
+
+        `limits`: of the run that it begins: turns, money, time. What goes wrong in a run is told in the outcome, never
+        raised.
+        """
+        return await self.runs.send(self._said(content, files), request_context, checked_limits(limits))
 
     async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Say something that changes the course: at the next step where the agent can hear, else by a new run.
         What is queued waits on.
         """
         said = self._said(content)
-        if not self.runs.join(said):
+        if not self.runs.join(said, request_context):
             await self.runs.instead(said, request_context)
 
     async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
@@ -382,6 +388,7 @@ class Session:
         if bound is not None and isinstance(event, ThreadRenamed) and bound.metadata.name != event.title:
             bound.metadata.name = event.title
             bound.save()
+        self.runs.endings.notice(event)
         self.extras.notice(event)
 
     def _note_activity(self) -> None:

@@ -9,7 +9,7 @@ is absent, never null, but for the few keys whose null means something.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -38,7 +38,6 @@ from harness.rendering.session.parts import (
     MessagePart,
     NotificationPart,
     NotificationSummaryPart,
-    Part,
     ReactiveSignalPart,
     StateSignalPart,
     SystemReminderPart,
@@ -200,22 +199,75 @@ class DisplayStateChanged(HarnessEvent, frozen=True, kw_only=True):
     """The state itself, not a copy."""
 
 
-_TOLD_PARTS: tuple[type[HarnessEvent], ...] = (
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolResultPart,
-    ImagePart,
-    FilePart,
-    SystemReminderPart,
-    StateSignalPart,
-    ReactiveSignalPart,
-    NotificationPart,
-    NotificationSummaryPart,
+SessionEvent: TypeAlias = (
+    OmStatus
+    | OmObservationStart
+    | OmObservationEnd
+    | OmObservationFailed
+    | OmReflectionStart
+    | OmReflectionEnd
+    | OmReflectionFailed
+    | OmBufferingStart
+    | OmBufferingEnd
+    | OmBufferingFailed
+    | OmActivation
+    | OmModelChanged
+    | OmThreadTitleUpdated
+    | ToolStart
+    | ToolApprovalRequired
+    | ToolSuspended
+    | ToolSuspensionCancelled
+    | ToolUpdate
+    | ToolEnd
+    | ToolInputStart
+    | ToolInputDelta
+    | ToolInputEnd
+    | ShellOutput
+    | CommandExit
+    | SubagentStart
+    | SubagentTextDelta
+    | SubagentToolStart
+    | SubagentToolEnd
+    | SubagentEnd
+    | SubagentModelChanged
+    | ModeChanged
+    | ModelChanged
+    | ThreadChanged
+    | ThreadCreated
+    | ThreadDeleted
+    | StateChanged
+    | AgentStart
+    | AgentEnd
+    | MessageStart
+    | MessageUpdate
+    | MessageEnd
+    | UsageUpdate
+    | Info
+    | Error
+    | FollowUpQueued
+    | SteeringQueued
+    | WorkspaceStatusChanged
+    | WorkspaceReady
+    | WorkspaceError
+    | TaskUpdated
+    | GoalEvaluation
+    | DisplayStateChanged
+    | TextPart
+    | ThinkingPart
+    | ToolCallPart
+    | ToolResultPart
+    | ImagePart
+    | FilePart
+    | SystemReminderPart
+    | StateSignalPart
+    | ReactiveSignalPart
+    | NotificationPart
+    | NotificationSummaryPart
 )
+"""Any of them."""
+
 EVENTS: Mapping[str, type[HarnessEvent]] = {
-    str(event.__struct_config__.tag): event
-    for event in (*(kind for kind in HarnessEvent.__subclasses__() if kind is not Part), *_TOLD_PARTS)
+    str(kind.__struct_config__.tag): kind for kind in get_args(SessionEvent)
 }
 """By their names: those of sessions, of tools, of memory, and the parts of messages as they come."""
 
@@ -267,6 +319,7 @@ __all__ = [
     "OmThreadTitleUpdated",
     "Problem",
     "ReactiveSignalPart",
+    "SessionEvent",
     "ShellOutput",
     "StateChanged",
     "StateSignalPart",

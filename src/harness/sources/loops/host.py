@@ -43,7 +43,8 @@ class Host:
         self.has_output = False
         """Whether any model has said anything yet."""
         self.spent_usd = 0.0
-        self._cost_of = cost_of
+        self.cost_of = cost_of
+        """What a use of a model cost, where the provider does not say; None: nobody asks."""
         self._abandoned: set[asyncio.Task[Any]] = set()
 
     def new_id(self) -> str:
@@ -64,8 +65,8 @@ class Host:
 
     def priced(self, model: str, usage: Usage) -> Usage:
         """The usage with what it cost, where the model did not say and somebody knows."""
-        if usage.cost_usd is None and self._cost_of is not None:
-            cost_usd = self._cost_of(model, usage)
+        if usage.cost_usd is None and self.cost_of is not None:
+            cost_usd = self.cost_of(model, usage)
             if cost_usd is not None:
                 usage = usage.plus(Usage(cost_usd=cost_usd, cost_source="computed"))
         self.spent_usd += usage.cost_usd or 0.0

@@ -11,10 +11,10 @@ from harness.errors import HarnessError
 from harness.events import Error, Message, RelayReply, Result, SessionStart, Usage, Warning
 from harness.log.hub import Hub
 from harness.log.redact import secrets_in
-from harness.sources.endings import LIMITS
 from harness.sources.launch import Launch
 from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.steering import Inbox
+from harness.sources.loops.time_limits import TimeLimits
 from harness.sources.worker import OnEnd
 
 _FAREWELL_S = 1.0
@@ -87,7 +87,7 @@ class LoopWorker:
             cwd=request.cwd,
             env=environment_for_tools(environ, request.env),
             secrets=secrets_in(environ) if self._redact else None,
-            cost_of=_prices(request.cwd) if request.limits.max_budget_usd is not None else None,
+            cost_of=prices_for(request.cwd) if request.limits.max_budget_usd is not None else None,
         )
         channel = host.channel(self._run_id)
         for warning in self._launch.warnings:
@@ -99,7 +99,7 @@ class LoopWorker:
         except HarnessError as error:
             self._give_up(host, error)
             return
-        self._watch(host)
+        TimeLimits(host, self._run_id, request.limits, self._press).watch()
         with suppress(asyncio.CancelledError):  # it was stopped, and has said so in the log
             await job.run(request.prompt)
 
@@ -132,36 +132,6 @@ class LoopWorker:
         channel.put(Result(success=False, outcome="spawn_failed"))
         channel.close()
 
-    def _watch(self, host: Host) -> None:
-        """Begin to watch the limits of time."""
-        limits, loop = self._launch.request.limits, asyncio.get_running_loop()
-        if limits.timeout_s is not None:
-            loop.call_later(limits.timeout_s, self._end_by, host, "timeout", limits.timeout_s)
-        if limits.first_output_s is not None:
-            loop.call_later(limits.first_output_s, self._check_first_output, host, limits.first_output_s)
-        if limits.inactivity_s is not None:
-            self._check_activity(host, limits.inactivity_s)
-
-    def _check_first_output(self, host: Host, seconds: float) -> None:
-        if not host.has_output:
-            self._end_by(host, "first_output", seconds)
-
-    def _check_activity(self, host: Host, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        left_s = host.outbox.heard_s + seconds - loop.time()
-        if left_s <= 0:
-            self._end_by(host, "inactivity", seconds)
-        else:
-            loop.call_later(left_s, self._check_activity, host, seconds)
-
-    def _end_by(self, host: Host, action: str, seconds: float) -> None:
-        if host.stopped is not None:
-            return
-        limit = LIMITS[action]
-        host.stopped = limit.outcome
-        host.channel(self._run_id).put(Error(message=limit.message.format(f"{seconds:g} s"), code=limit.code))
-        self._press()
-
 
 def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
     """Close an event loop, whatever still hangs in it."""
@@ -181,7 +151,8 @@ def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     del loop, context
 
 
-def _prices(directory: str) -> Callable[[str, Usage], float | None]:
+def prices_for(directory: str) -> Callable[[str, Usage], float | None]:
+    """What a use of a model cost, as far as the settings for this directory know."""
     from harness import config, prices
 
     return prices.load(config.load(directory)).cost_usd

@@ -1,0 +1,14 @@
+"""The events that listeners of a session hear, to tell them apart by class:
+
+    from harness.session import events
+
+    match event:
+        case events.ToolApprovalRequired(tool_name=name): …
+        case events.TextPart(text=text): …
+
+`SessionEvent` is any of them; `to_wire` gives the JSON object, `from_wire` reads it.
+"""
+
+from __future__ import annotations
+
+from harness.rendering.session.events import *  # noqa: F403 # the classes are made there, and named there
