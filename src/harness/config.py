@@ -54,6 +54,11 @@ def trust_file() -> str:
     return os.path.join(data_directory(), TRUST_FILE)
 
 
+def trust_key(path: str) -> str:
+    """A file by its place: a link to a file that is trusted elsewhere is not trusted here."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
 def project_files(directory: str) -> list[str]:
     """Those that count for somebody who works there, the strongest first."""
     return [path for name in PROJECT_FILES if (path := _nearest(directory, name))]
@@ -150,6 +155,15 @@ class Settings:
         """A setting of `[agents.<agent>]`, under any name of the agent."""
         return self.value(*(f"agents.{name}.{field}" for name in agent_names))
 
+    def binary_for(self, agent_names: Iterable[str]) -> str:
+        """The agent's program; a relative path is one from the folder of the file that says so."""
+        keys = [f"agents.{name}.binary" for name in agent_names]
+        binary = str(self.value(*keys) or "")
+        if os.sep not in binary:
+            return binary
+        layer = next(layer for layer in self.layers for key in keys if key in layer.values)
+        return os.path.join(os.path.dirname(layer.path), os.path.expanduser(binary))
+
     def model_for(self, agent_names: Iterable[str]) -> str:
         """In each layer an agent's own model goes before the model for all."""
         keys = (*(f"agents.{name}.model" for name in agent_names), "default_model")
@@ -198,7 +212,7 @@ def load(directory: str, environ: Mapping[str, str] | None = None) -> Settings:
     trusted, problem = read_trusted(trust_file()) if projects else ({}, "")
     for path in reversed(projects):
         layer = read_file(path, is_personal=False)
-        if trusted.get(os.path.realpath(path)) != layer.digest:
+        if trusted.get(trust_key(path)) != layer.digest:
             _restrict(layer, own)
         layers.insert(0, layer)
     if problem:

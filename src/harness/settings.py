@@ -174,7 +174,11 @@ TABLE = (
         environment="HARNESS_LOG_REDACT",
     ),
     Setting(
-        "agents.<agent>.binary", "text", "trusted", "Path of the agent's program.", "/opt/<agent>/bin/<agent>"
+        "agents.<agent>.binary",
+        "text",
+        "trusted",
+        "Path of the agent's program; a relative one begins at the folder of the file.",
+        "/opt/<agent>/bin/<agent>",
     ),
     Setting("agents.<agent>.model", "text", "trusted", "Its model when --model is not given.", "opus"),
     Setting(

@@ -122,7 +122,9 @@ def test_no_command_is_run_that_the_user_did_not_allow(world: World) -> None:
 def test_a_project_does_not_choose_the_program(world: World, name: str, agent: str) -> None:
     world.install("claude")
     mark = evil(world)
-    (world.project / name).write_text(f'[agents.{agent}]\nbinary = "./evil.sh"\nextra_args = ["--evil"]\n')
+    (world.project / name).write_text(
+        f'[agents.{agent}]\nbinary = "{world.project}/evil.sh"\nextra_args = ["--evil"]\n'
+    )
     answer = world.call("run", "-a", "claude", "-p", "x")
     assert (answer.code, answer.types[-1], mark.exists()) == (0, "Result", False)
     told = f"does not count: agents.{agent}.binary, agents.{agent}.extra_args"
@@ -167,6 +169,26 @@ def test_trust_belongs_to_the_path(world: World, monkeypatch: pytest.MonkeyPatch
     assert world.call("config", "get", "default_model").code == 1
 
 
+def test_a_link_to_a_trusted_file_is_not_trusted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project(world, 'default_model = "a"\n')
+    world.call("trust", "--yes")
+    other = world.project / "cloned"
+    other.mkdir()
+    (other / "harness.toml").symlink_to(path)
+    monkeypatch.chdir(other)
+    assert world.call("config", "get", "default_model").code == 1
+
+
+def test_a_program_is_looked_for_beside_the_file_that_names_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.settle('[agents.claude]\nbinary = "./tools/claude"\n')
+    (world.project / "cloned/tools").mkdir(parents=True)
+    monkeypatch.chdir(world.project / "cloned")
+    shown = world.call("run", "-a", "claude", "-p", "x", "--dry-run").out
+    assert shown.startswith(f"Binary: {world.project}/tools/claude\n")
+
+
 def test_what_is_trusted_is_shown_with_every_hidden_character(world: World) -> None:
     project(world, 'default_permissions = "full"\n[agents.claude]\nbinary = "a\u202eb\u200b\\u001b[2K"\n')
     own(world, 'default_permissions = "plan"\n')
@@ -176,7 +198,7 @@ def test_what_is_trusted_is_shown_with_every_hidden_character(world: World) -> N
         '  default_permissions = "full"',
         "      What an agent may do: full-access, read-only, or agent-default (whatever the agent itself is set to).",
         '  agents.claude.binary = "a\\u202eb\\u200b\\u001b[2K"',
-        "      Path of the agent's program.",
+        "      Path of the agent's program; a relative one begins at the folder of the file.",
     ]
 
 

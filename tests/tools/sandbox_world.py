@@ -57,8 +57,8 @@ ONLY_ROOT = {
 }
 BEYOND_LANDLOCK = {"mode": 'chmod 777 "$OUT/victim"'}
 """What Landlock knows nothing of; see `confinement`."""
-MAY_BE_FORBIDDEN_HERE = {"user namespace", "mount", "device", "kernel setting"}
-"""What a machine may refuse to everybody: then there is nothing to be seen."""
+MAY_BE_FORBIDDEN_HERE = {"user namespace", "mount", "device", "kernel setting", "root of its parent"}
+"""What a machine may refuse to everybody, or the watchdog to all but root: then there is nothing to be seen."""
 
 
 class World:

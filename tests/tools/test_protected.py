@@ -51,6 +51,7 @@ ATTACKS = {
     "one inside a new .git": "git init -q deep/a; git init -q deep/a/.git/b; plant deep/a/.git/b/.git",
     "a .git that is a file": "git init -q --bare deep/g; plant deep/g; mkdir deep/w; echo 'gitdir: ../g' > deep/w/.git",
     "a .git that is a link": "git init -q --bare deep/g; plant deep/g; mkdir deep/w; ln -s ../g deep/w/.git",
+    "a link's inode used again": "rm linked/.git; git init -q linked; plant linked/.git",
     "the top as a file": "git init -q --bare deep/g; plant deep/g; rm -rf .git; echo 'gitdir: deep/g' > .git",
     "another common folder": "git init -q --bare deep/g; plant deep/g; echo ../deep/g > .git/commondir; echo ../../deep/g > nested/.git/commondir",
     "configuration of a worktree": (
@@ -85,6 +86,8 @@ class Place:
         self.git("-C", str(self.root / "nested"), "config", "core.hooksPath", "../tools/hooks")
         self.git("-C", str(self.root), "config", "include.path", "../more.gitconfig")
         (self.root / "top.txt").write_text("top\n")
+        (self.root / "linked").mkdir()
+        (self.root / "linked/.git").symlink_to("../bare.git")
         for path in (self.folder, *self.folder.rglob("*")):
             os.chown(path, uid, uid, follow_symlinks=False)
 
@@ -231,6 +234,7 @@ def test_what_is_there_stays_as_it_is() -> None:
 def test_work_at_the_top_and_commits_go_on_with_bubblewrap(place: Place) -> None:
     need("bubblewrap")
     place.git("-C", str(place.root), "config", "--unset", "include.path")
+    shutil.rmtree(place.root / "linked")
     identity = "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=a GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=a@b"
     work = (
         f"set -e; {identity}; sed -i s/top/changed/ top.txt; echo x > new.txt; mkdir build; mv new.txt build/;"
@@ -254,6 +258,24 @@ def test_work_at_the_top_and_commits_go_on_with_bubblewrap(place: Place) -> None
         "top.txt",
     ]
     assert not {"commondir", "modules", "worktrees", "config.worktree"} & {*os.listdir(place.root / ".git")}
+
+
+def test_a_linked_worktree_keeps_its_repository(place: Place) -> None:
+    need("bubblewrap")
+    tree = place.root / "tree"
+    place.git("-C", str(place.root), "worktree", "add", "-q", str(tree))
+    for path in (tree, *tree.rglob("*")):
+        os.chown(path, place.uid, place.uid)
+    before = (tree / ".git").read_text()
+    for engine in ENGINES:
+        need(engine)
+        asked = {
+            **place.asked(engine, it=PLANT + "rm -f .git; mv .git x; git init -q; plant .git"),
+            "root": str(tree),
+        }
+        as_user(place.uid, [SCRIPT], json.dumps(asked))
+        assert (tree / ".git").read_text() == before
+        assert sorted(os.listdir(tree)) == [".git"]
 
 
 def test_a_harmless_new_repository_stays(place: Place) -> None:
@@ -369,6 +391,7 @@ def test_nothing_is_opened_again_below_what_is_closed(
         ("[include]\n\tpath = ../x\n", "its config sets include.path"),
         ('[includeIf "gitdir:/"]\n\tpath = ../x\n', "its config sets includeif.path"),
         ('[remote "o"]\n\turl = ext::sh -c evil\n', "its config sets remote.url"),
+        ('[remote "o"]\n\turl = --upload-pack=evil\n', "its config sets remote.url"),
         ('[filter "x"]\n\tclean = evil\n', "its config sets filter.clean"),
         ("[alias]\n\tstatus = !evil\n", "its config sets alias.status"),
         ("[core.x]\n\tfsmonitor = x\n", "its config sets "),

@@ -49,14 +49,17 @@ class Found(NamedTuple):
     repositories: dict[str, tuple[int, int]]
     """Path → device and inode."""
     pointers: dict[str, tuple[int, int]]
-    """Files and symbolic links called `.git`."""
+    """Files called `.git`."""
+    links: dict[str, str]
+    """Symbolic links called `.git`, and where they lead. Nothing can be mounted over them, so that one may be
+    removed, and its inode used again: only where they lead tells whether it is the same."""
     unseen: list[str]
     """Folders that cannot be looked into."""
 
 
 def find(root: str, known: frozenset[tuple[int, int]] | None = None) -> Found:
     """All below a folder; the inside of a `.git` only if others are known, and it is not among them."""
-    found = Found({}, {}, [])
+    found = Found({}, {}, {}, [])
     unvisited = [root]
     while unvisited:
         folder = unvisited.pop()
@@ -75,9 +78,18 @@ def find(root: str, known: frozenset[tuple[int, int]] | None = None) -> Found:
             elif (identity := _identity(entry.path)) and is_folder:
                 found.repositories[entry.path] = identity
                 unvisited += [] if known is None or identity in known else [entry.path]
+            elif entry.is_symlink():
+                found.links[entry.path] = _target(entry.path)
             elif identity:
                 found.pointers[entry.path] = identity
     return found
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
 
 
 def is_repository(folder: str) -> bool:
@@ -111,12 +123,13 @@ def switch_off_new(roots: Sequence[str], before: Sequence[Found]) -> list[str]:
     """Take the effect of what appeared since; what was done, in words."""
     known = frozenset(identity for found in before for part in found[:2] for identity in part.values())
     seen = {path for found in before for path in found.unseen}
+    links = {link for found in before for link in found.links.items()}
     told: list[str] = []
     for root in roots:
         found = find(root, known)
-        for path, identity in found.pointers.items():
-            if identity not in known:
-                told.append(_switched_off(path, "it leads git to another place"))
+        new = [path for path, identity in found.pointers.items() if identity not in known]
+        new += [path for path, target in found.links.items() if (path, target) not in links]
+        told += [_switched_off(path, "it leads git to another place") for path in new]
         # What lies deeper first: afterwards its path is another one.
         for path, identity in sorted(found.repositories.items(), reverse=True):
             if identity not in known and (reason := why_harmful(path)):
@@ -186,7 +199,7 @@ def _harmful_key(path: str) -> str:
         key = f"{section}.{assignment[1].lower()}" if assignment else repr(line[:40])
         value = (assignment[2] or "") if assignment else ""
         is_known = assignment is not None and assignment[1].lower() in _HARMLESS.get(section, "").split()
-        if not is_known or "::" in value or value.endswith("\\"):
+        if not is_known or "::" in value or value.startswith("-") or value.endswith("\\"):
             return key
     return ""
 

@@ -81,6 +81,9 @@ class Survey(NamedTuple):
     def pointers(self) -> list[str]:
         return [path for found in self.found for path in found.pointers]
 
+    def links(self) -> list[str]:
+        return [path for found in self.found for path in found.links]
+
 
 def survey(roots: Sequence[str]) -> Survey:
     """Raises UsageError where nothing could be protected."""
@@ -113,11 +116,10 @@ def guards(surveyed: Survey) -> list[Guard]:
         listed[path] = Guard(path, stand_in)
     for root in surveyed.roots:
         git = os.path.join(root, GIT)
-        if git not in repositories and git not in surveyed.pointers():
+        if git not in repositories:
             listed[git] = Guard(git)
     for path in surveyed.pointers():
-        if not os.path.islink(path) or os.path.dirname(path) in surveyed.roots:
-            listed[path] = Guard(path)
+        listed[path] = Guard(path)
     is_open = len(repositories) <= _MOST_OPEN_REPOSITORIES
     for path in repositories:
         listed.update((guard.path, guard) for guard in _repository_guards(path, is_open=is_open))

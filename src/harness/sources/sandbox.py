@@ -130,7 +130,7 @@ def _lock_folder() -> str:
 
 def _with_landlock(invocation: Invocation, surveyed: Survey, temporary: str) -> Invocation:
     own = [os.path.join(root, GIT) for root in surveyed.roots]
-    listed = (*own, *surveyed.named, *surveyed.repositories(), *surveyed.pointers())
+    listed = (*own, *surveyed.named, *surveyed.repositories(), *surveyed.pointers(), *surveyed.links())
     closed = {path for one in listed for path in (one, os.path.realpath(one))}
     paths = [path for root in surveyed.roots for path in _all_but(root, closed)]
     return replace(

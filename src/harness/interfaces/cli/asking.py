@@ -45,7 +45,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         append_system_prompt=arguments.append_system_prompt,
         extra_args=(*settings.extra_args(spellings), *_extra_args(arguments)),
         env=dict(map(_assignment, arguments.env)),
-        binary=arguments.binary or settings.agent_value(spellings, "binary") or "",
+        binary=arguments.binary or settings.binary_for(spellings),
         recording=arguments.recording,
         native=arguments.native,
         context=arguments.context,

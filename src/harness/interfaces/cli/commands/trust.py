@@ -57,13 +57,13 @@ def _trust(directory: str, console: Console, *, is_answered: bool) -> int:
             console.warning(str(problem))
         if any(not problem.key for problem in layer.problems):
             return 1  # it cannot be read, and what nobody has seen nobody can trust
-        if trusted.get(os.path.realpath(path)) == layer.digest:
+        if trusted.get(config.trust_key(path)) == layer.digest:
             console.say(f"{path} is trusted already.")
         elif not wanted:
             console.say(f"{path} sets nothing that needs trust.")
         else:
             console.say(_shown(layer, wanted))
-            granted[os.path.realpath(path)] = layer.digest
+            granted[config.trust_key(path)] = layer.digest
     if not granted:
         return 0
     if not is_answered and not _agrees(console):
@@ -108,8 +108,8 @@ def _revoke(directory: str, console: Console) -> int:
 
     trusted = _trusted(console)
     # Also what is gone by now: the folder, or a file in it.
-    wanted = {os.path.realpath(path) for path in config.project_files(directory)}
-    wanted |= {os.path.join(os.path.realpath(directory), name) for name in config.PROJECT_FILES}
+    wanted = {config.trust_key(path) for path in config.project_files(directory)}
+    wanted |= {config.trust_key(os.path.join(directory, name)) for name in config.PROJECT_FILES}
     found = sorted(wanted & trusted.keys())
     if not found:
         console.say(f"harness: nothing in {directory}, or above it, is trusted")
