@@ -16,6 +16,7 @@ _DRIVER = _WEB / "node_modules" / "playwright-core"
 _CHOSEN = (
     "the link lets in",
     "a newcomer runs an agent",
+    "what is shown for approval",
     "files go with a message",
     "another server on this machine",
     "a browser that is logged out",

@@ -182,20 +182,25 @@ def test_a_finished_run_can_be_continued_in_a_conversation_that_begins_with_it(w
     assert world.store.metadata(log_id).kind == "run"
 
 
+PICTURE = {"type": "file", "media_type": "image/png", "name": "dot.png", "data": "iVBOR"}
+
+
 def test_a_call_is_given_in_full(world: ServingWorld) -> None:
     hub, log_id = recorded(world)
     output = "x" * 300_000
     hub.source(log_id).append(
         [
             ToolStart(call_id="run/c 1", tool_name="Bash", input={"command": "ls"}),
-            ToolEnd(call_id="run/c 1", tool_name="Bash", success=True, output=output),
+            ToolEnd(call_id="run/c 1", tool_name="Bash", success=True, output=output, parts=[PICTURE]),
         ]
     )
     with world.http() as http:
         call = http.get(f"/api/sessions/{log_id}/state").json()["state"]["messages"][-1]["toolCalls"][0]
         assert (len(call["output"]), call["outputLength"]) == (100_000, 300_000)
         whole = http.get(f"/api/sessions/{log_id}/calls/run%2Fc%201").json()
-        assert whole == {"input": {"command": "ls"}, "output": output}
+        shown = {"type": "file", "mediaType": "image/png", "name": "dot.png"}
+        assert call["files"] == [shown]  # what is in them is fetched when somebody looks at it
+        assert whole == {"input": {"command": "ls"}, "output": output, "files": [shown | {"data": "iVBOR"}]}
     hub.close()
 
 

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { HOSTILE_TEXTS } from "./hostile_texts.mjs";
 import { begin, launchBrowser, mark, openPage, shot, untilMark } from "./page.mjs";
-import { FLOOD_DELTAS, workplace } from "./scripts.mjs";
+import { DOT, FLOOD_DELTAS, workplace } from "./scripts.mjs";
 import { startServer } from "./server.mjs";
 
 const USABLE_MS = 2_000;
@@ -169,7 +169,129 @@ test("what is denied does not happen, and the reason is kept", async () => {
   await context.close();
 });
 
-test("a follow-up waits in the queue, can be taken back, and runs when its turn comes", async () => {
+test("what is shown for approval is what runs: nothing is turned round, hidden or pushed out of sight", async () => {
+  const { page, context } = await opened({ viewport: { width: 1280, height: 800 } });
+  await page.goto(origin.origin);
+  await begin(page, paced("SPOOF"));
+  await page.waitForSelector(".dock .command");
+  assert.equal(await page.locator(".dock .command").innerText(), "echo safe <U+202E>; rm -rf ~ #<U+202C> ok<U+200B><U+2028>");
+  assert.equal(await page.locator(".dock .unseen-mark").count(), 4);
+  await shot(page, "approval-spoofed");
+  await page.getByRole("button", { name: "Deny…" }).click();
+  await page.getByRole("button", { name: "Deny", exact: true }).click();
+  await page.locator(".dock .command", { hasText: "HIDDEN-PART" }).waitFor();
+  assert.equal(await page.locator(".dock .command").innerText(), "ls\n⟨59 empty lines⟩\necho HIDDEN-PART");
+  assert.ok(await inSight(page.locator(".dock .command")));
+  await shot(page, "approval-blank-lines");
+  assert.match(await page.locator(".dock .arguments").innerText(), /"workdir"/);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await untilMark(page, "idle");
+  assert.deepEqual(await page.locator(".tool").evaluateAll((cards) => cards.map((card) => card.dataset.status)), ["error", "skipped"]);
+  assert.match(await page.locator(".tool").nth(1).innerText(), /not run/);
+  await begin(page, paced("TALL"));
+  await page.locator(".dock").getByRole("button", { name: /\d+ more lines: show all/ }).waitFor();
+  await shot(page, "approval-tall");
+  await page.locator(".dock").getByRole("button", { name: /more lines/ }).click();
+  assert.equal(await page.locator(".dock .tall-box").evaluate((box) => box.scrollHeight - box.clientHeight), 0);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await context.close();
+});
+
+const inSight = (locator) => locator.evaluate((one) => one.parentElement.parentElement.scrollHeight <= one.parentElement.parentElement.clientHeight);
+
+test("an overwrite shows what goes away", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("OVERWRITE"));
+  await page.waitForSelector(".dock .diff");
+  const asked = await page.locator(".dock").innerText();
+  for (const expected of ["notes.txt", "8 lines removed", "1 line added", "line 8"]) assert.ok(asked.includes(expected), `${expected} is not in\n${asked}`);
+  assert.match(await page.locator(".tool[data-kind=write] .tool-head").innerText(), /\+1\s+−8/);
+  await shot(page, "approval-overwrite");
+  await page.getByRole("button", { name: "Allow once" }).click();
+  await untilMark(page, "idle");
+  await context.close();
+});
+
+test("always allows what its button says, and that can be revoked", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("ALWAYS"));
+  await page.waitForSelector(".button.always");
+  assert.deepEqual(await page.locator(".button.always").allInnerTexts(), ["Always allow bash: echo one", "Always allow bash: echo …"]);
+  await shot(page, "approval-always");
+  await page.getByRole("button", { name: "Always allow bash: echo …" }).click();
+  await page.locator(".dock .command", { hasText: "touch other" }).waitFor();
+  await page.locator(".grants li", { hasText: "echo" }).first().waitFor();
+  await shot(page, "grants");
+  const count = await page.locator(".grants li").count();
+  await page.getByRole("button", { name: /^Revoke: / }).first().click();
+  await page.waitForFunction((before) => document.querySelectorAll(".grants li").length === before - 1, count);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await untilMark(page, "idle");
+  await context.close();
+});
+
+test("a call that has not begun says what it would do, and that it waits", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("TWICE"));
+  await page.waitForSelector(".dock .diff");
+  await page.waitForFunction(() => document.querySelectorAll(".tool").length === 2);
+  const heads = await page.locator(".tool-head").allInnerTexts();
+  assert.match(heads[0].replace(/\s+/g, " "), /^Write big\.py .*waits for you$/);
+  assert.match(heads[1].replace(/\s+/g, " "), /^Run echo two (not begun|waits for you)$/);
+  assert.equal(await page.locator(".tool .spinner").count(), 0);
+  await shot(page, "two-at-once");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await untilMark(page, "idle");
+  for (const head of await page.locator(".tool-head").allInnerTexts()) assert.match(head, /not run/);
+  await context.close();
+});
+
+test("footnotes, links by name and pictures are there, boxes have names, and a finished answer is announced", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("WORDS"));
+  await untilMark(page, "idle");
+  await page.waitForSelector(".markdown canvas.picture");
+  await page.waitForSelector(".tool canvas.picture");
+  const said = await page.locator(".message.assistant").innerText();
+  for (const expected of ["The footnote text matters.", "[INFO]: kept", "word<U+202E>turned", "far (picture at example.com, not loaded)"])
+    assert.ok(said.includes(expected), `${expected} is not in\n${said}`);
+  assert.equal(await page.locator(".markdown a", { hasText: "link" }).getAttribute("href"), "https://example.com/there");
+  assert.equal(await page.getByRole("checkbox", { name: "looked" }).count(), 1);
+  assert.match(await page.locator("[data-finished]").innerText(), /^The agent answered: A term/);
+  await shot(page, "words");
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("earlier messages come without losing the reader's place", async () => {
+  const { page, context } = await opened();
+  await page.goto(origin.origin);
+  await begin(page, paced("message 0"));
+  await untilMark(page, "idle");
+  const composer = page.locator(".composer-input");
+  for (let index = 1; index <= 24; index++) {
+    await composer.fill(`message ${index}`);
+    await composer.press("Enter");
+    await page.waitForFunction((count) => document.querySelectorAll(".message.user").length >= Math.min(count, 20) && document.querySelector(".header .mark").dataset.mark === "idle", index + 1);
+  }
+  await page.reload();
+  await page.getByRole("button", { name: /Show earlier messages/ }).waitFor();
+  const place = () => page.locator(".bubble", { hasText: "message 6" }).first().evaluate((one) => one.getBoundingClientRect().top);
+  await page.locator(".viewport").evaluate((one) => one.scrollTo(0, 0));
+  await page.waitForTimeout(200);
+  const before = await place();
+  await page.getByRole("button", { name: /Show earlier messages/ }).click();
+  await page.waitForFunction(() => [...document.querySelectorAll(".bubble")].some((one) => one.innerText === "message 0"));
+  await page.waitForTimeout(500);
+  assert.ok(Math.abs((await place()) - before) < 3, `${before} became ${await place()}`);
+  await context.close();
+});
+
+test("a follow-up waits in the queue, can be removed, stays when the run is stopped, and goes on with one button", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced("LONG first"));
@@ -178,17 +300,33 @@ test("a follow-up waits in the queue, can be taken back, and runs when its turn 
   await composer.press("Enter");
   await page.waitForSelector(".follow-ups li");
   assert.ok((await page.locator(".follow-ups li button").boundingBox()).x < (await page.locator(".composer").boundingBox()).width + 320, "the button is out of reach");
-  await page.getByLabel(/Take back: take this back/).click();
+  await page.getByLabel(/Remove from the queue: take this back/).click();
   await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
   await composer.fill("second prompt");
   await composer.press("Enter");
   await page.waitForSelector(".follow-ups li");
   await shot(page, "queue");
-  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByRole("button", { name: "Continue" }).waitFor();
+  await untilMark(page, "idle");
+  await shot(page, "queue-stopped");
+  await page.getByRole("button", { name: "Continue" }).click();
   await page.waitForFunction(() => [...document.querySelectorAll(".message.user")].some((one) => one.innerText.includes("second prompt")));
   await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
-  await page.locator(".composer-input").press("Escape");
   await untilMark(page, "idle");
+  for (const button of ["Stop and clear", "Clear"]) {
+    await composer.fill("LONG again");
+    await composer.press("Enter");
+    await untilMark(page, "running");
+    await composer.fill("never said");
+    await composer.press("Enter");
+    await page.waitForSelector(".follow-ups li");
+    if (button === "Clear") await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await page.getByRole("button", { name: button, exact: true }).click();
+    await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
+    await untilMark(page, "idle");
+  }
+  assert.ok(!(await words(page)).includes("never said"));
   await context.close();
 });
 
@@ -199,15 +337,17 @@ test("what is said to steer reaches the run that goes on", async () => {
   await page.waitForSelector(".dock .button.primary");
   await page.locator(".composer-input").fill("mind the tests");
   await page.locator(".composer-input").press("Control+Enter");
-  await page.waitForFunction(() => document.querySelector(".composer-input").value === "" && !document.querySelector(".follow-ups li"));
+  await page.locator(".message.user[data-status=pending]", { hasText: "mind the tests" }).waitFor();
+  await shot(page, "steering");
+  assert.equal(await page.locator(".follow-ups li").count(), 0);
   await page.getByRole("button", { name: "Allow once" }).click();
-  await page.waitForFunction(() => [...document.querySelectorAll(".message.user")].some((one) => one.innerText.includes("mind the tests")));
+  await page.locator(".message.user[data-status=complete]", { hasText: "mind the tests" }).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
   await untilMark(page, "idle");
   await context.close();
 });
 
-const PICTURE = { name: "dot.png", mimeType: "image/png", buffer: Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64") };
+const PICTURE = { name: "dot.png", mimeType: "image/png", buffer: Buffer.from(DOT, "base64") };
 const SOURCE = { name: "main.rs", mimeType: "", buffer: Buffer.from("fn main() {}\n") };
 
 test("files go with a message, are shown with it, and what is no use to a model is refused", async () => {
@@ -233,7 +373,7 @@ test("files go with a message, are shown with it, and what is no use to a model 
   await context.close();
 });
 
-test("a message is said otherwise in a conversation of its own", async () => {
+test("a message is rephrased in a conversation of its own", async () => {
   const { page, context, troubles } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced("first thing"));
@@ -242,9 +382,9 @@ test("a message is said otherwise in a conversation of its own", async () => {
   await page.locator(".composer-input").press("Enter");
   await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
   await page.locator(".message.user").nth(1).hover();
-  await page.getByLabel("Say it otherwise").nth(1).click();
+  await page.getByLabel("Rephrase").nth(1).click();
   await page.waitForFunction(() => document.querySelector(".new textarea")?.value === "second thing");
-  await shot(page, "otherwise");
+  await shot(page, "rephrase");
   await page.fill(".new textarea", "another thing");
   await page.locator(".new textarea").press("Enter");
   await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
@@ -307,6 +447,12 @@ test("search, keys and the theme work without a mouse", async () => {
   await page.keyboard.press("/");
   await page.keyboard.type("make the HTTP");
   await page.waitForFunction(() => document.querySelectorAll("a[data-session]").length === 1);
+  await page.keyboard.press("ArrowDown");
+  assert.ok(await page.evaluate(() => document.activeElement.matches("a[data-session]")));
+  await page.keyboard.press("ArrowUp");
+  assert.ok(await page.evaluate(() => document.activeElement.matches("input[type=search]")));
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelector("a[data-session][aria-current=page]"));
   await page.keyboard.press("Escape");
   await page.waitForFunction(() => document.querySelectorAll("a[data-session]").length > 1);
   await page.locator(".brand").focus();
@@ -342,7 +488,7 @@ test(`none of ${HOSTILE_TEXTS.length} hostile texts runs, loads or leads anywher
   const { page, context, troubles } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced(`HOSTILE ${HOSTILE_TEXTS.join(" ")}`));
-  const allow = page.getByRole("button", { name: "Always allow" });
+  const allow = page.getByRole("button", { name: "Allow once" });
   for (let waits = 0; waits < 200 && (await mark(page)) !== "idle" && (await mark(page)) !== "error"; waits++) {
     if (await allow.isEnabled({ timeout: 50 }).catch(() => false)) await allow.click({ timeout: 1_000 }).catch(() => undefined);
     await page.waitForTimeout(100);

@@ -64,6 +64,23 @@ const RECORD = lane(
   [text("Nobody else counts them.", 3), usage],
 );
 
+/** Read as another one where it is shown as it comes. */
+export const SPOOFED = "echo safe \u202e; rm -rf ~ #\u202c ok\u200b\u2028";
+export const DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const WORDS = `A term[^1], a [link][there] and a word\u202Eturned.
+
+![dot](data:image/png;base64,${DOT}) ![far](https://example.com/far.png)
+
+- [x] looked
+- [ ] done
+
+[INFO]: kept
+
+[^1]: The footnote text matters.
+
+[there]: https://example.com/there
+`;
+
 const PACED = {
   pause_ms: 12,
   responses: [{ events: [text("Nothing was asked that I know.", 4)] }],
@@ -76,6 +93,12 @@ const PACED = {
     lane("LONG", [text(Array.from({ length: 600 }, (_, index) => `word${index} `).join(""), 600)]),
     lane("DENY", [call("bash", { command: "rm -rf everything" })], [text("Then not.", 2)]),
     lane("HOSTILE", ...hostileResponses()),
+    lane("SPOOF", [call("bash", { command: SPOOFED })], [call("bash", { command: `ls${"\n".repeat(60)}echo HIDDEN-PART`, workdir: "." })], [text("Nothing was run.", 2)]),
+    lane("TALL", [call("bash", { command: Array.from({ length: 60 }, (_, index) => `echo line ${index}`).join("\n") })], [text("Done.", 2)]),
+    lane("OVERWRITE", [call("read", { filePath: "notes.txt" })], [call("write", { filePath: "notes.txt", content: "line 1\nanother\n" })], [text("Written.", 2)]),
+    lane("ALWAYS", [call("bash", { command: "echo one" })], [call("bash", { command: "echo two" })], [call("bash", { command: "touch other" })], [text("Done.", 2)]),
+    lane("TWICE", [call("write", { filePath: "big.py", content: "a = 1\nb = 2\n" }), call("bash", { command: "echo two" })], [text("Done.", 2)]),
+    lane("WORDS", [call("read", { filePath: "dot.png" })], [text(WORDS, 6)]),
   ],
 };
 
@@ -97,6 +120,8 @@ const FLOOD = {
 export function workplace() {
   const folder = mkdtempSync(join(tmpdir(), "harness-e2e-"));
   writeFileSync(join(folder, "http_client.py"), BEFORE);
+  writeFileSync(join(folder, "notes.txt"), Array.from({ length: 9 }, (_, index) => `line ${index}\n`).join(""));
+  writeFileSync(join(folder, "dot.png"), Buffer.from(DOT, "base64"));
   const script = (name, content) => {
     const path = join(folder, `${name}.json`);
     writeFileSync(path, JSON.stringify(content));

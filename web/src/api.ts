@@ -1,6 +1,6 @@
 /** The server's REST side, as `docs/protocol.md` describes it. */
 
-import type { Attachment, HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
+import type { Attachment, HarnessFilePart, HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
 import { authorizedFetch } from "./login.js";
 
 export interface Session {
@@ -10,6 +10,7 @@ export interface Session {
   readonly prompt: string;
   readonly agent: string;
   readonly agentName: string;
+  readonly runner: string;
   readonly model: string;
   readonly mode: string;
   readonly permissionMode: string;
@@ -49,6 +50,14 @@ export interface Agent {
   readonly models: boolean;
 }
 
+/** A sandbox runner that the user has set up. */
+export interface Runner {
+  readonly name: string;
+  readonly agent: string;
+  readonly url: string;
+  readonly cwd: string;
+}
+
 export interface Model {
   readonly id: string;
   readonly description: string;
@@ -58,6 +67,7 @@ export interface Model {
 
 export interface NewSession {
   readonly agent?: string;
+  readonly runner?: string;
   readonly model?: string;
   readonly mode?: string;
   readonly cwd?: string;
@@ -123,8 +133,8 @@ export const api = {
     request<{ state: HarnessState; seq: number }>("GET", `${at(id)}/state?at=${seq}`, undefined, signal),
   timeline: (id: string, signal?: AbortSignal) => request<Timeline>("GET", `${at(id)}/timeline`, undefined, signal),
   call: (id: string, callId: string) =>
-    request<{ input: JSONValue; output: string }>("GET", `${at(id)}/calls/${encodeURIComponent(callId)}`),
-  agents: (signal?: AbortSignal) => request<{ agents: readonly Agent[] }>("GET", "api/agents", undefined, signal),
+    request<{ input: JSONValue; output: string; files: readonly HarnessFilePart[] }>("GET", `${at(id)}/calls/${encodeURIComponent(callId)}`),
+  agents: (signal?: AbortSignal) => request<{ agents: readonly Agent[]; runners: readonly Runner[] }>("GET", "api/agents", undefined, signal),
   models: (agent: string, signal?: AbortSignal) =>
     request<{ models: readonly Model[]; defaultModel: string }>(
       "GET",

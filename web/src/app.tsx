@@ -24,6 +24,8 @@ export function App() {
     stop: () => (isDrawerOpen ? setDrawerOpen(false) : document.querySelector<HTMLButtonElement>("button.stop:not([type=submit])")?.click()),
     help: () => setKeysShown(true),
   });
+  const shown = list.sessions.find(({ id }) => id === currentId);
+  const agentTitle = shown?.agent || shown?.agentName || "";
   const showDrawer = () => setDrawerOpen(true);
   return (
     <div className="page" data-drawer={isDrawerOpen || undefined}>
@@ -31,7 +33,7 @@ export function App() {
       <div className="shade" onClick={() => setDrawerOpen(false)} aria-hidden="true" />
       {route.view === "session" ? (
         <main className="main">
-          <Conversation key={route.id} sessionId={route.id} onMenu={showDrawer} onNews={list.refresh} />
+          <Conversation key={route.id} sessionId={route.id} agentTitle={agentTitle} onMenu={showDrawer} onNews={list.refresh} />
         </main>
       ) : (
         <NewConversation

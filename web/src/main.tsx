@@ -10,6 +10,8 @@ import "./style/panel.css";
 import "./style/thread.css";
 import "./style/tools.css";
 import "./style/dock.css";
+import "./style/shown.css";
+import "./style/welcome.css";
 
 await enter();
 createRoot(document.getElementById("page")!).render(

@@ -31,16 +31,23 @@ export class HarnessClient {
     this.send({ type: "submit", prompt, ...(attachments.length && { attachments }) });
   }
 
-  cancel(): void {
-    this.send({ type: "cancel" });
+  /** What is queued stays, or is given up too. */
+  cancel(queue: "keep" | "clear" = "keep"): void {
+    this.send({ type: "cancel", ...(queue === "clear" && { queue }) });
+  }
+
+  /** Send what is queued. */
+  continueQueue(): void {
+    this.send({ type: "continue" });
   }
 
   steer(message: string): void {
     this.send({ type: "steer", message });
   }
 
-  approve(relayId: string, { always = false } = {}): void {
-    this.send({ type: "approve", relayId, ...(always && { always }) });
+  /** `optionId`: by this option of the relay; it grants what its label says. */
+  approve(relayId: string, { always = false, optionId = "" } = {}): void {
+    this.send({ type: "approve", relayId, ...(always && { always }), ...(optionId && { optionId }) });
   }
 
   deny(relayId: string, reason = ""): void {
@@ -49,6 +56,11 @@ export class HarnessClient {
 
   answer(relayId: string, answer: JSONValue): void {
     this.send({ type: "answer", relayId, answer });
+  }
+
+  /** Ask again about what was always allowed: about one of `state.grants`, or about all of them. */
+  revoke(grantId = ""): void {
+    this.send({ type: "revoke", ...(grantId && { grantId }) });
   }
 
   resume(prompt: string, sessionId: string): void {

@@ -13,6 +13,8 @@ export type PermissionMode = "default" | "acceptEdits" | "fullAuto" | "readOnly"
 
 export interface RunConfig {
   readonly agent?: string;
+  /** The name of a sandbox runner, of the agent `remote`. */
+  readonly runner?: string;
   readonly model?: string;
   readonly mode?: string;
   readonly permissionMode?: PermissionMode;
@@ -29,11 +31,13 @@ interface Identified {
 export type HarnessCommand = Identified &
   (
     | { readonly type: "submit"; readonly prompt: string; readonly attachments?: readonly Attachment[] }
-    | { readonly type: "cancel" }
+    | { readonly type: "cancel"; readonly queue?: "keep" | "clear" }
+    | { readonly type: "continue" }
     | { readonly type: "steer"; readonly message: string }
-    | { readonly type: "approve"; readonly toolCallId?: string; readonly relayId?: string; readonly always?: boolean }
+    | { readonly type: "approve"; readonly toolCallId?: string; readonly relayId?: string; readonly always?: boolean; readonly optionId?: string }
     | { readonly type: "deny"; readonly toolCallId?: string; readonly relayId?: string; readonly reason?: string }
     | { readonly type: "answer"; readonly relayId: string; readonly answer: JSONValue }
+    | { readonly type: "revoke"; readonly grantId?: string }
     | { readonly type: "resume"; readonly prompt: string; readonly sessionId: string }
     | { readonly type: "configure"; readonly config: RunConfig }
     | { readonly type: "withdraw"; readonly followUpId: string }

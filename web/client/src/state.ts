@@ -17,7 +17,11 @@ export interface HarnessState {
   readonly cwd: string;
   readonly tasks: readonly HarnessTask[];
   readonly followUps: readonly HarnessFollowUp[];
+  /** Accepted by `steer`, and not taken by the run yet. */
+  readonly steering: readonly HarnessFollowUp[];
   readonly relays: readonly HarnessRelay[];
+  /** What is always allowed now. */
+  readonly grants: readonly HarnessGrant[];
   readonly usage: HarnessUsage;
   readonly runs: readonly HarnessRun[];
   readonly capabilities: HarnessCapabilities;
@@ -40,14 +44,16 @@ export type HarnessPart =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "reasoning"; readonly text: string }
   | { readonly type: "tool"; readonly callId: string }
-  | {
-      readonly type: "file";
-      readonly mediaType: string;
-      readonly name: string;
-      readonly data?: string;
-      readonly url?: string;
-    }
+  | HarnessFilePart
   | { readonly type: "notice"; readonly level: "info" | "warning" | "error"; readonly text: string; readonly code: string };
+
+export interface HarnessFilePart {
+  readonly type: "file";
+  readonly mediaType: string;
+  readonly name: string;
+  readonly data?: string;
+  readonly url?: string;
+}
 
 export interface HarnessToolCall {
   readonly id: string;
@@ -61,6 +67,8 @@ export interface HarnessToolCall {
   readonly durationMs?: number | null;
   readonly operations?: readonly HarnessOperation[];
   readonly relayId?: string | null;
+  /** Pictures and files that came besides the output. */
+  readonly files?: readonly HarnessFilePart[];
   readonly messages?: readonly HarnessMessage[] | null;
   readonly logId?: string | null;
 }
@@ -99,14 +107,44 @@ export interface HarnessRelay {
   readonly toolName: string;
   readonly input: JSONValue;
   readonly question: string;
-  readonly options: readonly string[] | null;
+  /** Of a permission: the answers that there are; else what to choose from. */
+  readonly options: readonly string[] | readonly HarnessRelayOption[] | null;
   readonly payload: JSONValue;
   readonly resumeSchema: JSONValue;
+  readonly category: string;
+  /** Of a permission: what the call would change in files. */
+  readonly preview: readonly HarnessFilePreview[] | null;
+  /** The sub-agent that asks; empty when the agent itself does. */
+  readonly subagent: string;
+  readonly parentCallId: string;
   readonly status: "pending" | "approved" | "denied";
   readonly reason: string;
   readonly answer: JSONValue;
   readonly by: "" | "person" | "policy" | "timeout";
+  readonly choice: string;
   readonly runId: string;
+}
+
+export interface HarnessRelayOption {
+  readonly id: string;
+  readonly kind: "allow-once" | "allow-always" | "reject-once";
+  /** All that is granted, in words. */
+  readonly label: string;
+  readonly grants: readonly { readonly tool: string; readonly params?: { readonly [argument: string]: string }; readonly closed?: boolean }[];
+}
+
+export interface HarnessFilePreview {
+  readonly path: string;
+  readonly change: "create" | "update" | "delete";
+  readonly added: number;
+  readonly removed: number;
+  readonly diff: string;
+  readonly hiddenLines: number;
+}
+
+export interface HarnessGrant {
+  readonly id: string;
+  readonly label: string;
 }
 
 export interface HarnessTask {
@@ -174,7 +212,9 @@ export const EMPTY_STATE: HarnessState = {
   cwd: "",
   tasks: [],
   followUps: [],
+  steering: [],
   relays: [],
+  grants: [],
   usage: NO_USAGE,
   runs: [],
   capabilities: { submit: false, steer: false, answer: false, cancel: false, branch: false },

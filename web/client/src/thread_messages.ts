@@ -11,6 +11,7 @@ import {
   type HarnessMessage,
   type HarnessPart,
   type HarnessRelay,
+  type HarnessRelayOption,
   type HarnessState,
   type HarnessToolCall,
 } from "./state.js";
@@ -217,22 +218,25 @@ function threadStatus(
   return { type: "requires-action", reason: waiting.kind === "permission" ? "tool-calls" : "interrupt" };
 }
 
+/** Of a question that says nothing of what could be granted. */
 const DECISIONS = [
   { id: "allow-once", kind: "allow-once" },
-  { id: "allow-always", kind: "allow-always" },
   { id: "reject-once", kind: "reject-once" },
 ] as const;
 
 function approvalOf(relay: HarnessRelay): ThreadApproval {
   const isDecision = relay.kind === "permission" || relay.kind === "plan";
-  const choices = (relay.options ?? []).map((label) => ({ id: label, kind: "_choice", label }));
+  const offered: readonly (string | HarnessRelayOption)[] = relay.options ?? [];
+  const choices = offered.map((one) =>
+    typeof one === "string" ? { id: one, kind: "_choice", label: one } : { id: one.id, kind: one.kind, label: one.label },
+  );
   const timedOut = relay.status !== "pending" && relay.by === "timeout";
   return {
     id: relay.id,
     ...(relay.question && { prompt: relay.question }),
     display: isDecision ? "decision" : choices.length ? "select" : "text",
     ...(!isDecision && choices.length && { allowFreeform: true }),
-    ...(isDecision ? { options: DECISIONS } : choices.length ? { options: choices } : {}),
+    ...(isDecision ? { options: choices.length ? choices : DECISIONS } : choices.length ? { options: choices } : {}),
     ...(relay.status !== "pending" && !timedOut && { approved: relay.status === "approved" }),
     ...(relay.reason && { reason: relay.reason }),
     ...(relay.by === "policy" && { isAutomatic: true }),

@@ -5,6 +5,7 @@ import type { ChosenFiles } from "../files/chosen_files.js";
 import { AttachButton, ChosenList } from "../files/chosen_list.js";
 import { continuingAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
+import { inOneLine } from "../text/unseen.js";
 import { useConversation } from "./context.js";
 
 interface ComposerProps {
@@ -27,6 +28,7 @@ export function Composer(props: ComposerProps) {
 
 function Writing({ state, connection, chosen }: ComposerProps) {
   const aui = useAui();
+  const { client } = useConversation();
   const isEmpty = useAuiState((store) => store.composer.isEmpty);
   const isRunning = state.status === "running";
   const steer = () => aui.composer.send({ steer: true });
@@ -49,17 +51,22 @@ function Writing({ state, connection, chosen }: ComposerProps) {
       <div className="composer-buttons">
         {state.capabilities.submit && <AttachButton chosen={chosen} />}
         {isRunning && state.capabilities.cancel && (
-          <ComposerPrimitive.Cancel className="button stop" title="Stop (Escape)">
+          <ComposerPrimitive.Cancel className="button stop" title={state.followUps.length ? "Stop, and keep what is queued (Escape)" : "Stop (Escape)"}>
             <Icon name="stop" /> Stop
           </ComposerPrimitive.Cancel>
         )}
+        {isRunning && state.capabilities.cancel && state.followUps.length > 0 && (
+          <button type="button" className="button" onClick={() => client.cancel("clear")} title="Stop, and drop what is queued">
+            Stop and clear
+          </button>
+        )}
         {isRunning && state.capabilities.steer && (
-          <button type="button" className="button" disabled={isEmpty} onClick={steer} title="Say it to the agent now (Ctrl+Enter)">
+          <button type="button" className="button" disabled={isEmpty} onClick={steer} title="Tell the agent now, while it works (Ctrl+Enter)">
             <Icon name="steer" /> Steer
           </button>
         )}
         {state.capabilities.submit && (
-          <ComposerPrimitive.Send className="button primary" title={isRunning ? "Say it when this run is over (Enter)" : "Send (Enter)"}>
+          <ComposerPrimitive.Send className="button primary" title={isRunning ? "Send it when this run is over (Enter)" : "Send (Enter)"}>
             <Icon name={isRunning ? "queue" : "send"} /> {isRunning ? "Queue" : "Send"}
           </ComposerPrimitive.Send>
         )}
@@ -70,26 +77,41 @@ function Writing({ state, connection, chosen }: ComposerProps) {
 
 function placeholder(state: HarnessState, connection: ConnectionStatus): string {
   if (connection === "waiting") return "No connection: what you send waits for it";
-  if (state.status === "running") return state.capabilities.submit ? "Write a follow-up" : "Say something to the agent";
-  return state.messages.length ? "Reply" : "What shall be done?";
+  if (state.status === "running") return state.capabilities.submit ? "Write a follow-up" : "Tell the agent something";
+  return state.messages.length ? "Reply" : "What should the agent do?";
 }
 
-/** Prompts that wait for their turn. */
+/** Prompts that wait for their turn; while nothing runs, somebody has to say that it has come. */
 function FollowUps({ state }: { state: HarnessState }) {
   const { client } = useConversation();
-  if (!state.followUps.length) return null;
+  const count = state.followUps.length;
+  if (!count) return null;
+  const clear = () => state.followUps.forEach(({ id }) => client.withdraw(id));
   return (
-    <ol className="follow-ups" aria-label="Follow-ups that wait">
-      {state.followUps.map(({ id, text }) => (
-        <li key={id}>
-          <Icon name="queue" />
-          <span className="clipped">{text}</span>
-          <button type="button" className="quiet small" onClick={() => client.withdraw(id)} aria-label={`Take back: ${text}`} title="Take back">
-            <Icon name="close" />
+    <div className="follow-ups">
+      {state.status !== "running" && (
+        <div className="follow-ups-head">
+          <span>{count === 1 ? "One message is queued and was not sent." : `${count} messages are queued and were not sent.`}</span>
+          <button type="button" className="button small primary" onClick={() => client.continueQueue()}>
+            Continue
           </button>
-        </li>
-      ))}
-    </ol>
+          <button type="button" className="button small" onClick={clear}>
+            Clear
+          </button>
+        </div>
+      )}
+      <ol aria-label="Queued messages">
+        {state.followUps.map(({ id, text }) => (
+          <li key={id}>
+            <Icon name="queue" />
+            <span className="clipped">{inOneLine(text)}</span>
+            <button type="button" className="quiet small" onClick={() => client.withdraw(id)} aria-label={`Remove from the queue: ${inOneLine(text)}`} title="Remove from the queue">
+              <Icon name="close" />
+            </button>
+          </li>
+        ))}
+      </ol>
+    </div>
   );
 }
 
@@ -99,8 +121,8 @@ function ReadOnly({ state }: { state: HarnessState }) {
     <div className="read-only faint">
       <span>
         {state.isLive
-          ? "Somebody else runs this conversation; here it can be watched."
-          : "The record of a run that has ended."}
+          ? "Another program runs this conversation; here you can watch it."
+          : "This is the record of a run that has ended."}
       </span>
       {!state.isLive && (
         <a className="button" href={continuingAddress(sessionId)}>

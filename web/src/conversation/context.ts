@@ -12,7 +12,9 @@ export interface ConversationFacts {
   readonly lastMessages: ReadonlyMap<string, string>;
   /** It is shown as it was once: nothing can be asked of it. */
   readonly isReplay: boolean;
-  /** A message can be said otherwise, in a conversation of its own. */
+  /** Something was said to the run that it has not read yet. */
+  readonly isSteered: boolean;
+  /** A message can be rephrased, in a conversation of its own. */
   readonly canGoBack: boolean;
 }
 

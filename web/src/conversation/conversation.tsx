@@ -9,6 +9,8 @@ import { ReplayBar } from "../replay/replay_bar.js";
 import { useReplay } from "../replay/replay.js";
 import { ConnectionBanner } from "../shell/connection_banner.js";
 import { Placeholder } from "../shell/placeholder.js";
+import { Revealed } from "../text/revealed.js";
+import { inOneLine } from "../text/unseen.js";
 import { Composer } from "./composer.js";
 import { ConversationContext, type ConversationFacts } from "./context.js";
 import { ConversationHeader, firstPrompt } from "./header.js";
@@ -19,12 +21,14 @@ import { useThreadRuntime } from "./thread_runtime.js";
 
 interface ConversationProps {
   readonly sessionId: string;
+  /** The agent as the list calls it. */
+  readonly agentTitle: string;
   readonly onMenu: () => void;
   /** Something changed that the list of conversations shows too. */
   readonly onNews: () => void;
 }
 
-export function Conversation({ sessionId, onMenu, onNews }: ConversationProps) {
+export function Conversation({ sessionId, agentTitle, onMenu, onNews }: ConversationProps) {
   const live = useLiveConversation(sessionId);
   const replay = useReplay(sessionId, live.state.seq);
   const [isPanelOpen, setPanelOpen] = useState(false);
@@ -43,6 +47,7 @@ export function Conversation({ sessionId, onMenu, onNews }: ConversationProps) {
         <div className="conversation" data-panel={isPanelOpen || undefined}>
           <ConversationHeader
             state={state}
+            agentTitle={agentTitle}
             isLoaded={live.isLoaded}
             replay={replay}
             onMenu={onMenu}
@@ -54,7 +59,7 @@ export function Conversation({ sessionId, onMenu, onNews }: ConversationProps) {
           <div className="foot">
             {refusal.message && (
               <p className="refusal" role="alert">
-                {refusal.message}
+                <Revealed text={refusal.message} kind="speech" />
                 <button type="button" className="quiet small" onClick={refusal.dismiss}>
                   Dismiss
                 </button>
@@ -97,10 +102,11 @@ function useFacts(sessionId: string, live: LiveConversation, state: HarnessState
     // Only a new message can be a run's last one: that a text grew does not matter here.
     [shape, state.runs],
   );
+  const isSteered = state.steering.length > 0;
   const canGoBack = !isReplay && state.capabilities.branch;
   return useMemo(
-    () => ({ sessionId, client, relays, runs, lastMessages, isReplay, canGoBack }),
-    [sessionId, client, relays, runs, lastMessages, isReplay, canGoBack],
+    () => ({ sessionId, client, relays, runs, lastMessages, isReplay, isSteered, canGoBack }),
+    [sessionId, client, relays, runs, lastMessages, isReplay, isSteered, canGoBack],
   );
 }
 
@@ -122,7 +128,7 @@ function useRefusal(live: LiveConversation): { readonly message: string; readonl
 /** A page behind others says with its title that somebody is wanted there. */
 function useTitle(title: string, waits: boolean): void {
   useEffect(() => {
-    document.title = [waits ? "Waits for you" : "", title, "Harness"].filter(Boolean).join(" · ");
+    document.title = [waits ? "Waits for you" : "", inOneLine(title), "Harness"].filter(Boolean).join(" · ");
     return () => {
       document.title = "Harness";
     };

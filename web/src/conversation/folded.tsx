@@ -1,5 +1,6 @@
 import { memo, useState } from "react";
 import { Icon } from "../shell/icon.js";
+import { inOneLine } from "../text/unseen.js";
 import { Markdown } from "../text/markdown.js";
 
 interface FoldedProps {
@@ -18,7 +19,7 @@ export const Folded = memo(function Folded({ label, text, isGrowing = false }: F
           <Icon name="chevron" />
         </span>
         <span className="folded-label">{label}</span>
-        {!isOpen && <span className="folded-glimpse">{glimpse(text, isGrowing)}</span>}
+        {!isOpen && <span className="folded-glimpse">{inOneLine(glimpse(text, isGrowing))}</span>}
       </button>
       {isOpen && <Markdown text={text} isGrowing={isGrowing} />}
     </div>

@@ -3,17 +3,20 @@ import type { HarnessState } from "../../client/src/index.js";
 import { money, tokens } from "../amounts.js";
 import type { Replay } from "../replay/replay.js";
 import { Icon } from "../shell/icon.js";
+import { inOneLine } from "../text/unseen.js";
 import { useConversation } from "./context.js";
 
 interface HeaderProps {
   readonly state: HarnessState;
+  /** The agent as the list calls it; empty: unknown. */
+  readonly agentTitle: string;
   readonly isLoaded: boolean;
   readonly replay: Replay;
   readonly onMenu: () => void;
   readonly onPanel: () => void;
 }
 
-export function ConversationHeader({ state, isLoaded, replay, onMenu, onPanel }: HeaderProps) {
+export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu, onPanel }: HeaderProps) {
   const waits = (state.isLive || state.capabilities.answer) && state.relays.some((relay) => relay.status === "pending");
   const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
   return (
@@ -25,7 +28,7 @@ export function ConversationHeader({ state, isLoaded, replay, onMenu, onPanel }:
         <Title title={isLoaded ? state.title || firstPrompt(state) || "Untitled" : ""} canRename={isLoaded && state.capabilities.submit && !replay.isOn} />
         <p className="header-facts faint">
           {isLoaded && <span className="mark" data-mark={mark} role="img" aria-label={MARKS[mark]} />}
-          {[state.agent, state.model, state.mode, shortened(state.cwd)].filter(Boolean).map((fact) => (
+          {[agentTitle || state.agent, state.model, state.mode, shortened(state.cwd)].filter(Boolean).map(inOneLineCode).map((fact) => (
             <span key={fact} className="clipped" title={fact}>
               {fact}
             </span>
@@ -49,6 +52,8 @@ export function ConversationHeader({ state, isLoaded, replay, onMenu, onPanel }:
   );
 }
 
+const inOneLineCode = (text: string) => inOneLine(text, "code");
+
 const MARKS = { waiting: "waits for you", running: "running", error: "failed", idle: "idle" } as const;
 
 function Title({ title, canRename }: { title: string; canRename: boolean }) {
@@ -59,10 +64,10 @@ function Title({ title, canRename }: { title: string; canRename: boolean }) {
       <h1 className="title clipped">
         {canRename ? (
           <button type="button" className="plain clipped" onClick={() => setDraft(title)} title="Rename">
-            {title}
+            {inOneLine(title)}
           </button>
         ) : (
-          title || "Harness"
+          inOneLine(title) || "Harness"
         )}
       </h1>
     );

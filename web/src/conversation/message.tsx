@@ -3,7 +3,10 @@
 import { memo, useMemo, useState } from "react";
 import { partsOf, type HarnessMessage, type HarnessPart, type HarnessToolCall } from "../../client/src/index.js";
 import { Icon } from "../shell/icon.js";
+import { keepPlace } from "../shell/keep_place.js";
 import { Markdown } from "../text/markdown.js";
+import { Revealed } from "../text/revealed.js";
+import { inOneLine } from "../text/unseen.js";
 import { ToolCard } from "../tools/tool_card.js";
 import { continuingAddress, go } from "../route.js";
 import { useConversation } from "./context.js";
@@ -23,7 +26,7 @@ export const MessageBody = memo(function MessageBody({ message }: { message: Har
   return (
     <>
       {from > 0 && (
-        <button type="button" className="quiet earlier" onClick={() => setShownMax(shownMax * 4)}>
+        <button type="button" className="quiet earlier" onClick={(event) => keepPlace(event.currentTarget, () => setShownMax(shownMax * 4))}>
           Show {Math.min(from, shownMax * 3)} earlier steps of {from}
         </button>
       )}
@@ -72,11 +75,13 @@ const Part = memo(function Part({
 /** Remarks are folded: most are what the model was told by the way. Warnings and errors are not. */
 function Notice({ notice }: { notice: Extract<HarnessPart, { type: "notice" }> }) {
   const { level, code, text } = notice;
-  if (level === "info") return text.trim() ? <Folded label={code || "Note"} text={text.trim()} /> : null;
+  if (level === "info") return text.trim() ? <Folded label={inOneLine(code) || "Note"} text={text.trim()} /> : null;
   return (
     <p className="notice" data-level={level} role={level === "error" ? "alert" : undefined}>
       <Icon name="warning" />
-      <span>{text.trim()}</span>
+      <span>
+        <Revealed text={text.trim()} kind="speech" />
+      </span>
     </p>
   );
 }
@@ -90,8 +95,8 @@ export const UserMessage = memo(function UserMessage({ message }: { message: Har
           type="button"
           className="quiet round go-back"
           onClick={() => go(continuingAddress(sessionId, message.id))}
-          aria-label="Say it otherwise"
-          title="Say it otherwise, in a new conversation"
+          aria-label="Rephrase"
+          title="Rephrase, in a new conversation"
         >
           <Icon name="write" />
         </button>
@@ -100,12 +105,13 @@ export const UserMessage = memo(function UserMessage({ message }: { message: Har
         {partsOf(message).map((part, index) =>
           part.type === "text" ? (
             <p key={index} className="as-typed">
-              {part.text}
+              <Revealed text={part.text} kind="speech" />
             </p>
           ) : (
             <Part key={index} part={part} call={undefined} isGrowing={false} />
           ),
         )}
+        {message.status === "pending" && <p className="pending faint">Sent. The agent reads it at its next step.</p>}
       </div>
     </article>
   );
@@ -126,7 +132,7 @@ export function NestedMessages({ messages }: { messages: readonly HarnessMessage
       {messages.map((message) =>
         message.role === "user" ? (
           <p key={message.id} className="nested-prompt as-typed">
-            {message.content}
+            <Revealed text={message.content} kind="speech" />
           </p>
         ) : (
           <MessageBody key={message.id} message={message} />

@@ -6,7 +6,7 @@ const OUTCOMES: { readonly [status: string]: string } = {
   failed: "failed",
   timed_out: "took too long",
   stalled: "fell silent",
-  interrupted: "was stopped",
+  interrupted: "stopped",
   limit_exceeded: "reached its limit",
   agent_not_found: "agent not found",
   spawn_failed: "could not start",

@@ -11,7 +11,7 @@ const LOOK_AGAIN_MS = 400;
 /** How the runs that come are run. */
 export function Settings({ state }: { state: HarnessState }) {
   const { sessionId, client } = useConversation();
-  const { server, agents } = useChoices();
+  const { server, agents, runners } = useChoices();
   const [session, setSession] = useState<Session | null>(null);
   const [model, setModel] = useState<string | null>(null);
   const [round, setRound] = useState(0);
@@ -35,7 +35,7 @@ export function Settings({ state }: { state: HarnessState }) {
     <section>
       <h2>Next runs</h2>
       <div className="settings">
-        <AgentField agents={agents} value={session.agentName} onChange={(agent) => configure({ agent })} />
+        <AgentField agents={agents} runners={runners} agent={session.agentName} runner={session.runner} onChange={configure} />
         <ModelField models={models.models} placeholder={models.defaultModel || "the agent’s own"} value={model ?? session.model} onChange={setModel} onDone={changeModel} />
         <PermissionField value={session.permissionMode} onChange={(permissionMode) => configure({ permissionMode })} />
         <ModeField modes={server.modes} value={session.mode} onChange={(mode) => configure({ mode })} isDisabled={state.status === "running"} />

@@ -1,6 +1,8 @@
 import type { HarnessRun, HarnessState, HarnessTask } from "../../client/src/index.js";
 import { count, duration, money } from "../amounts.js";
 import { Icon } from "../shell/icon.js";
+import { inOneLine } from "../text/unseen.js";
+import { Grants } from "./grants.js";
 import { Settings } from "./settings.js";
 
 /** Beside the conversation: what the agent has to do, and what each run used. */
@@ -13,6 +15,7 @@ export function SidePanel({ state, isReplay, onClose }: { state: HarnessState; i
       {state.tasks.length > 0 && <Tasks tasks={state.tasks} />}
       <Usage state={state} />
       {!isReplay && state.capabilities.submit && <Settings state={state} />}
+      {!isReplay && state.grants.length > 0 && <Grants state={state} />}
       {state.runs.length > 0 && <Runs runs={state.runs} />}
     </aside>
   );
@@ -34,7 +37,7 @@ function Tasks({ tasks }: { tasks: readonly HarnessTask[] }) {
             <span className="task-mark" role="img" aria-label={task.status.replace("_", " ")}>
               {task.status === "completed" && <Icon name="check" />}
             </span>
-            <span>{task.status === "in_progress" ? task.activeForm || task.text : task.text}</span>
+            <span>{inOneLine(task.status === "in_progress" ? task.activeForm || task.text : task.text)}</span>
           </li>
         ))}
       </ol>
@@ -87,7 +90,7 @@ function Runs({ runs }: { runs: readonly HarnessRun[] }) {
           <li key={run.id} data-nested={!!run.parentCallId || undefined}>
             <span className="mark" data-mark={markOf(run.status)} role="img" aria-label={run.status} />
             <span className="clipped" title={run.model}>
-              {run.name || run.agent || "agent"}
+              {inOneLine(run.name || run.agent || "agent")}
             </span>
             <span className="faint">{run.durationMs === null ? "" : duration(run.durationMs)}</span>
             <span className="faint">{costOf(run)}</span>

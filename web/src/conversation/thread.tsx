@@ -2,7 +2,11 @@ import { ThreadPrimitive, useAuiState } from "@assistant-ui/react";
 import type { HarnessMessage, HarnessState } from "../../client/src/index.js";
 import { Icon } from "../shell/icon.js";
 import { Placeholder } from "../shell/placeholder.js";
+import { keepPlace } from "../shell/keep_place.js";
+import { Revealed } from "../text/revealed.js";
+import { FinishedAnswer } from "./finished_answer.js";
 import { AssistantMessage, UserMessage } from "./message.js";
+import { useConversation } from "./context.js";
 import { errorToShow } from "./shown_error.js";
 import type { ShownThread } from "./thread_runtime.js";
 
@@ -10,10 +14,11 @@ export function Thread({ state, thread }: { state: HarnessState; thread: ShownTh
   const error = errorToShow(state);
   return (
     <ThreadPrimitive.Root className="thread">
+      <FinishedAnswer state={state} />
       <ThreadPrimitive.Viewport className="viewport" tabIndex={0} aria-label="Conversation" role="log" aria-live="off">
         <div className="column">
           {thread.hiddenCount > 0 && (
-            <button type="button" className="quiet earlier" onClick={thread.showMore}>
+            <button type="button" className="quiet earlier" onClick={(event) => keepPlace(event.currentTarget, thread.showMore)}>
               Show earlier messages ({thread.hiddenCount})
             </button>
           )}
@@ -27,7 +32,9 @@ export function Thread({ state, thread }: { state: HarnessState; thread: ShownTh
           {error && (
             <p className="notice" data-level="error" role="alert">
               <Icon name="warning" />
-              <span>{error}</span>
+              <span>
+                <Revealed text={error} kind="speech" />
+              </span>
             </p>
           )}
         </div>
@@ -51,6 +58,8 @@ function OneMessage() {
 
 /** The run has begun and the agent has not said anything yet. */
 function UpcomingMessage() {
+  const isSteered = useConversation().isSteered;
+  if (isSteered) return null; // what was said last is for the run that goes on
   return (
     <p className="faint thinking" role="status">
       <span className="spinner" aria-hidden="true" /> Starting…

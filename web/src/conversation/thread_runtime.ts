@@ -8,7 +8,7 @@ import {
   type ThreadMessage,
 } from "@assistant-ui/react";
 import { useCallback, useMemo, useState } from "react";
-import { ThreadMessageConverter, type HarnessClient, type HarnessState } from "../../client/src/index.js";
+import { ThreadMessageConverter, type HarnessClient, type HarnessMessage, type HarnessState } from "../../client/src/index.js";
 import type { ChosenFiles } from "../files/chosen_files.js";
 import type { LiveConversation } from "./live_state.js";
 
@@ -30,9 +30,9 @@ export function useThreadRuntime(
   const [converter] = useState(() => new ThreadMessageConverter());
   const [shownMax, setShownMax] = useState(SHOWN_FIRST);
   const all = useMemo(
-    () => converter.convert({ ...state, messages: state.messages.filter(isShown) }),
+    () => converter.convert({ ...state, messages: shownMessages(state) }),
     // The state's other fields play no part in it.
-    [converter, state.messages, state.relays, state.error],
+    [converter, state.messages, state.relays, state.error, state.steering],
   );
   const messages = useMemo(() => all.slice(-shownMax) as unknown as readonly ThreadMessage[], [all, shownMax]);
   const queue = useQueue(state, client, chosen.take);
@@ -53,9 +53,15 @@ export function useThreadRuntime(
   return { runtime, thread };
 }
 
-/** A prompt that waits for its turn is shown in the queue; one that was taken back out of it was never said. */
-function isShown(message: HarnessState["messages"][number]): boolean {
-  return !(message.role === "user" && (message.status === "pending" || message.status === "error"));
+/**
+ * A prompt that waits for its turn is shown in the queue, and one that was removed from it was never said. What steers
+ * the run is shown from the moment it was accepted.
+ */
+function shownMessages(state: HarnessState): readonly HarnessMessage[] {
+  const steering = new Set(state.steering.map(({ id }) => id));
+  return state.messages.filter(
+    ({ role, status, id }) => role !== "user" || status === "complete" || status === "streaming" || (status === "pending" && steering.has(id)),
+  );
 }
 
 function useQueue(state: HarnessState, client: HarnessClient, takeFiles: ChosenFiles["take"]): ExternalThreadQueueAdapter {

@@ -22,7 +22,21 @@ export function commandIn(input: JSONValue): string {
   const found = textIn(input, COMMAND_KEYS);
   if (found || !isFields(input)) return found;
   const list = input["command"];
-  return Array.isArray(list) ? list.map(String).join(" ") : "";
+  return Array.isArray(list) ? list.map(quoted).join(" ") : "";
+}
+
+/** One word of a command, as a shell would have to be given it. */
+function quoted(word: JSONValue): string {
+  const text = typeof word === "string" ? word : JSON.stringify(word);
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** What besides the command a tool is given; null: nothing. */
+export function besideCommand(input: JSONValue): JSONValue {
+  if (!isFields(input)) return null;
+  const shown = COMMAND_KEYS.find((key) => typeof input[key] === "string") ?? "command";
+  const rest = Object.entries(input).filter(([key, value]) => key !== shown && value !== null && value !== "");
+  return rest.length ? Object.fromEntries(rest) : null;
 }
 
 export function textIn(input: JSONValue, keys: readonly string[]): string {
@@ -32,7 +46,8 @@ export function textIn(input: JSONValue, keys: readonly string[]): string {
 }
 
 export function choicesOf(relay: HarnessRelay): readonly Choice[] {
-  if (relay.options?.length) return relay.options.map((label) => ({ label, description: "" }));
+  const given: readonly unknown[] = relay.options ?? [];
+  if (given.length) return given.flatMap((label) => (typeof label === "string" ? [{ label, description: "" }] : []));
   const options = isFields(relay.payload) ? relay.payload["options"] : null;
   if (!Array.isArray(options)) return [];
   return options.flatMap((option: JSONValue): Choice[] => {

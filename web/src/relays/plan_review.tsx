@@ -2,6 +2,7 @@ import { useState } from "react";
 import type { HarnessRelay } from "../../client/src/index.js";
 import { useConversation } from "../conversation/context.js";
 import { Markdown } from "../text/markdown.js";
+import { inOneLine } from "../text/unseen.js";
 import { payloadText } from "./payload.js";
 import { useSent } from "./use_sent.js";
 
@@ -16,7 +17,7 @@ export function PlanReview({ relay }: { relay: HarnessRelay }) {
   const plan = payloadText(relay, "plan");
   return (
     <div>
-      <p className="ask-title">{payloadText(relay, "title") || (plan ? relay.question : "") || "Is this plan good?"}</p>
+      <p className="ask-title">{inOneLine(payloadText(relay, "title") || (plan ? relay.question : "")) || "Is this plan good?"}</p>
       <div className="plan" tabIndex={0} aria-label="Plan">
         <Markdown text={plan || relay.question} />
       </div>

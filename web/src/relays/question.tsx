@@ -2,6 +2,8 @@ import { useState, type FormEvent } from "react";
 import type { HarnessRelay, JSONValue } from "../../client/src/index.js";
 import { useConversation } from "../conversation/context.js";
 import { Markdown } from "../text/markdown.js";
+import { Revealed } from "../text/revealed.js";
+import { revealed } from "../text/unseen.js";
 import { allowsSeveral, choicesOf, payloadText, schemaFields, type Field } from "./payload.js";
 import { useSent } from "./use_sent.js";
 
@@ -31,7 +33,9 @@ export function Question({ relay }: { relay: HarnessRelay }) {
 
 function RawPayload({ payload }: { payload: JSONValue }) {
   if (payload === null) return null;
-  return <pre className="arguments">{typeof payload === "string" ? payload : JSON.stringify(payload, null, 2)}</pre>;
+  return <pre className="arguments">
+      <Revealed text={typeof payload === "string" ? payload : JSON.stringify(payload, null, 2)} />
+    </pre>;
 }
 
 function ChoiceForm({ relay, isSent, onAnswer }: { relay: HarnessRelay; isSent: boolean; onAnswer: (value: JSONValue) => void }) {
@@ -61,8 +65,14 @@ function ChoiceForm({ relay, isSent, onAnswer }: { relay: HarnessRelay; isSent: 
               onClick={() => (several || text.trim() ? toggle(label) : onAnswer(label))}
               disabled={isSent}
             >
-              <span>{label}</span>
-              {description && <span className="faint">{description}</span>}
+              <span>
+                <Revealed text={label} />
+              </span>
+              {description && (
+                <span className="faint">
+                  <Revealed text={description} kind="speech" />
+                </span>
+              )}
             </button>
           ))}
         </div>
@@ -100,7 +110,7 @@ function FieldForm({ fields, isSent, onAnswer }: { fields: readonly Field[]; isS
       {fields.map((field) => (
         <label key={field.name}>
           <span>
-            {field.name} {field.description && <span className="faint">{field.description}</span>}
+            {revealed(field.name)} {field.description && <span className="faint">{revealed(field.description, "speech")}</span>}
           </span>
           <FieldInput field={field} />
         </label>

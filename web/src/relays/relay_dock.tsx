@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import type { HarnessRelay } from "../../client/src/index.js";
+import { inOneLine } from "../text/unseen.js";
 import { Permission } from "./permission.js";
 import { PlanReview } from "./plan_review.js";
 import { Question } from "./question.js";
@@ -53,6 +54,11 @@ function Ask({ relay, canAnswer }: { relay: HarnessRelay; canAnswer: boolean }) 
   const Form = FORMS[relay.kind] ?? Question;
   return (
     <fieldset disabled={!canAnswer} className="ask">
+      {relay.subagent && (
+        <p className="asker">
+          The sub-agent <strong>{inOneLine(relay.subagent, "code")}</strong> asks
+        </p>
+      )}
       <Form relay={relay} />
     </fieldset>
   );

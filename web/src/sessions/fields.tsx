@@ -2,23 +2,51 @@
 
 import { useId } from "react";
 import type { PermissionMode } from "../../client/src/index.js";
-import type { Agent, Model, ServerFacts } from "../api.js";
+import type { Agent, Model, Runner, ServerFacts } from "../api.js";
 import { PERMISSION_MODES } from "./permission_modes.js";
 
-export function AgentField({ agents, value, onChange }: { agents: readonly Agent[]; value: string; onChange: (name: string) => void }) {
-  const usable = agents.filter((agent) => agent.usable);
-  const missing = agents.filter((agent) => !agent.usable);
-  const known = agents.some((agent) => agent.name === value);
+/** The agent that speaks to a sandbox runner. */
+const REMOTE = "remote";
+
+interface AgentFieldProps {
+  readonly agents: readonly Agent[];
+  readonly runners: readonly Runner[];
+  readonly agent: string;
+  readonly runner: string;
+  readonly onChange: (choice: { readonly agent: string; readonly runner?: string }) => void;
+}
+
+/** Agents of this machine, and the sandbox runners that are set up, each by its name. */
+export function AgentField({ agents, runners, agent, runner, onChange }: AgentFieldProps) {
+  const here = agents.filter(({ name }) => name !== REMOTE);
+  const missing = here.filter((one) => !one.usable);
+  const value = agent === REMOTE ? `${REMOTE}/${runner || (runners.length === 1 ? runners[0]!.name : "")}` : agent;
+  const isKnown = here.some(({ name }) => name === value) || runners.some(({ name }) => `${REMOTE}/${name}` === value);
+  const change = (chosen: string) => {
+    const [name, place] = chosen.split("/", 2) as [string, string | undefined];
+    onChange(place === undefined ? { agent: name } : { agent: name, runner: place });
+  };
   return (
     <label>
       <span>Agent</span>
-      <select aria-label="Agent" value={value} onChange={(event) => onChange(event.target.value)}>
-        {!known && <option value={value}>{value || "Default"}</option>}
-        {usable.map(({ name, title, version }) => (
-          <option key={name} value={name}>
-            {title || name} {version}
-          </option>
-        ))}
+      <select aria-label="Agent" value={value} onChange={(event) => change(event.target.value)}>
+        {!isKnown && <option value={value}>{value || "Default"}</option>}
+        {here
+          .filter((one) => one.usable)
+          .map(({ name, title, version }) => (
+            <option key={name} value={name}>
+              {title || name} {version}
+            </option>
+          ))}
+        {runners.length > 0 && (
+          <optgroup label="Sandbox runners">
+            {runners.map((one) => (
+              <option key={one.name} value={`${REMOTE}/${one.name}`}>
+                {one.name}: {agents.find(({ name }) => name === one.agent)?.title || one.agent}
+              </option>
+            ))}
+          </optgroup>
+        )}
         {missing.length > 0 && (
           <optgroup label="Not installed">
             {missing.map(({ name, title }) => (

@@ -1,4 +1,4 @@
-import { useEffect, useState, type FormEvent, type KeyboardEvent } from "react";
+import { useEffect, useRef, useState, type FormEvent, type KeyboardEvent } from "react";
 import type { PermissionMode } from "../../client/src/index.js";
 import { api, type RequestFailed } from "../api.js";
 import { useChosenFiles } from "../files/chosen_files.js";
@@ -7,6 +7,7 @@ import { go, sessionAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { useChoices, useModels } from "./choices.js";
 import { AgentField, ModeField, ModelField, PermissionField } from "./fields.js";
+import { Welcome } from "./welcome.js";
 import { attachmentsOf, useOrigin, type Origin } from "./origin.js";
 
 interface NewConversationProps {
@@ -23,6 +24,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
   const choices = useChoices();
   const { origin, problem: originProblem } = useOrigin(continues, before);
   const [agent, setAgent] = useState("");
+  const [runner, setRunner] = useState("");
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
   const [cwd, setCwd] = useState("");
@@ -31,6 +33,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
   const [isStarting, setStarting] = useState(false);
   const [problem, setProblem] = useState<RequestFailed | null>(null);
   const chosen = useChosenFiles();
+  const writing = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
     if (!origin?.message) return;
     setPrompt(origin.message.content);
@@ -38,6 +41,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
   }, [origin, chosen.replace]);
   const known = origin?.session;
   const chosenAgent = agent || known?.agentName || choices.server?.defaultAgent || "";
+  const chosenRunner = runner || (agent ? "" : (known?.runner ?? ""));
   const models = useModels(chosenAgent);
   const usualModel = (known && chosenAgent === known.agentName && known.model) || models.defaultModel;
   const chosenPermissions = permissionMode || (known?.permissionMode as PermissionMode | undefined) || "default";
@@ -49,6 +53,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
     api
       .createSession({
         ...(chosenAgent && { agent: chosenAgent }),
+        ...(chosenRunner && { runner: chosenRunner }),
         ...((model.trim() || usualModel) && { model: model.trim() || usualModel }),
         ...(mode && { mode }),
         ...(cwd.trim() && { cwd: cwd.trim() }),
@@ -74,6 +79,10 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
     event.preventDefault();
     event.currentTarget.form?.requestSubmit();
   };
+  const takeExample = (text: string) => {
+    setPrompt(text);
+    writing.current?.focus();
+  };
   const trouble = problem ?? originProblem ?? choices.problem;
   return (
     <main className="new">
@@ -81,20 +90,27 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
         <Icon name="menu" />
       </button>
       <form className="new-form" onSubmit={start} aria-label="New conversation" {...chosen.target}>
-        <h1>{before ? "Say it otherwise" : continues ? "How shall it go on?" : "What shall be done?"}</h1>
+        <h1>{before ? "Rephrase" : continues ? "What comes next?" : "What should the agent do?"}</h1>
         {origin && <OriginNote origin={origin} isPartial={!!before} />}
         <textarea
+          ref={writing}
           value={prompt}
           onChange={(event) => setPrompt(event.target.value)}
           onKeyDown={submitOnEnter}
-          placeholder={continues ? "Write the next message" : "Describe the task"}
+          placeholder={continues ? "Write the next message" : "Describe the task in your own words"}
           aria-label="Prompt"
           rows={4}
           autoFocus
         />
         <ChosenList chosen={chosen} />
         <div className="new-fields">
-          <AgentField agents={choices.agents} value={chosenAgent} onChange={(name) => (setAgent(name), setModel(""))} />
+          <AgentField
+            agents={choices.agents}
+            runners={choices.runners}
+            agent={chosenAgent}
+            runner={chosenRunner}
+            onChange={(chosen) => (setAgent(chosen.agent), setRunner(chosen.runner ?? ""), setModel(""))}
+          />
           <ModelField models={models.models} placeholder={usualModel || "the agent’s own"} value={model} onChange={setModel} />
           <ModeField modes={choices.server?.modes ?? []} value={mode || known?.mode || ""} onChange={setMode} />
           <PermissionField value={chosenPermissions} onChange={setPermissionMode} />
@@ -115,6 +131,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
             {isStarting ? "Starting…" : "Start"}
           </button>
         </div>
+        {!continues && <Welcome choices={choices} models={models} agent={chosenAgent} isBlank={!prompt} onExample={takeExample} />}
       </form>
     </main>
   );

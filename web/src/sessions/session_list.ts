@@ -13,6 +13,8 @@ export interface SessionList {
   readonly isLoaded: boolean;
   readonly problem: RequestFailed | null;
   readonly query: string;
+  /** What is listed was found for the query, and not for what was written before. */
+  readonly isCurrent: boolean;
   readonly search: (query: string) => void;
   readonly showMore: () => void;
   readonly refresh: () => void;
@@ -22,7 +24,7 @@ export function useSessionList(): SessionList {
   const [query, setQuery] = useState("");
   const [limit, setLimit] = useState(PAGE_SIZE);
   const [round, setRound] = useState(0);
-  const [found, setFound] = useState<{ sessions: readonly Session[]; total: number } | null>(null);
+  const [found, setFound] = useState<{ sessions: readonly Session[]; total: number; query: string } | null>(null);
   const [problem, setProblem] = useState<RequestFailed | null>(null);
   useEffect(() => {
     const abort = new AbortController();
@@ -36,7 +38,9 @@ export function useSessionList(): SessionList {
         .sessions(query, limit, abort.signal)
         .then(
           (page) => {
-            setFound((before) => (before && sameSessions(before.sessions, page.sessions) && before.total === page.total ? before : page));
+            setFound((before) =>
+              before?.query === query && sameSessions(before.sessions, page.sessions) && before.total === page.total ? before : { ...page, query },
+            );
             setProblem(null);
           },
           (error: RequestFailed) => !abort.signal.aborted && setProblem(error),
@@ -57,7 +61,7 @@ export function useSessionList(): SessionList {
   }, []);
   const showMore = useCallback(() => setLimit((now) => now + PAGE_SIZE), []);
   const refresh = useCallback(() => setRound((now) => now + 1), []);
-  return { sessions: found?.sessions ?? [], total: found?.total ?? 0, isLoaded: found !== null, problem, query, search, showMore, refresh };
+  return { sessions: found?.sessions ?? [], total: found?.total ?? 0, isLoaded: found !== null, problem, query, isCurrent: found?.query === query, search, showMore, refresh };
 }
 
 function sameSessions(before: readonly Session[], after: readonly Session[]): boolean {

@@ -1,9 +1,10 @@
-import { memo, useState, type RefObject } from "react";
+import { memo, useEffect, useState, type KeyboardEvent, type RefObject } from "react";
 import { api, type RequestFailed, type Session } from "../api.js";
 import { ago, money } from "../amounts.js";
 import { go, NEW_ADDRESS, sessionAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { useTheme } from "../shell/theme.js";
+import { inOneLine } from "../text/unseen.js";
 import type { SessionList } from "./session_list.js";
 
 interface SidebarProps {
@@ -15,6 +16,12 @@ interface SidebarProps {
 
 export function Sidebar({ list, currentId, searchField, onKeys }: SidebarProps) {
   const { theme, toggle } = useTheme();
+  const [opensFirst, setOpensFirst] = useState(false);
+  useEffect(() => {
+    if (!opensFirst || !list.isCurrent) return;
+    setOpensFirst(false);
+    firstLink()?.click();
+  }, [opensFirst, list.isCurrent]);
   return (
     <nav className="sidebar" aria-label="Conversations">
       <div className="sidebar-head">
@@ -40,16 +47,43 @@ export function Sidebar({ list, currentId, searchField, onKeys }: SidebarProps) 
           placeholder="Search"
           aria-label="Search the conversations"
           onChange={(event) => list.search(event.target.value)}
-          onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), list.search(""), event.currentTarget.blur())}
+          onKeyDown={(event) => onSearchKey(event, list, () => setOpensFirst(true))}
         />
         <kbd aria-hidden="true">/</kbd>
       </label>
-      <Sessions list={list} currentId={currentId} />
+      <Sessions list={list} currentId={currentId} searchField={searchField} />
     </nav>
   );
 }
 
-function Sessions({ list, currentId }: { list: SessionList; currentId: string }) {
+/** From the words to what they found: Enter opens the first, the arrows go through the list. */
+function onSearchKey(event: KeyboardEvent<HTMLInputElement>, list: SessionList, openFirst: () => void): void {
+  if (event.key === "Escape") {
+    event.stopPropagation();
+    list.search("");
+    event.currentTarget.blur();
+  } else if (event.key === "ArrowDown") {
+    event.preventDefault();
+    firstLink()?.focus();
+  } else if (event.key === "Enter" && !event.nativeEvent.isComposing && list.query) {
+    event.preventDefault();
+    openFirst();
+  }
+}
+
+const firstLink = () => document.querySelector<HTMLAnchorElement>("a[data-session]");
+
+function onListKey(event: KeyboardEvent<HTMLUListElement>, searchField: HTMLInputElement | null): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const links = [...event.currentTarget.querySelectorAll<HTMLAnchorElement>("a[data-session]")];
+  const next = links.indexOf(document.activeElement as HTMLAnchorElement) + step;
+  if (next < 0) searchField?.focus();
+  else links[next]?.focus();
+}
+
+function Sessions({ list, currentId, searchField }: Pick<SidebarProps, "list" | "currentId" | "searchField">) {
   if (!list.isLoaded)
     return list.problem ? <ListProblem problem={list.problem} /> : <p className="list-note faint">Loading…</p>;
   return (
@@ -58,7 +92,12 @@ function Sessions({ list, currentId }: { list: SessionList; currentId: string })
       {!list.sessions.length && (
         <p className="list-note faint">{list.query ? `Nothing found for “${list.query}”.` : "No conversations yet."}</p>
       )}
-      <ul className="sessions" aria-label="Conversations" aria-busy={!list.isLoaded}>
+      <ul
+        className="sessions"
+        aria-label="Conversations"
+        aria-busy={!list.isLoaded}
+        onKeyDown={(event) => onListKey(event, searchField.current)}
+      >
         {list.sessions.map((session) => (
           <SessionRow key={session.id} session={session} isCurrent={session.id === currentId} onDeleted={list.refresh} />
         ))}
@@ -100,10 +139,10 @@ const SessionRow = memo(function SessionRow({ session, isCurrent, onDeleted }: {
     <li className="session" data-current={isCurrent || undefined}>
       <a href={sessionAddress(session.id)} aria-current={isCurrent ? "page" : undefined} data-session={session.id}>
         <span className="mark" data-mark={mark} role="img" aria-label={label} title={label} />
-        <span className="session-title clipped">{title}</span>
+        <span className="session-title clipped">{inOneLine(title)}</span>
         <span className="session-facts faint">
           {mark === "waiting" && <span className="waits">waits for you</span>}
-          <span className="clipped">{agent}</span>
+          <span className="clipped">{inOneLine(agent)}</span>
           <time dateTime={new Date(session.updatedMs || session.startedMs).toISOString()}>{ago(session.updatedMs || session.startedMs)}</time>
           {session.costUsd !== null && <span>{money(session.costUsd)}</span>}
         </span>

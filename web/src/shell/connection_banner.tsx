@@ -19,7 +19,7 @@ export function ConnectionBanner({ live }: { live: LiveConversation }) {
           </button>
           {waiting > 0 && (
             <button type="button" className="button small" onClick={() => live.transport.discardWaiting()}>
-              Take back
+              Undo
             </button>
           )}
         </>

@@ -3,11 +3,11 @@
 import { useEffect, useRef } from "react";
 
 const KEYS: readonly (readonly [string, string])[] = [
-  ["Enter", "Send, or queue while a run goes on"],
+  ["Enter", "Send, or queue while the agent works"],
   ["Shift Enter", "New line"],
-  ["Ctrl Enter", "Steer the run that goes on"],
+  ["Ctrl Enter", "Steer: tell the agent while it works"],
   ["Escape", "Stop the run; leave a field"],
-  ["/", "Search the conversations"],
+  ["/", "Search the conversations; ↓ and Enter open one"],
   ["j  k", "Next, previous conversation"],
   ["n", "New conversation"],
   ["m", "Write a message"],

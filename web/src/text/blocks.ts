@@ -11,8 +11,11 @@ export interface Block {
   readonly start: number;
   /** Set when the whole block is one fenced piece of code. */
   readonly code?: { readonly language: string; readonly source: string; readonly closed: boolean };
+  /** Set when it is a footnote. */
+  readonly note?: { readonly label: string; readonly body: string };
 }
 
+const NOTE = /^ {0,3}\[\^([^\]\s]+)\]:[ \t]*/;
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/;
 const LIST_ITEM = /^(?:[-*+]|\d{1,9}[.)])\s/;
 const LONG_LIST = 2_000;
@@ -66,7 +69,8 @@ function splitFrom(text: string, from: number): Block[] {
       continue;
     } else {
       const isItem = LIST_ITEM.test(line);
-      const isEnd = blankBefore ? !/^\s/.test(line) : isList && isItem && position - start > LONG_LIST;
+      const isNote = NOTE.test(line);
+      const isEnd = isNote || (blankBefore ? !/^\s/.test(line) : isList && isItem && position - start > LONG_LIST);
       if (isEnd && position > start) close(position);
       if (position === start) isList = isItem;
     }
@@ -78,6 +82,8 @@ function splitFrom(text: string, from: number): Block[] {
 }
 
 function block(text: string, start: number): Block {
+  const note = NOTE.exec(text);
+  if (note) return { text, start, note: { label: note[1]!, body: text.slice(note[0].length).replace(/^(?: {4}|\t)/gm, "") } };
   const newline = text.indexOf("\n");
   const mark = FENCE.exec(newline < 0 ? text : text.slice(0, newline).replace(/\r$/, ""));
   if (!mark || (mark[1]?.startsWith("`") && mark[2]?.includes("`"))) return { text, start };

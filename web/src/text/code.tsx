@@ -3,6 +3,8 @@
 import { memo, useMemo } from "react";
 import { CopyButton } from "../shell/copy_button.js";
 import { coloured } from "./colouring.js";
+import { Revealed } from "./revealed.js";
+import { revealed } from "./unseen.js";
 
 /** Longer ones stay plain: colour is not worth thousands of elements. */
 const COLOURED_MAX = 20_000;
@@ -13,7 +15,7 @@ export const Code = memo(function Code({ source, language }: { source: string; l
   return (
     <div className="code">
       <div className="code-head">
-        <span>{language}</span>
+        <span>{revealed(language)}</span>
         <CopyButton text={source} />
       </div>
       <pre tabIndex={0}>
@@ -22,13 +24,13 @@ export const Code = memo(function Code({ source, language }: { source: string; l
             ? pieces.map((piece, index) =>
                 piece.kind ? (
                   <span key={index} className={`code-${piece.kind}`}>
-                    {piece.text}
+                    <Revealed text={piece.text} />
                   </span>
                 ) : (
-                  piece.text
+                  <Revealed key={index} text={piece.text} />
                 ),
               )
-            : source}
+            : <Revealed text={source} />}
         </code>
       </pre>
     </div>

@@ -1,35 +1,64 @@
 /** Markdown that an agent wrote: nothing in it runs, loads or leads anywhere but to a page of the web. */
 
-import { memo, useState, type ReactNode } from "react";
+import { memo, useMemo, useState, type ReactNode } from "react";
 import ReactMarkdown, { type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
+import { Picture } from "../files/picture.js";
+import { pictureIn } from "../files/pictures.js";
 import { Code } from "./code.js";
 import { BlockSplitter, type Block } from "./blocks.js";
+import { marking } from "./marking.js";
+import { completed, referencesIn, type References } from "./references.js";
+import { Revealed } from "./revealed.js";
+import { inOneLine, revealed } from "./unseen.js";
 
 /** A block that grows beyond this is shown as it is until it is done: parsing it anew each frame would stutter. */
 const PARSED_WHILE_GROWING_MAX = 12_000;
 
-const PLUGINS = [remarkGfm];
+const PLUGINS = [remarkGfm, withoutFootnotes];
+/** A block knows of no footnote but its own: these are put where they belong here. */
+function withoutFootnotes(this: { data(): object }): void {
+  const data = this.data() as { micromarkExtensions?: unknown[] };
+  (data.micromarkExtensions ??= []).push({ disable: { null: ["gfmFootnoteDefinition", "gfmFootnoteCall", "gfmPotentialFootnoteCall"] } });
+}
+
 const SAFE_LINK = /^(?:https?|mailto):/i;
 
 function Link({ href, children }: { href?: string | undefined; children?: ReactNode }) {
   if (!href || !SAFE_LINK.test(href)) return <span className="dead-link">{children}</span>;
   return (
-    <a href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={href}>
+    <a href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={revealed(href)}>
       {children}
     </a>
   );
 }
 
-/** Pictures are not loaded: that would tell somebody else that this was read. */
-function Picture({ src, alt }: { src?: string | Blob | undefined; alt?: string | undefined }) {
+/** A picture that is in the text itself is painted. Others are not loaded: that would tell somebody that this was read. */
+function MarkdownPicture({ src, alt }: { src?: string | Blob | undefined; alt?: string | undefined }) {
   const address = typeof src === "string" ? src : "";
-  return <Link href={address}>{alt || address || "picture"}</Link>;
+  const own = pictureIn(address);
+  const name = inOneLine(alt ?? "");
+  if (own) return <Picture {...own} name={name} instead={<span className="dead-link">{name || "picture"}</span>} />;
+  const host = hostOf(address);
+  return (
+    <Link href={address}>
+      {name || "picture"} <span className="faint">(picture{host && ` at ${host}`}, not loaded)</span>
+    </Link>
+  );
+}
+
+function hostOf(address: string): string {
+  return URL.canParse(address) ? new URL(address).host : "";
+}
+
+/** Whatever else an address is, `Link` and `MarkdownPicture` decide. */
+function keepAddress(address: string): string {
+  return SAFE_LINK.test(address) || pictureIn(address) ? address : "";
 }
 
 const COMPONENTS: Components = {
   a: ({ href, children }) => <Link href={href}>{children}</Link>,
-  img: ({ src, alt }) => <Picture src={src} alt={alt} />,
+  img: ({ src, alt }) => <MarkdownPicture src={src} alt={alt} />,
   table: ({ children }) => (
     <div className="table-frame">
       <table>{children}</table>
@@ -39,15 +68,24 @@ const COMPONENTS: Components = {
   code: ({ className, children }) => {
     const text = String(children ?? "");
     const language = /language-(\S+)/.exec(className ?? "")?.[1];
-    if (!language && !text.includes("\n")) return <code>{children}</code>;
+    if (!language && !text.includes("\n")) return (
+        <code>
+          <Revealed text={text} />
+        </code>
+      );
     return <Code source={text.replace(/\n$/, "")} language={language ?? ""} />;
   },
-  input: ({ checked }) => <input type="checkbox" checked={!!checked} readOnly disabled />,
+  input: ({ checked, "aria-label": name }) => <input type="checkbox" checked={!!checked} aria-label={name ?? "task"} readOnly disabled />,
 };
 
-const Parsed = memo(function Parsed({ text }: { text: string }) {
+const Parsed = memo(function Parsed({ text, notes }: { text: string; notes: string }) {
   return (
-    <ReactMarkdown remarkPlugins={PLUGINS} components={COMPONENTS}>
+    <ReactMarkdown
+      remarkPlugins={PLUGINS}
+      rehypePlugins={[[marking, { notes: notes ? notes.split("\n") : [] }]]}
+      components={COMPONENTS}
+      urlTransform={keepAddress}
+    >
       {text}
     </ReactMarkdown>
   );
@@ -59,19 +97,22 @@ const BLOCKS_PER_PIECE = 12;
 interface PieceProps {
   readonly blocks: readonly Block[];
   readonly isGrowing: boolean;
+  readonly references: References;
 }
 
 /** The splitter keeps the blocks that are done, so that comparing the ends compares all. */
 function isSamePiece(before: PieceProps, after: PieceProps): boolean {
   return (
     before.isGrowing === after.isGrowing &&
+    before.references === after.references &&
     before.blocks.length === after.blocks.length &&
     before.blocks[0] === after.blocks[0] &&
     before.blocks.at(-1) === after.blocks.at(-1)
   );
 }
 
-const Piece = memo(function Piece({ blocks, isGrowing }: PieceProps) {
+const Piece = memo(function Piece({ blocks, isGrowing, references }: PieceProps) {
+  const notes = references.notes.join("\n");
   return (
     <div className="piece">
       {blocks.map((block, index) => {
@@ -80,10 +121,19 @@ const Piece = memo(function Piece({ blocks, isGrowing }: PieceProps) {
         if (grows && block.text.length > PARSED_WHILE_GROWING_MAX)
           return (
             <p key={block.start} className="unparsed">
-              {block.text}
+              <Revealed text={block.text} kind="speech" />
             </p>
           );
-        return <Parsed key={block.start} text={block.text} />;
+        if (block.note)
+          return (
+            <div key={block.start} className="note">
+              <sup className="note-mark">{inOneLine(block.note.label)}</sup>
+              <div>
+                <Parsed text={completed(block.note.body, references)} notes={notes} />
+              </div>
+            </div>
+          );
+        return <Parsed key={block.start} text={completed(block.text, references)} notes={notes} />;
       })}
     </div>
   );
@@ -93,14 +143,21 @@ const Piece = memo(function Piece({ blocks, isGrowing }: PieceProps) {
 export const Markdown = memo(function Markdown({ text, isGrowing = false }: { text: string; isGrowing?: boolean }) {
   const [splitter] = useState(() => new BlockSplitter());
   const blocks = splitter.split(text);
+  const references = useStable(referencesIn(blocks));
   const pieces = Array.from({ length: Math.ceil(blocks.length / BLOCKS_PER_PIECE) }, (_, index) =>
     blocks.slice(index * BLOCKS_PER_PIECE, (index + 1) * BLOCKS_PER_PIECE),
   );
   return (
     <div className="markdown" data-growing={isGrowing || undefined}>
       {pieces.map((piece, index) => (
-        <Piece key={index} blocks={piece} isGrowing={isGrowing && index === pieces.length - 1} />
+        <Piece key={index} blocks={piece} isGrowing={isGrowing && index === pieces.length - 1} references={references} />
       ))}
     </div>
   );
 });
+
+/** The same object as long as it says the same. */
+function useStable(references: References): References {
+  const key = JSON.stringify(references);
+  return useMemo(() => references, [key]);
+}

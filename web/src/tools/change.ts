@@ -6,6 +6,7 @@
  */
 
 import type { HarnessToolCall, JSONValue } from "../../client/src/index.js";
+import { inputOf } from "./summary.js";
 import { isPatch, lineDiff, patchLines, withoutDistantLines, type DiffLine } from "../text/line_diff.js";
 
 type Arguments = { readonly [key: string]: JSONValue };
@@ -16,7 +17,7 @@ const WHOLE = ["content", "file_text", "contents", "text", "code_edit", "new_con
 const PATCHES = ["patch", "diff", "input", "patchText", "changes", "command", "unified_diff", "unifiedDiff"] as const;
 
 export function changeOf(call: HarnessToolCall): readonly DiffLine[] {
-  const input = call.input ?? null;
+  const input = inputOf(call);
   const fromInput = typeof input === "string" ? patchOf(input) : isArguments(input) ? changeIn(input) : [];
   return fromInput.length ? fromInput : patchOf(call.output ?? "");
 }

@@ -4,6 +4,7 @@ import { memo, useState } from "react";
 import type { HarnessToolCall } from "../../client/src/index.js";
 import { api, RequestFailed } from "../api.js";
 import { count } from "../amounts.js";
+import { Revealed } from "../text/revealed.js";
 import { useConversation } from "../conversation/context.js";
 
 const SHOWN_MAX = 6_000;
@@ -14,7 +15,7 @@ export const Output = memo(function Output({ call }: { call: HarnessToolCall }) 
   const { sessionId } = useConversation();
   const [full, setFull] = useState<string | null>(null);
   const [problem, setProblem] = useState("");
-  const text = (full ?? call.output ?? "").replace(TERMINAL_ESCAPES, "");
+  const text = (full ?? call.output ?? "").replace(TERMINAL_ESCAPES, "").replaceAll("\r\n", "\n");
   if (!text) return null;
   const length = Math.max(call.outputLength ?? 0, text.length);
   const isShortened = full === null && length > SHOWN_MAX;
@@ -30,7 +31,7 @@ export const Output = memo(function Output({ call }: { call: HarnessToolCall }) 
   return (
     <div className="output">
       <pre tabIndex={0} aria-label="Output">
-        {shown}
+        <Revealed text={shown} kind="speech" />
       </pre>
       {isShortened && (
         <button type="button" className="quiet small" onClick={showAll}>

@@ -1,8 +1,9 @@
 /** A tool call in one line: a sign, a verb and what it is about, by the operation and not by the tool's name. */
 
-import type { HarnessOperation, HarnessRelay, HarnessToolCall } from "../../client/src/index.js";
-import { commandIn, payloadText } from "../relays/payload.js";
+import type { HarnessOperation, HarnessRelay, HarnessToolCall, JSONValue } from "../../client/src/index.js";
+import { commandIn, payloadText, textIn } from "../relays/payload.js";
 import type { IconName } from "../shell/icon.js";
+import { partialInput } from "./partial_input.js";
 
 export interface Summary {
   readonly icon: IconName;
@@ -31,12 +32,37 @@ const SUMMARIES: Summaries = {
 };
 
 export function summaryOf(call: HarnessToolCall): Summary {
-  const operation = call.operations?.[0];
+  const operation = operationsOf(call)[0];
   const describe = operation && (SUMMARIES[operation.kind] as ((operation: HarnessOperation) => Summary) | undefined);
   if (describe) return describe(operation);
-  const command = commandIn(call.input ?? null); // nobody has said yet what the call means
-  if (command) return SUMMARIES.command({ kind: "command", command });
   return { icon: "tool", verb: call.name || "tool", subject: argumentsInShort(call), isCode: true };
+}
+
+/** What the call means. Before it has begun nobody has said so, and its arguments must tell. */
+export function operationsOf(call: HarnessToolCall): readonly HarnessOperation[] {
+  if (call.operations?.length) return call.operations;
+  const operation = intendedBy(inputOf(call));
+  return operation ? [operation] : [];
+}
+
+/** The arguments, or what there is of them. */
+export function inputOf(call: HarnessToolCall): JSONValue {
+  return call.inputText ? partialInput(call.inputText) : (call.input ?? null);
+}
+
+const PATHS = ["filePath", "file_path", "path", "filename", "file"] as const;
+const CONTENTS = ["content", "contents", "file_text", "new_content", "fileText"] as const;
+const REPLACED = ["oldString", "old_string", "oldText", "old_str", "newString", "new_string", "newText", "new_str", "patch", "patchText", "diff"] as const;
+
+function intendedBy(input: JSONValue): HarnessOperation | null {
+  const command = commandIn(input);
+  if (command) return { kind: "command", command };
+  if (typeof input !== "object" || input === null || Array.isArray(input)) return null;
+  const has = (keys: readonly string[]) => keys.some((key) => typeof (input as { [key: string]: JSONValue })[key] === "string");
+  const path = textIn(input, PATHS);
+  if (has(REPLACED)) return { kind: "write", path, change: "update" };
+  if (path && has(CONTENTS)) return { kind: "write", path };
+  return null;
 }
 
 const ASKED = { permission: "Permission", question: "Question", plan: "Plan", tool: "Waiting tool" } as const;
@@ -48,7 +74,19 @@ export function askedSummary(relay: HarnessRelay): Summary {
 }
 
 export function kindOf(call: HarnessToolCall): HarnessOperation["kind"] | "other" {
-  return call.operations?.[0]?.kind ?? (commandIn(call.input ?? null) ? "command" : "other");
+  return operationsOf(call)[0]?.kind ?? "other";
+}
+
+export type Progress = "waiting" | "running" | "complete" | "failed" | "denied" | "not run";
+
+/** How far it is. A call that was written and never carried out has not failed. */
+export function progressOf(call: HarnessToolCall, relay: HarnessRelay | undefined): Progress {
+  const isDecided = relay !== undefined && relay.kind === "permission" && relay.callId === call.id;
+  const isWritten = !call.inputText;
+  if (call.status === "running") return relay?.status === "pending" || !isWritten ? "waiting" : "running";
+  if (isDecided && relay.status === "denied") return relay.by === "person" || relay.by === "timeout" ? "denied" : "not run"; // else its run ended first
+  if (!isWritten || (isDecided && relay.status === "pending")) return "not run";
+  return call.status === "error" ? "failed" : "complete";
 }
 
 function lines({ start_line: start, end_line: end }: { readonly start_line?: number; readonly end_line?: number }): string {
@@ -59,9 +97,8 @@ function lines({ start_line: start, end_line: end }: { readonly start_line?: num
 const SHORT_MAX = 160;
 
 function argumentsInShort(call: HarnessToolCall): string {
-  if (call.inputText) return call.inputText.slice(0, SHORT_MAX);
-  const input = call.input ?? null;
-  if (input === null) return "";
+  const input = inputOf(call);
+  if (input === null) return (call.inputText ?? "").slice(0, SHORT_MAX);
   if (typeof input !== "object" || Array.isArray(input)) return JSON.stringify(input).slice(0, SHORT_MAX);
   const pairs = Object.entries(input).map(([key, value]) => `${key}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
   return pairs.join(", ").slice(0, SHORT_MAX);

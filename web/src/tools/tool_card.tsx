@@ -7,38 +7,53 @@ import { useConversation } from "../conversation/context.js";
 import { NestedMessages } from "../conversation/message.js";
 import { sessionAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
-import type { DiffLine } from "../text/line_diff.js";
+import { TallBox } from "../shell/tall_box.js";
+import { patchLines, type DiffLine } from "../text/line_diff.js";
+import { Revealed } from "../text/revealed.js";
+import { inOneLine, revealed } from "../text/unseen.js";
 import { changeOf } from "./change.js";
 import { diffCounts, DiffView } from "./diff_view.js";
 import { Output } from "./output.js";
-import { commandIn } from "../relays/payload.js";
-import { askedSummary, kindOf, summaryOf } from "./summary.js";
+import { ToolFiles } from "./tool_files.js";
+import { askedSummary, inputOf, kindOf, operationsOf, progressOf, summaryOf, type Progress } from "./summary.js";
 
 const NO_LINES: readonly DiffLine[] = [];
+
+const STATUSES: { readonly [Name in Progress]: string } = {
+  waiting: "waiting",
+  running: "running",
+  complete: "complete",
+  failed: "error",
+  denied: "error",
+  "not run": "skipped",
+};
 
 export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall }) {
   const { relays } = useConversation();
   const relay = call.relayId ? relays.get(call.relayId) : undefined;
   const kind = kindOf(call);
-  const change = useMemo(() => (kind === "write" ? changeOf(call) : NO_LINES), [call, kind]);
+  const change = useMemo(() => (kind === "write" ? shownChange(call, relay) : NO_LINES), [call, kind, relay]);
   const [choice, setChoice] = useState<boolean | null>(null);
   const summary = relay && relay.kind !== "permission" ? askedSummary(relay) : summaryOf(call);
+  const progress = progressOf(call, relay);
   const isEmpty = !hasBody(call, kind, change);
-  const isOpen = !isEmpty && (choice ?? (relay?.status !== "denied" && opensByItself(call, kind)));
+  const isOpen = !isEmpty && (choice ?? opensByItself(call, kind, progress));
   return (
     <section
       className="tool"
       data-kind={kind}
-      data-status={relay?.status === "pending" ? "waiting" : call.status}
-      aria-label={`${summary.verb} ${summary.subject}`.trim()}
+      data-status={progress === "waiting" && relay?.status !== "pending" ? "queued" : STATUSES[progress]}
+      aria-label={inOneLine(`${summary.verb} ${summary.subject}`.trim(), "code")}
     >
       <button type="button" className="tool-head" aria-expanded={isOpen} disabled={isEmpty} onClick={() => setChoice(!isOpen)}>
         <span className="tool-icon">
           <Icon name={summary.icon} />
         </span>
-        <span className="tool-verb">{summary.verb}</span>
-        <span className={summary.isCode ? "tool-subject fixed" : "tool-subject"}>{firstLine(summary.subject)}</span>
-        <Facts call={call} change={change} relay={relay} />
+        <span className="tool-verb">{revealed(summary.verb)}</span>
+        <span className={summary.isCode ? "tool-subject fixed" : "tool-subject"}>
+          <Revealed text={firstLine(summary.subject)} />
+        </span>
+        <Facts call={call} change={change} relay={relay} progress={progress} />
       </button>
       {isOpen && (
         <div className="tool-body">
@@ -49,32 +64,49 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
   );
 });
 
+/** Where somebody was asked, what was shown then: it has what goes away as well. */
+function shownChange(call: HarnessToolCall, relay: HarnessRelay | undefined): readonly DiffLine[] {
+  const asked = relay?.callId === call.id ? relay.preview : null;
+  return asked?.length ? asked.flatMap(({ diff }) => patchLines(diff)) : changeOf(call);
+}
+
 function hasBody(call: HarnessToolCall, kind: string, change: readonly DiffLine[]): boolean {
-  if (call.output || call.messages?.length || call.logId || change.length) return true;
+  if (call.output || call.messages?.length || call.logId || call.files?.length || change.length) return true;
   if (kind === "command") return !isInHead(commandsOf(call));
   return (kind === "other" || kind === "fetch") && !!argumentsText(call);
 }
 
 /** What somebody wants to see without asking: changes, what goes wrong, a sub-agent at work. */
-function opensByItself(call: HarnessToolCall, kind: string): boolean {
-  if (kind === "write") return true;
+function opensByItself(call: HarnessToolCall, kind: string, progress: Progress): boolean {
+  if (progress === "denied" || progress === "not run") return false;
+  if (kind === "write" || call.files?.length) return true;
   if (kind === "spawn") return call.status === "running";
   if (call.status === "error") return kind === "command" || kind === "other";
   return kind === "command" && call.status === "running";
 }
 
-function Facts({ call, change, relay }: { call: HarnessToolCall; change: readonly DiffLine[]; relay: HarnessRelay | undefined }) {
+interface FactsProps {
+  readonly call: HarnessToolCall;
+  readonly change: readonly DiffLine[];
+  readonly relay: HarnessRelay | undefined;
+  readonly progress: Progress;
+}
+
+function Facts({ call, change, relay, progress }: FactsProps) {
   const { added, removed } = useMemo(() => diffCounts(change), [change]);
   const exitCode = call.exitCode ?? null;
   return (
     <span className="tool-facts">
       {added > 0 && <span className="good">+{added}</span>}
       {removed > 0 && <span className="bad">−{removed}</span>}
-      {relay && relay.status !== "approved" && <RelayMark relay={relay} />}
+      {relay?.status === "pending" && progress !== "not run" && <span className="waits">waits for you</span>}
+      {relay && progress === "denied" && <Denied relay={relay} />}
+      {progress === "waiting" && relay?.status !== "pending" && <span className="faint">not begun</span>}
+      {progress === "not run" && <span className="faint">not run</span>}
       {exitCode !== null && exitCode !== 0 && <span className="bad">exit {exitCode}</span>}
-      {call.status === "error" && !exitCode && relay?.status !== "denied" && <span className="bad">failed</span>}
+      {progress === "failed" && !exitCode && <span className="bad">failed</span>}
       {call.durationMs != null && call.durationMs >= 1_000 && <span className="faint">{duration(call.durationMs)}</span>}
-      {call.status === "running" && relay?.status !== "pending" && <span className="spinner" role="img" aria-label="running" />}
+      {progress === "running" && <span className="spinner" role="img" aria-label="running" />}
       {call.status === "complete" && exitCode === 0 && (
         <span className="good" title="exit 0">
           <Icon name="check" />
@@ -85,9 +117,8 @@ function Facts({ call, change, relay }: { call: HarnessToolCall; change: readonl
   );
 }
 
-function RelayMark({ relay }: { relay: HarnessRelay }) {
-  if (relay.status === "pending") return <span className="waits">waits for you</span>;
-  const reason = relay.reason ? `: ${relay.reason}` : "";
+function Denied({ relay }: { relay: HarnessRelay }) {
+  const reason = relay.reason ? `: ${inOneLine(relay.reason)}` : "";
   return <span className="bad">{relay.by === "timeout" ? "nobody answered" : `denied${reason}`}</span>;
 }
 
@@ -95,11 +126,12 @@ function Body({ call, kind, change }: { call: HarnessToolCall; kind: string; cha
   return (
     <>
       {kind === "command" && <Commands call={call} />}
-      {kind !== "command" && (call.operations?.length ?? 0) > 1 && <OtherOperations call={call} />}
+      {kind !== "command" && operationsOf(call).length > 1 && <OtherOperations call={call} />}
       {change.length > 0 && <DiffView lines={change} />}
       {kind === "spawn" && <SubAgent call={call} />}
       {(kind === "other" || kind === "fetch") && <Arguments call={call} />}
       {!isToldOtherwise(call, kind, change) && <Output call={call} />}
+      {call.files?.length ? <ToolFiles call={call} files={call.files} /> : null}
     </>
   );
 }
@@ -113,8 +145,7 @@ function isToldOtherwise(call: HarnessToolCall, kind: string, change: readonly D
 const COMMAND_IN_HEAD_MAX = 84;
 
 function commandsOf(call: HarnessToolCall): readonly Extract<HarnessOperation, { kind: "command" }>[] {
-  const known = (call.operations ?? []).flatMap((operation) => (operation.kind === "command" ? [operation] : []));
-  return known.length ? known : [{ kind: "command", command: commandIn(call.input ?? null) }];
+  return operationsOf(call).flatMap((operation) => (operation.kind === "command" ? [operation] : []));
 }
 
 /** One that can be read in the head of the card, where the screen is wide enough. */
@@ -127,21 +158,28 @@ function Commands({ call }: { call: HarnessToolCall }) {
   const commands = commandsOf(call);
   const isRepeated = isInHead(commands);
   return commands.map((operation, index) => (
-    <pre key={index} className={isRepeated ? "command repeated" : "command"} tabIndex={0}>
-      {operation.command}
-      {commands.length > 1 && operation.exit_code ? <span className="bad"> exit {operation.exit_code}</span> : null}
-    </pre>
+    <div key={index} className={isRepeated ? "repeated" : undefined}>
+      <TallBox label="Command">
+        <pre className="command">
+          <Revealed text={operation.command} />
+          {commands.length > 1 && operation.exit_code ? <span className="bad"> exit {operation.exit_code}</span> : null}
+        </pre>
+      </TallBox>
+    </div>
   ));
 }
 
 function OtherOperations({ call }: { call: HarnessToolCall }) {
   return (
     <ul className="operations">
-      {(call.operations ?? []).map((operation, index) => {
+      {operationsOf(call).map((operation, index) => {
         const { verb, subject } = summaryOf({ ...call, operations: [operation] });
         return (
           <li key={index}>
-            {verb} <span className="fixed">{subject}</span>
+            {verb}{" "}
+            <span className="fixed">
+              <Revealed text={subject} />
+            </span>
           </li>
         );
       })}
@@ -163,8 +201,9 @@ function SubAgent({ call }: { call: HarnessToolCall }) {
 }
 
 function argumentsText(call: HarnessToolCall): string {
-  if (call.inputText) return call.inputText;
-  const text = call.input === null || call.input === undefined ? "" : JSON.stringify(call.input, null, 2);
+  const input = inputOf(call);
+  if (input === null) return call.inputText ?? "";
+  const text = JSON.stringify(input, null, 2);
   return text === "{}" ? "" : text;
 }
 
@@ -172,9 +211,11 @@ function Arguments({ call }: { call: HarnessToolCall }) {
   const text = argumentsText(call);
   if (!text) return null;
   return (
-    <pre className="arguments" tabIndex={0} aria-label="Arguments">
-      {text}
-    </pre>
+    <TallBox label="Arguments">
+      <pre className="arguments">
+        <Revealed text={text} />
+      </pre>
+    </TallBox>
   );
 }
 

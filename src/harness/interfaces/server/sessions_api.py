@@ -21,6 +21,7 @@ from harness.interfaces.server.moments import Moments
 from harness.interfaces.server.rooms import Rooms
 from harness.interfaces.server.session_data import describe, find
 from harness.log.store import Metadata, read_all
+from harness.rendering.state.shapes import files_of
 from harness.views.usage import UsageFold
 
 _MOST_LISTED = 500
@@ -156,16 +157,18 @@ class SessionsApi:
         start: ToolStart | None = None
         output: str | None = None
         progress: list[str] = []
+        files: list[dict[str, Any]] = []
         for event in read_all(self._store, log_id):
             if isinstance(event, ToolStart) and event.call_id == call_id:
-                start, output, progress = event, None, []
+                start, output, progress, files = event, None, [], []
             elif isinstance(event, ToolProgress) and event.call_id == call_id:
                 progress.append(event.text)
             elif isinstance(event, ToolEnd) and event.call_id == call_id:
-                output = event.output
+                output, files = event.output, list(files_of(event.parts))
         if start is None:
             raise NotFound(f"no such call: {call_id[:100]!r}")
-        return {"input": start.input, "output": "".join(progress) if output is None else output}
+        said = "".join(progress) if output is None else output
+        return {"input": start.input, "output": said, "files": files}
 
     async def _commands(self, request: Request) -> Response:
         log_id = _id(request)

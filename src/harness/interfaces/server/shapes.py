@@ -68,6 +68,7 @@ class RunList(msgspec.Struct):
 class CallData(msgspec.Struct):
     input: Any
     output: str
+    files: list[dict[str, Any]]
 
 
 class AgentData(msgspec.Struct, kw_only=True, rename="camel"):

@@ -104,6 +104,8 @@ class Calls:
             self._settle_output(call, event.output)
         if event.operations is not None:
             self._tree.set((*call.place, "operations"), event.operations)
+        if files := [shapes.named(file) for file in shapes.files_of(event.parts)]:
+            self._tree.set((*call.place, "files"), files)
         self._tree.change((*call.place, "exitCode"), event.exit_code)
         duration_ms = event.duration_ms
         if duration_ms is None and call.started_ms >= 0:

@@ -147,6 +147,11 @@ def _is_textual(part: Any) -> bool:
     return isinstance(part, str) or (isinstance(part, dict) and part.get("type") in (None, "text"))
 
 
+def named(file: Data) -> Data:
+    """A file without what is in it: pictures that tools give are many, and fetched when they are looked at."""
+    return {name: value for name, value in file.items() if name != "data"}
+
+
 def files_of(parts: Any) -> Iterable[Data]:
     """Images and files among what was said."""
     for part in parts if isinstance(parts, list) else ():

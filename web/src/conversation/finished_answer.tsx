@@ -1,0 +1,32 @@
+import { useEffect, useRef, useState } from "react";
+import type { HarnessMessage, HarnessState } from "../../client/src/index.js";
+import { inOneLine } from "../text/unseen.js";
+
+const SAID_MAX = 2_000;
+
+/** Said by a screen reader when an answer is done: what grows word by word would be said again and again. */
+export function FinishedAnswer({ state }: { state: HarnessState }) {
+  const last = state.messages.findLast(({ role }) => role === "assistant");
+  const isDone = !!last && (last.status === "complete" || last.status === "error");
+  const growing = useRef("");
+  const [said, setSaid] = useState("");
+  useEffect(() => {
+    if (!last) return;
+    if (!isDone) growing.current = last.id;
+    else if (growing.current === last.id) {
+      growing.current = "";
+      setSaid(spoken(last));
+    }
+  }, [last, isDone]);
+  return (
+    <p className="unseen" role="status" aria-live="polite" data-finished>
+      {said}
+    </p>
+  );
+}
+
+function spoken({ content, status }: HarnessMessage): string {
+  const text = inOneLine(content.replace(/[`*#]/g, "").trim());
+  const shortened = text.length > SAID_MAX ? `${text.slice(0, SAID_MAX)} …` : text;
+  return `${status === "error" ? "The agent failed" : "The agent answered"}${shortened ? `: ${shortened}` : "."}`;
+}
