@@ -79,6 +79,30 @@ test("a newcomer runs an agent, allows a change and a command, and reads what ca
   await shot(page, "change");
 });
 
+test("a newcomer is told what answers, what is missing and something to try; runners are offered by name", async () => {
+  const { page, context } = await opened({ viewport: { width: 390, height: 800 } });
+  const agent = (name, over) => ({ name, title: name.toUpperCase(), version: "", installed: true, usable: true, builtIn: false, install: "", models: true, capabilities: {}, ...over });
+  const agents = [agent("native", { title: "Harness agent", builtIn: true }), agent("claude"), agent("codex", { usable: false, install: "npm install codex" }), agent("remote", { builtIn: true })];
+  await page.route("**/api/agents", (route) => route.fulfill({ json: { agents, runners: [{ name: "box", agent: "claude", url: "", cwd: "" }] } }));
+  await page.route("**/api/models*", (route) => route.fulfill({ json: { models: [], defaultModel: "scripted/demo" } }));
+  await page.goto(origin.origin);
+  await page.waitForSelector(".welcome-note");
+  const told = await page.locator(".welcome").innerText();
+  for (const expected of ["a demonstration answers", "Installed on this machine: CLAUDE", "1 agent you could install"]) assert.ok(told.includes(expected), told);
+  await shot(page, "welcome-narrow");
+  await page.locator(".example").click();
+  assert.match(await page.locator(".new textarea").inputValue(), /Explain what this project does/);
+  const choice = page.getByRole("combobox", { name: "Agent" });
+  assert.deepEqual((await choice.locator("option").allInnerTexts()).map((one) => one.trim()), ["Harness agent", "CLAUDE", "box: CLAUDE", "CODEX"]);
+  await choice.selectOption({ label: "box: CLAUDE" });
+  const sent = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/api/sessions"));
+  await page.route("**/api/sessions", (route) => route.abort());
+  await page.locator(".new textarea").press("Enter");
+  const { agent: name, runner } = (await sent).postDataJSON();
+  assert.deepEqual([name, runner], ["remote", "box"]);
+  await context.close();
+});
+
 test("reloading, and another browser, show the same", async () => {
   const { page } = first;
   const said = await words(page);

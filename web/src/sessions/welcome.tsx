@@ -5,7 +5,7 @@ import { CopyButton } from "../shell/copy_button.js";
 import type { Choices, KnownModels } from "./choices.js";
 
 const EXAMPLE = "Explain what this project does, and list the three files to read first.";
-const DEMONSTRATION = /^scripted\b/;
+const DEMONSTRATION = "scripted/demo";
 
 interface WelcomeProps {
   readonly choices: Choices;
@@ -22,7 +22,7 @@ export function Welcome({ choices, models, agent, isBlank, onExample }: WelcomeP
   const installed = programs.filter((one) => one.usable);
   const missing = programs.filter((one) => !one.usable && one.install);
   const chosen = choices.agents.find(({ name }) => name === agent);
-  const isDemonstration = !!chosen?.builtIn && DEMONSTRATION.test(models.defaultModel);
+  const isDemonstration = !!chosen?.builtIn && models.defaultModel === DEMONSTRATION;
   return (
     <div className="welcome">
       {isBlank && (
