@@ -38,8 +38,10 @@ async def chat(model: str, data: str) -> None:
             print(f"\n  ! {event.error.message}")
 
     async def approve(event: Any) -> None:
-        answer = await asyncio.to_thread(input, f"\n  allow {event.tool_name} {event.args}? [y/n/a] ")
-        decision = {"y": "approve", "a": "always_allow_category"}.get(answer.strip().lower(), "decline")
+        always = next(one["label"] for one in event.options if one["kind"] == "allow-always")
+        question = f"\n  allow {event.tool_name} {event.args}? [y]es, [n]o, [a]: {always} "
+        answer = await asyncio.to_thread(input, question)
+        decision = {"y": "approve", "a": "always_allow"}.get(answer.strip().lower(), "decline")
         session.respond_to_tool_approval(decision=decision, tool_call_id=event.tool_call_id)  # type: ignore[arg-type]
 
     harness.subscribe(show)

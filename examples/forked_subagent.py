@@ -36,6 +36,7 @@ async def main() -> None:
         memory=Memory(),
         modes=[Mode(id="chat", default_model_id="script")],
         resolve_model=lambda _name: SCRIPT,
+        initial_state={"permissionRules": {"tools": {"subagent": "allow"}}},  # else somebody is asked
         subagents=[
             Subagent(id="second-opinion", name="Second opinion", description="Thinks again.", forked=True)
         ],

@@ -31,7 +31,7 @@ def test_a_chat_asks_before_it_changes_anything(tmp_path: Path) -> None:
     folder = tmp_path / "examples"
     shutil.copytree(EXAMPLES, folder)
     shown = _run("chat.py", "--data", str(tmp_path / "data"), said="fix it\ny\ny\na\n\n", folder=folder)
-    assert shown.count("? [y/n/a]") == 3
+    assert shown.count("? [y]es, [n]o, [a]: Always allow") == 3
     assert "price * count" in (folder / "shop" / "cart.py").read_text()
     assert "The check passes." in shown
 

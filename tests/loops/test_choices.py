@@ -130,6 +130,44 @@ def test_a_tool_that_does_not_say_that_it_runs_commands_is_no_way_around() -> No
     assert matches(url, "open", {"url": "https://a.example/x?a=1&b=2"})
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["A=b git status", "env git status", "sudo git status", "bash -c ls", "python -c 1", "'git' status"],
+)
+def test_a_first_word_that_does_not_say_what_runs_grants_nothing_but_the_same(line: str) -> None:
+    @tool(name="shell")
+    async def unknown(command: str) -> str:
+        return command
+
+    @tool(name="shell", operations=lambda arguments: [Command(command=arguments["command"])])
+    async def known(command: str) -> str:
+        return command
+
+    for made in (unknown, known):
+        given = grants("shell", {"command": line}, made=made)
+        operations = list(made.operations({"command": line}))
+        assert matches_any(given, "shell", {"command": line}, operations)
+        other = f"{line.partition(' ')[0]} rm x"
+        assert not matches_any(
+            given, "shell", {"command": other}, [Command(command=other)] if operations else []
+        )
+
+
+def test_a_command_of_any_tool_is_granted_exactly_and_by_its_first_words_only_when_that_is_chosen() -> None:
+    @tool(name="shell", operations=lambda arguments: [Command(command=arguments["command"])])
+    async def shell(command: str) -> str:
+        return command
+
+    def is_allowed(choice: str, line: str) -> bool:
+        given = grants("shell", {"command": "git status -s"}, choice, made=shell)
+        return matches_any(given, "shell", {"command": line}, [Command(command=line)])
+
+    assert is_allowed("always", "git status -s")
+    assert not is_allowed("always", "git status")
+    assert is_allowed("pattern", "git status")
+    assert not is_allowed("pattern", "git push")
+
+
 def test_a_tool_cannot_have_another_one_granted() -> None:
     @tool(name="harmless", permission=lambda _arguments: ToolPermission("bash"))
     async def harmless(x: str) -> str:

@@ -366,6 +366,36 @@ def test_an_approval_that_nobody_gave_waits_for_the_next_session(storage: StoreM
     run(work)
 
 
+def test_always_said_after_a_restart_grants_what_was_shown_before_it() -> None:
+    async def work() -> None:
+        marks, store = Marks(), MemoryStore()
+        harness = _doomed(marks, store)
+        record = Record(harness.session)
+        await harness.init()
+        thread = await harness.create_thread()
+        going_on = asyncio.create_task(harness.send_message(content="go"))
+        asked = await record.until_told("tool_approval_required")
+        _die(harness)
+        model = Model(call("deploy", id="again"), call("look", id="other"))
+        async with opened(model, storage=store, tools=marks.tools) as (second, told):
+            await second.switch_thread(thread_id=thread.id)
+            session = second.session
+            (pending,) = session.approval.all()
+            assert pending.options == asked["options"]
+            assert session.respond_to_tool_approval(decision="always_allow")
+            assert (await told.until_told("tool_approval_required"))["toolName"] == "look"
+            assert marks.left == ["deploy", "deploy"]
+            (grant,) = session.permissions.list_grants()
+            assert (grant.tool, grant.label) == ("deploy", "deploy without arguments")
+            assert session.permissions.revoke_grant(grant_id=grant.id)
+            assert not session.permissions.revoke_grant(grant_id=grant.id)
+            assert session.respond_to_tool_approval(decision="decline")
+            await session.wait_until_idle()
+        going_on.cancel()
+
+    run(work)
+
+
 def _doomed(marks: Marks, store: Any) -> Harness:
     return make(Model(call("deploy")), storage=store, tools=marks.tools)
 

@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.events import Relay, ToolEnd
 from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
+from harness.rendering.state.fold import StateFold
 from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.remembering import Memory
@@ -188,6 +189,34 @@ async def test_a_sub_agent_that_waited_when_its_process_ended_leaves_no_question
         assert not harness.session.respond_to_tool_approval(decision="approve")
         await harness.send_message(content="go on")
         assert not is_there(tmp_path, "made")
+
+
+@pytest.mark.parametrize("forked", [False, True])
+@in_loop
+async def test_the_state_shows_the_question_where_the_sub_agent_was_begun(
+    tmp_path: Path, forked: bool
+) -> None:
+    parent, child = models(forked, call("bash", id="b1", command="touch made"), "Done.")
+    options = setting(tmp_path, parent, child, initial_state=START_FREELY)
+    async with opened(parent, **options) as (harness, record):
+        going_on = started(harness.send_message(content="go"))
+        await answered(harness, record, "decline")
+        await going_on
+        fold = StateFold("x")
+        for event in log_of(harness):
+            fold.feed(event)
+        (relay,) = fold.value["relays"]
+        assert (relay["subagent"], relay["toolName"], relay["status"]) == ("explore", "bash", "denied")
+        (message,) = [one for one in fold.value["messages"] if one["role"] == "assistant"]
+        (begun,) = message["toolCalls"]
+        assert (begun["name"], begun["id"]) == ("subagent", relay["parentCallId"])
+        assert begun["status"] == "complete"
+        if forked:
+            assert begun["relayId"] == relay["id"]
+        else:
+            (inside,) = begun["messages"][-1]["toolCalls"]
+            assert inside["relayId"] == relay["id"]
+        assert [one["toolName"] for one in record.named("tool_start")].count("bash") == 0
 
 
 @in_loop

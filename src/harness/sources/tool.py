@@ -277,9 +277,12 @@ def _pattern(text: str) -> str:
     """What is special in a glob is escaped: a grant never covers more than was seen when it was given.
 
     A text that could be several commands of a shell is taken as a whole: its first word says nothing of the others.
+    So is one whose first word only says how something else is run (`env`, `sudo`, `A=b`).
     """
+    from harness.sources.dialects.shell_commands import says_what_runs
+
     first, space, _rest = text.partition(" ")
-    if first and space and not SHELL_ACTIVE.search(text):
+    if first and space and not SHELL_ACTIVE.search(text) and says_what_runs(first):
         return f"{_SPECIAL.sub(_ESCAPED, first)} **"
     return _SPECIAL.sub(_ESCAPED, text)
 

@@ -77,6 +77,13 @@ _RUN_SUBCOMMANDS = names("apply bisect create dlx eval exec rebase run runx scri
 """The same of subcommands."""
 
 
+def says_what_runs(word: str) -> bool:
+    """Whether a command that begins with this word is known by it, as far as a word tells."""
+    name = word.rpartition("/")[2]
+    is_empty = name in _RUNS_ANOTHER or name in _RUNS_TEXTS or name.startswith("python")
+    return not is_empty and _ASSIGNMENT.match(word) is None and not set(word) & set("\\'\"$~*?[]{}#!=")
+
+
 def prefix_of(line: str) -> str | None:
     """The words that a line of one plain command begins with, for "always what begins like this".
 
@@ -86,11 +93,9 @@ def prefix_of(line: str) -> str | None:
     if commands is None or len(commands) != 1 or commands[0] != line.strip():
         return None
     first, _, rest = commands[0].partition(" ")
-    name = first.rpartition("/")[2]
-    is_plain = _PROGRAM.fullmatch(first) is not None
-    if not is_plain or name in _RUNS_ANOTHER or name in _RUNS_TEXTS or name.startswith("python"):
+    if _PROGRAM.fullmatch(first) is None or not says_what_runs(first):
         return None
-    if name not in _WITH_SUBCOMMANDS:
+    if first not in _WITH_SUBCOMMANDS:
         return first
     second = rest.partition(" ")[0]
     is_plain = _SUBCOMMAND.fullmatch(second) is not None and second not in _RUN_SUBCOMMANDS

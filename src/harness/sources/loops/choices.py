@@ -15,7 +15,7 @@ from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
 from harness.events.operation import Command
 from harness.rendering.escapes import revealed
 from harness.sources.dialects.shell_commands import prefix_of
-from harness.sources.tool import Tool, ToolPermission, derived_permission
+from harness.sources.tool import Tool, ToolPermission, derived_permission, spelled
 from harness.sources.tools.arguments import exactly
 
 ONCE, ALWAYS, PATTERN, REJECT = "once", "always", "pattern", "reject"
@@ -31,7 +31,10 @@ def choices_of(tool: Tool, arguments: dict[str, Any], operations: Sequence[Opera
     ]
     if (prefix := _prefix(permission, operations)) is not None:
         name, words = prefix
-        alike = [ToolPermission(permission.tool, {name: glob}) for glob in _beginning_with(words)]
+        alike = [
+            ToolPermission(permission.tool, {name: glob}, permission.closed)
+            for glob in _beginning_with(words)
+        ]
         label = f"Always allow {permission.tool}: {_shown(words)} …"
         found.append(
             RelayChoice(id=PATTERN, kind="allow-always", label=label, grants=[_grant(one) for one in alike])
@@ -71,9 +74,21 @@ def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
         permission = tool.permission(arguments)
     except Exception:  # arguments are as the model wrote them
         permission = derived_permission(tool.spec.name, arguments)
+    derived = derived_permission(tool.spec.name, arguments)
     if permission.tool != tool.spec.name:
-        return derived_permission(tool.spec.name, arguments)
+        permission = derived
+    if permission == derived and permission.params and _runs_commands(tool, arguments):
+        # What begins with the same word is another choice, where it says enough.
+        exact = {name: exactly(spelled(value)) for name, value in arguments.items()}
+        return ToolPermission(permission.tool, exact, permission.closed)
     return permission
+
+
+def _runs_commands(tool: Tool, arguments: dict[str, Any]) -> bool:
+    try:
+        return any(isinstance(one, Command) for one in tool.operations(arguments))
+    except Exception:
+        return False
 
 
 def label_of(permission: ToolPermission) -> str:
