@@ -157,9 +157,12 @@ def test_what_a_sub_agent_says_and_does_is_nested_in_the_call_that_began_it(worl
         async with world.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
-            state = await client.until(waits)  # it asks nobody once it has begun: so one asks before
-            assert state["relays"][0]["toolName"] == "subagent"
-            await client.command("approve", relayId=state["relays"][0]["id"])
+            for count, name in ((1, "subagent"), (2, "bash")):
+                state = await client.until(
+                    lambda state, count=count: len(state["relays"]) == count and waits(state)  # type: ignore[misc]
+                )
+                assert state["relays"][-1]["toolName"] == name
+                await client.command("approve", relayId=state["relays"][-1]["id"])
             state = await client.until(is_done)
         assert said(state) == ["go", "All is well."]
         call = state["messages"][1]["toolCalls"][0]
