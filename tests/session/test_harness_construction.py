@@ -287,6 +287,7 @@ WRONG: dict[str, list[Any]] = {
     "default_mode_id": [5, None],
     "instructions": [None, ["x"]],
     "tools": ["x", 5, ["bash"], {"a": 5}, [None]],
+    "mcp_servers": [5, [5], {5: {}}, {"a": {}}, {"a": 5}],
     "workspace": ["/x", 5, {"cwd": "/x"}],
     "browser": ["x", 5],
     "heartbeat_handlers": [

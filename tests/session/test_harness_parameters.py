@@ -39,6 +39,7 @@ PROVED_HERE = {
     "tool_category_resolver",
 }
 PROVED_ELSEWHERE = {
+    "mcp_servers": "mcp",
     "agent": "construction",
     "default_mode_id": "construction",
     "disable_builtin_tools": "requests",

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 TOOLS = [
     {
@@ -18,8 +19,29 @@ TOOLS = [
     {"name": "huge", "description": "Says much.", "inputSchema": {"type": "object"}},
     {"name": "picture", "description": "An image.", "inputSchema": {"type": "object"}},
     {"name": "wait", "description": "Never ends.", "inputSchema": {"type": "object"}},
+    {"name": "grow", "description": "Has more tools afterwards.", "inputSchema": {"type": "object"}},
+    {"name": "roots", "description": "Where the client works.", "inputSchema": {"type": "object"}},
+    {"name": "ask", "description": "Asks the user.", "inputSchema": {"type": "object"}},
+    {"name": "sample", "description": "Asks the model.", "inputSchema": {"type": "object"}},
     {"name": "die", "description": "Ends the server.", "inputSchema": {"type": "object"}},
 ]
+
+
+BAD = [
+    {"name": "no_schema", "description": "Forgot it."},
+    {"name": "text", "description": "Is no object.", "inputSchema": {"type": "string"}},
+    "no tool at all",
+]
+
+
+def request(method: str, params: dict[str, object]) -> object:
+    """Ask the client something, and wait for what it says."""
+    say({"jsonrpc": "2.0", "id": f"own-{method}", "method": method, "params": params})
+    while line := sys.stdin.readline():
+        message = json.loads(line)
+        if message.get("id") == f"own-{method}" and "method" not in message:
+            return message.get("result", message.get("error"))
+    return None
 
 
 def say(message: dict[str, object]) -> None:
@@ -31,7 +53,7 @@ def text(value: str, *, is_error: bool = False) -> dict[str, object]:
     return {"content": [{"type": "text", "text": value}], "isError": is_error}
 
 
-def called(name: str, arguments: dict[str, float]) -> dict[str, object] | None:
+def called(name: str, arguments: dict[str, Any]) -> dict[str, object] | None:
     if name == "add":
         return text(str(arguments["a"] + arguments["b"]))
     if name == "env/show":
@@ -42,6 +64,21 @@ def called(name: str, arguments: dict[str, float]) -> dict[str, object] | None:
         return text("x" * 3_000_000)
     if name == "picture":
         return {"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
+    if name == "grow":
+        TOOLS.append({"name": "grown", "description": "New.", "inputSchema": {"type": "object"}})
+        say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return text("now there is more")
+    if name == "grown":
+        return text("it has grown")
+    if name == "roots":
+        return text(json.dumps(request("roots/list", {})))
+    if name == "ask":
+        schema = arguments.get("schema") or {"type": "object", "properties": {"name": {"type": "string"}}}
+        params = {"message": "Who are you?", "requestedSchema": schema}
+        return text(json.dumps(request("elicitation/create", params)))
+    if name == "sample":
+        message = {"role": "user", "content": {"type": "text", "text": "hi"}}
+        return text(json.dumps(request("sampling/createMessage", {"messages": [message], "maxTokens": 9})))
     if name == "die":
         sys.stderr.write("the last words\n")
         sys.exit(3)
@@ -58,16 +95,20 @@ def main() -> None:
         sys.exit(1)
     if mode == "silent":
         time.sleep(600)
+    if mode == "late":
+        time.sleep(1.5)
+    if mode == "bad":
+        TOOLS[1:1] = BAD  # type: ignore[assignment]
     if mode == "garbage":
         sys.stdout.write("Welcome to my server!\n{\n[]\n\n")
-    for line in sys.stdin:
+    while line := sys.stdin.readline():
         message = json.loads(line)
         method, params = message.get("method"), message.get("params") or {}
         answer: dict[str, object] | None = None
         if method == "initialize":
             answer = {
                 "protocolVersion": params["protocolVersion"],
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {"listChanged": True}},
                 "serverInfo": {"name": "small", "version": "1"},
             }
         elif method == "tools/list":
@@ -89,4 +130,5 @@ def main() -> None:
         time.sleep(600)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -12,15 +12,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import mcp_server
 import pytest
 from workbench import Bench
 
-from harness.sources.mcp import servers as servers_module
 from harness.sources.mcp.config import load_servers
 from harness.sources.mcp.servers import usable_name
 from harness.sources.tool import Tool, ToolFailure
@@ -50,8 +51,24 @@ class Connected:
             opened = mcp_tools(
                 [str(self.file)], cwd=str(self.bench.root), env=env, on_warning=self.warnings.append, **more
             )
-            async with opened as tools:
-                return await work({tool.spec.name: tool for tool in tools})
+            async with opened as offered:
+                return await work({tool.spec.name: tool for tool in offered.tools()})
+
+        return asyncio.run(main())
+
+    def with_servers(self, servers: dict[str, Any], work: Callable[[Any], Awaitable[Any]]) -> Any:
+        """The same with what offers the tools, as they come and go."""
+        self.file.write_text(json.dumps({"mcpServers": servers}))
+
+        async def main() -> Any:
+            opened = mcp_tools(
+                [str(self.file)],
+                cwd=str(self.bench.root),
+                env=self.bench.env,
+                on_warning=self.warnings.append,
+            )
+            async with opened as offered:
+                return await work(offered)
 
         return asyncio.run(main())
 
@@ -68,6 +85,62 @@ def connected(bench: Bench) -> Connected:
     return Connected(bench)
 
 
+TOOLS_WITH_BAD_ONES = [mcp_server.TOOLS[0], *mcp_server.BAD, *mcp_server.TOOLS[1:]]
+
+
+@contextmanager
+def over_http(tools: list[Any]) -> Iterator[str]:
+    """A server of the network that only lists tools."""
+
+    class Listing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+            results = {
+                "initialize": {
+                    "protocolVersion": (message.get("params") or {}).get("protocolVersion"),
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "net", "version": "1"},
+                },
+                "tools/list": {"tools": tools},
+            }
+            answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message.get("id")}
+            if message.get("method") in results:
+                answer["result"] = results[message["method"]]
+            else:
+                answer["error"] = {"code": -32601, "message": "no such method"}
+            body = json.dumps(answer).encode() if "id" in message else b""
+            self.send_response(200 if body else 202)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.send_response(405)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        do_DELETE = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nowhere."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Listing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("waited in vain")
+
+
 async def listed(tools: dict[str, Tool]) -> list[str]:
     return list(tools)
 
@@ -82,7 +155,7 @@ def is_alive(pid: int) -> bool:
 
 def test_tools_of_all_pages_are_offered_under_the_name_of_their_server(connected: Connected) -> None:
     names = connected.within({"small": entry(), "other": entry()}, listed)
-    tools = ["add", "env_show", "fail", "huge", "picture", "wait", "die"]
+    tools = ["add", "env_show", "fail", "huge", "picture", "wait", "grow", "roots", "ask", "sample", "die"]
     assert names == [f"{server}__{tool}" for server in ("small", "other") for tool in tools]
     assert connected.warnings == []
 
@@ -167,14 +240,13 @@ def test_a_server_of_the_network_that_refuses_says_how(connected: Connected, kin
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(
-    connected: Connected, monkeypatch: pytest.MonkeyPatch
+    connected: Connected,
 ) -> None:
-    monkeypatch.setattr(servers_module, "START_PATIENCE_S", 1.5)
     pid = connected.bench.root / "pid"
     began = time.monotonic()
-    assert connected.within({"silent": entry("silent", str(pid))}, listed) == []
+    assert connected.within({"silent": entry("silent", str(pid), startupTimeoutSeconds=1.5)}, listed) == []
     assert time.monotonic() - began < 15
-    assert "no answer within 1.5 s" in connected.warnings[0]
+    assert "has not answered within 1.5 s" in connected.warnings[0]
     assert not is_alive(int(pid.read_text()))
 
 
@@ -302,6 +374,104 @@ def wait_for(port: int) -> None:
             time.sleep(0.05)
         else:
             return
+
+
+# what servers may want
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+def test_a_bad_tool_costs_a_warning_and_not_its_server(connected: Connected, kind: str) -> None:
+    if kind == "stdio":
+        names = connected.within({"small": entry("bad")}, listed)
+    else:
+        with over_http(TOOLS_WITH_BAD_ONES) as url:
+            names = connected.within({"small": {"type": "http", "url": url}}, listed)
+    assert names[:2] == ["small__add", "small__env_show"]
+    told = [warning.partition(" is left out: ")[0] for warning in connected.warnings]
+    assert told == [f"MCP server small: its tool {name}" for name in ("no_schema", "text", "number 4")]
+
+
+def test_tools_that_have_changed_are_offered(connected: Connected) -> None:
+    async def work(offered: Any) -> str:
+        by_name = {tool.spec.name: tool for tool in offered.tools()}
+        before = offered.tools()
+        assert offered.tools() is before
+        await by_name["small__grow"].run({}, connected.bench.context())
+        await until(lambda: offered.tools() is not before)
+        by_name = {tool.spec.name: tool for tool in offered.tools()}
+        return str((await by_name["small__grown"].run({}, connected.bench.context())).text)
+
+    assert connected.with_servers({"small": entry()}, work) == "it has grown"
+
+
+def test_a_server_that_is_late_is_offered_when_it_answers(connected: Connected) -> None:
+    async def work(offered: Any) -> list[str]:
+        assert next(tool.spec.name for tool in offered.tools()) == "good__add"
+        await until(lambda: any(tool.spec.name == "late__add" for tool in offered.tools()))
+        return list(connected.warnings)
+
+    late = entry("late", startupTimeoutSeconds=1.0)
+    [warning] = connected.with_servers({"late": late, "good": entry()}, work)
+    assert "late has not answered within 1 s: its tools are offered when it does" in warning
+
+
+def test_a_server_is_told_where_the_work_is_done_and_refused_a_model(connected: Connected) -> None:
+    root = connected.bench.root
+    output = connected.call({"small": entry()}, "small__roots")
+    assert json.loads(output.text) == {"roots": [{"uri": root.as_uri(), "name": root.name}]}
+    refusal = json.loads(connected.call({"small": entry()}, "small__sample").text)
+    assert "not supported" in refusal["message"]
+
+
+FORM = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "fine": {"type": "boolean"}},
+    "required": ["name"],
+}
+COLOUR = {"type": "object", "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "expected"),
+    [
+        (FORM, "Ada", {"action": "accept", "content": {"name": "Ada"}}),
+        (FORM, '{"name": "Ada", "age": "36", "fine": "yes"}', {"name": "Ada", "age": 36, "fine": True}),
+        (FORM, {"name": "Ada", "age": 36}, {"name": "Ada", "age": 36}),
+        (FORM, {"name": "Ada", "age": "old"}, None),
+        (FORM, {"age": 3}, None),
+        (FORM, {"name": "Ada", "other": 1}, None),
+        (COLOUR, "blue", {"colour": "blue"}),
+        (COLOUR, "green", None),
+        (None, "Ada", {"name": "Ada"}),
+    ],
+)
+def test_what_a_server_wants_to_know_is_asked_and_its_form_filled_in(
+    connected: Connected, schema: dict[str, Any] | None, answer: Any, expected: Any
+) -> None:
+    asked: list[Any] = []
+
+    async def answering(question: Any) -> Any:
+        asked.append(question)
+        return answer
+
+    async def work(tools: dict[str, Tool]) -> Any:
+        arguments = {"schema": schema} if schema else {}
+        return await tools["small__ask"].run(arguments, connected.bench.context(on_ask=answering))
+
+    told = json.loads(connected.within({"small": entry()}, work).text)
+    if expected is None:
+        assert told == {"action": "cancel"}
+    else:
+        assert told == {"action": "accept", "content": expected.get("content", expected)}
+    [question] = asked
+    assert question.question == "small asks: Who are you?"
+    assert question.options == (["red", "blue"] if schema is COLOUR else None)
+    assert question.schema == (FORM if schema is FORM else None)
+
+
+def test_where_nobody_can_be_asked_a_server_is_told_no(connected: Connected) -> None:
+    told = json.loads(connected.call({"small": entry()}, "small__ask").text)
+    assert told == {"action": "decline"}
 
 
 # files

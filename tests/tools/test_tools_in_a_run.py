@@ -31,6 +31,8 @@ def call(tool: str, /, **input: Any) -> dict[str, Any]:
 class Runs:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
+        self.answer: str | None = None
+        """To questions; without one everything is refused."""
 
     def script(self, *responses: list[dict[str, Any]]) -> str:
         path = self.bench.outside / "script.json"
@@ -54,7 +56,7 @@ class Runs:
         for event in run:
             events.append(event)
             if isinstance(event, Relay):
-                run.reply(event.id, approved=False, reason="no")
+                run.reply(event.id, approved=self.answer is not None, answer=self.answer, reason="no")
         return events
 
 
@@ -201,6 +203,32 @@ def test_servers_of_an_mcp_file_serve_a_run_and_bad_ones_are_a_warning(runs: Run
     assert warning.code == "mcp"
     assert "bad is left out" in warning.message
     assert of(Result, events)[0].success
+
+
+def test_tools_that_a_server_gains_can_be_called_with_the_next_step(runs: Runs) -> None:
+    pytest.importorskip("mcp")
+    file = runs.bench.outside / "mcp.json"
+    server = {"command": sys.executable, "args": [str(Path(__file__).with_name("mcp_server.py"))]}
+    file.write_text(json.dumps({"mcpServers": {"small": server}}))
+    events = runs.run([call("small__grow")], [call("small__grown")], mcp=(str(file),))
+    assert [end.output for end in of(ToolEnd, events)] == ["now there is more", "it has grown"]
+
+
+@pytest.mark.parametrize("answer", ["Ada", None])
+def test_a_question_of_a_server_is_asked_of_the_user(runs: Runs, answer: str | None) -> None:
+    pytest.importorskip("mcp")
+    file = runs.bench.outside / "mcp.json"
+    server = {"command": sys.executable, "args": [str(Path(__file__).with_name("mcp_server.py"))]}
+    file.write_text(json.dumps({"mcpServers": {"small": server}}))
+    runs.answer = answer
+    policy = {} if answer else {"on_ask": "deny"}
+    events = runs.run([call("small__ask")], mcp=(str(file),), **policy)
+    [relay] = of(Relay, events)
+    assert (relay.kind, relay.question) == ("question", "small asks: Who are you?")
+    assert relay.resume_schema is None
+    [end] = of(ToolEnd, events)
+    told = {"action": "accept", "content": {"name": "Ada"}} if answer else {"action": "decline"}
+    assert json.loads(end.output) == told
 
 
 def test_a_run_that_is_stopped_while_servers_start_still_ends_whole(runs: Runs) -> None:

@@ -107,7 +107,8 @@ class Around:
         return self._session.harness.catalogue.resolve(model_id)
 
     def harness_tools(self) -> Sequence[Tool]:
-        return tools_of(self._session.harness.tools, self.request_context())
+        harness = self._session.harness
+        return (*harness.mcp.tools(), *tools_of(harness.tools, self.request_context()))
 
     def workspace_tools(self) -> Sequence[Tool]:
         workspace = self._session.workspace

@@ -109,6 +109,7 @@ class NativeBacking:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._loaded: tuple[str, Conversation] | None = None
+        self._told_warnings = 0
         self.agent_name = OWN_AGENT
 
     @property
@@ -193,14 +194,16 @@ class NativeBacking:
             self.conversation.host.cost_of = prices_for(session.working_directory)
         await session.extras.prepare()
         await session.resolve_workspace(context)
+        self._tell_of_servers()
         agent = self.configured()
         self.agent_name = agent.name
         model = agent.model or session.harness.catalogue.resolve(_model_id(session, session.mode.resolve()))
-        tools = tools_of(agent.tools, context)
+        tools, more = tools_of(agent.tools, context), self._more_tools()
         options = session.extras.options = AgentOptions(
             model=model,
             tools=tools,
-            permissions=session.permissions.of(tools, is_main=True),
+            more_tools=more,
+            permissions=session.permissions.of(tools, is_main=True, more=more),
             system_prompt=agent.instructions,
             max_iterations=min(agent.max_steps, limits.max_turns or agent.max_steps),
             max_budget_usd=limits.max_budget_usd,
@@ -214,6 +217,32 @@ class NativeBacking:
         )
         return options
 
+    def _tell_of_servers(self) -> None:
+        session, warnings = self._session, self._session.harness.mcp.warnings
+        told = [Warning(message=text, code="mcp") for text in warnings[self._told_warnings :]]
+        self._told_warnings = len(warnings)
+        if told and session.thread.bound is not None:
+            session.append_all(told, session.hub.log_id)
+
+    def _more_tools(self) -> Callable[[], Sequence[Tool]]:
+        """What servers have come to offer since the run began."""
+        session, shown = self._session, self._session.mode.resolve().available_tools
+        known: tuple[Sequence[Tool], list[Tool]] = ((), [])
+
+        def more() -> Sequence[Tool]:
+            nonlocal known
+            offered = session.harness.mcp.tools()
+            if offered is not known[0]:
+                names = [tool.spec.name for tool in offered]
+                is_shown = [
+                    not session.permissions.is_denied(name) and (shown is None or name in shown)
+                    for name in names
+                ]
+                known = (offered, [tool for tool, shows in zip(offered, is_shown, strict=True) if shows])
+            return known[1]
+
+        return more
+
     def _tools(self, mode: Mode, agent: BackingAgent) -> tuple[Tool, ...]:
         """Each name once; what is said later counts. A denied tool is not shown at all."""
         session, context = self._session, self._session.runs.context
@@ -223,6 +252,7 @@ class NativeBacking:
             own,
             workspace.tools() if workspace is not None else (),
             browser.tools() if browser is not None else (),
+            session.harness.mcp.tools(),
             session.extras.builtin_tools(),
             tools_of(session.harness.tools, context),
             tools_of(mode.additional_tools, context),

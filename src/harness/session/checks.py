@@ -67,6 +67,11 @@ def _called_at_once(value: Any) -> bool:
     return callable(value) and not inspect.iscoroutinefunction(value)
 
 
+def _servers(value: Any) -> bool:
+    """What stands in an entry is checked by whoever reads it."""
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
 _agent = _is(str, BackingAgent, CommandAgent)
 _workspace = _either(
     _is(WorkspaceConfig),
@@ -87,6 +92,10 @@ _ARGUMENTS: dict[str, _Kind] = {
     "agent": _Kind(_either(_none, _agent), _WHO),
     "default_mode_id": _Kind(_is(str), "the id of a mode"),
     "instructions": _Kind(_is(str), "a text"),
+    "mcp_servers": _Kind(
+        _either(_is(str, os.PathLike), _list_of(_is(str, os.PathLike)), _servers),
+        "a mapping from names to entries of an mcp.json, or paths of such files",
+    ),
     "workspace": _Kind(
         _either(_none, _workspace), "a WorkspaceConfig, a workspace, or a function that makes one"
     ),

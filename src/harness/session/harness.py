@@ -47,6 +47,7 @@ from harness.session.dispatch import EVERY_MS, dispatch
 from harness.session.facade import Facade
 from harness.session.heartbeats import Heartbeats
 from harness.session.locking import NoLock
+from harness.session.mcp_servers import McpInput, McpServers
 from harness.session.permissions import CategoryResolver, check_resolver
 from harness.session.remembering import Memory
 from harness.session.selection import unknown_mode
@@ -86,6 +87,7 @@ class Harness(Facade):
         default_mode_id: str = "",
         instructions: str = "",
         tools: ToolsInput = (),
+        mcp_servers: McpInput = (),
         workspace: WorkspaceInput | None = None,
         browser: Browser | Callable[[RequestContext], Browser | Awaitable[Browser]] | None = None,
         heartbeat_handlers: Iterable[HeartbeatHandler] = (),
@@ -113,15 +115,14 @@ class Harness(Facade):
         self.environ = os.environ if environ is None else environ
         self.secrets = secrets_in(self.environ) if redact else None
         self._take_modes(lists["modes"], default_mode_id, agent, instructions)
-        self._take_tools(tools, lists["subagents"], lists["disable_builtin_tools"], tool_category_resolver)
+        self.tools, self.mcp = tools, McpServers(mcp_servers, self._cwd, self.environ)
+        self._take_rules(lists["subagents"], lists["disable_builtin_tools"], tool_category_resolver)
         self._take_state(state_schema, initial_state, memory, om_config)
-        self._take_services(storage, thread_lock, pubsub, observability)
-        who = (resolve_model, model_auth_checker, model_use_count_provider)
-        self.catalogue = ModelCatalogue(*who, custom_model_catalog_provider, lists["gateways"], self.environ)
-        self.use_tracker, self._new_id = model_use_count_tracker, id_generator
-        self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
-        self.session = self._new_session(self._resource_id, "")
-        self.workspaces = Workspaces(workspace, self._tell_all)
+        self._take_services(storage, thread_lock, pubsub, observability, workspace)
+        who = (resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider)
+        self.catalogue = ModelCatalogue(*who, lists["gateways"], self.environ)
+        self.use_tracker, self._new_id, self._browser_input = model_use_count_tracker, id_generator, browser
+        self._heartbeat_handlers, self.session = lists["heartbeat_handlers"], self._new_session()
 
     # What it is made of
 
@@ -135,14 +136,12 @@ class Harness(Facade):
         self.agent = agent
         self.instructions = instructions
 
-    def _take_tools(
+    def _take_rules(
         self,
-        tools: ToolsInput,
         subagents: Iterable[Subagent],
         disabled: Iterable[str],
         category_resolver: CategoryResolver | None,
     ) -> None:
-        self.tools = tools
         self.definitions = _definitions(subagents)
         self.disabled_tools = _disabled(disabled)
         check_resolver(category_resolver)
@@ -165,7 +164,9 @@ class Harness(Facade):
         thread_lock: ThreadLock | None,
         pubsub: PubSub | None,
         observability: Observability | None,
+        workspace: WorkspaceInput | None,
     ) -> None:
+        self.workspaces = Workspaces(workspace, self._tell_all)
         self.has_storage = storage is not None
         self.store: Store = storage if storage is not None else MemoryStore()
         self.thread_lock: ThreadLock = thread_lock or NoLock()
@@ -193,6 +194,7 @@ class Harness(Facade):
         if self._browser_input is not None:
             self.set_browser(await _made(self._browser_input))
         await self.workspaces.init()
+        await self.mcp.start()
         self.heartbeats.start((*self._heartbeat_handlers, _dispatcher(self)))
 
     async def destroy(self) -> None:
@@ -202,6 +204,7 @@ class Harness(Facade):
             await _quietly(session.binding.let_go, "a thread could not be let go")
         await self.heartbeats.stop()
         await self.workspaces.destroy()
+        await _quietly(self.mcp.close, "the MCP servers could not be closed")
         for session in sessions:
             await _quietly(session.destroy, "a session could not be closed")
         self._sessions.clear()
@@ -316,9 +319,11 @@ class Harness(Facade):
             except HarnessError:
                 _logger.warning("a session could not be told of %s", type(event).__name__, exc_info=True)
 
-    def _new_session(self, resource_id: str, cwd: str) -> Session:
+    def _new_session(self, resource_id: str = "", cwd: str = "") -> Session:
         directory = os.path.abspath(cwd) if cwd else self._cwd
-        return Session(self, resource_id=resource_id, session_id=self.new_run_id(), cwd=directory)
+        return Session(
+            self, resource_id=resource_id or self._resource_id, session_id=self.new_run_id(), cwd=directory
+        )
 
 
 def _dispatcher(harness: Harness) -> HeartbeatHandler:

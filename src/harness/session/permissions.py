@@ -212,9 +212,17 @@ class SessionPermissions:
             return found
         return found._replace(category=self._by_name(self._category_of, tool_name))
 
-    def of(self, tools: Iterable[Tool], *, is_main: bool = False) -> ToolRules:
-        """The rules for a run that has these tools. `is_main`: who asks by name means one of them from now on."""
-        rules = ToolRules(self, tools)
+    def of(
+        self,
+        tools: Iterable[Tool],
+        *,
+        is_main: bool = False,
+        more: Callable[[], Iterable[Tool]] = tuple,
+    ) -> ToolRules:
+        """The rules for a run that has these tools. `is_main`: who asks by name means one of them from now on.
+        `more`: tells those that have come since.
+        """
+        rules = ToolRules(self, tools, more)
         if is_main:
             self._known = rules.standings()
         return rules
@@ -306,8 +314,11 @@ class SessionPermissions:
 class ToolRules:
     """The rules of a session for the tools of one run. Contract: that of `PermissionPolicy`."""
 
-    def __init__(self, rules: SessionPermissions, tools: Iterable[Tool]) -> None:
+    def __init__(
+        self, rules: SessionPermissions, tools: Iterable[Tool], more: Callable[[], Iterable[Tool]] = tuple
+    ) -> None:
         self._rules = rules
+        self._more = more
         self._tools = {tool.spec.name: tool for tool in tools}
 
     def standings(self) -> dict[str, Standing]:
@@ -337,5 +348,5 @@ class ToolRules:
         self._rules.grant(permission)
 
     def _standing(self, name: str) -> Standing:
-        tool = self._tools.get(name)
+        tool = self._tools.get(name) or next((one for one in self._more() if one.spec.name == name), None)
         return Standing() if tool is None else self._rules.standing(name, tool)

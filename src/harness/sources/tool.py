@@ -204,6 +204,7 @@ class ToolContext:
         on_stream: Callable[[str, Stream], None] | None = None,
         on_spawn: Callable[[str, str], Awaitable[str]] = _no_spawn,
         on_suspend: Callable[[Question], Awaitable[Any]] | None = None,
+        on_ask: Callable[[Question], Awaitable[Any]] | None = None,
         request: Mapping[str, Any] | None = None,
     ) -> None:
         self.run_id = run_id
@@ -223,6 +224,7 @@ class ToolContext:
         """Whether there is somebody who could answer."""
         self._on_spawn = on_spawn
         self._on_suspend = on_suspend or _no_answer
+        self._on_ask = on_ask or _no_answer
 
     def progress(self, text: str, stream: Stream = "") -> None:
         """Show something of a call that is still going on, from any thread; `stream`: which a program wrote it to."""
@@ -250,6 +252,20 @@ class ToolContext:
         was refused, or nobody answered.
         """
         return await self._on_suspend(
+            Question(kind=kind, payload=payload, question=question, options=options, schema=schema)
+        )
+
+    async def ask(
+        self,
+        payload: Any = None,
+        *,
+        kind: QuestionKind = "question",
+        question: str = "",
+        options: list[str] | None = None,
+        schema: Any = None,
+    ) -> Any:
+        """The same for a call that cannot be begun anew: it waits where it is, and the run with it."""
+        return await self._on_ask(
             Question(kind=kind, payload=payload, question=question, options=options, schema=schema)
         )
 

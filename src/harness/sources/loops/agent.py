@@ -47,6 +47,7 @@ from harness.sources.loops.subagent import spawn
 from harness.sources.loops.transcript import Transcript
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolSpec, Turn, UserTurn
 from harness.sources.model_turns import ids_in
+from harness.sources.tool import Tool
 
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
@@ -86,9 +87,7 @@ class AgentRun:
         """What is left of the run when it waits."""
         self.has_begun = False
         """Whether the log says so already."""
-        self._parent_id = parent_id
-        self._name = name
-        self._session_id = session_id
+        self._parent_id, self._name, self._session_id = parent_id, name, session_id
         self._channel = host.channel(self.run_id)
         self._put: Callable[[Event], bool] = partial(host.outbox.put, self._channel)
         self._is_lasting = transcript is not None
@@ -107,7 +106,9 @@ class AgentRun:
             asker=(name or "sub-agent", parent_id) if parent_id else ("", ""),
         )
         self._steps = Steps(host, options, self.run_id, self._put, self._transcript)
-        self._specs = [tool.spec for tool in options.tools]
+        self._offered: Sequence[Tool] | None = None
+        self._specs: list[ToolSpec] = []
+        self._offer()
         self._started_ms = host.hub.clock()
         self._spent_before_usd = host.spent_usd
 
@@ -238,7 +239,7 @@ class AgentRun:
             is_last = self._steps.count >= self.options.max_iterations
             if is_last:
                 self._tell_limit()
-            step = await self._ask(() if is_last else self._specs)
+            step = await self._ask(() if is_last else self._offer())
             if step.message is None:
                 return "failed"
             self._take_answer(step, step.message)
@@ -256,6 +257,17 @@ class AgentRun:
                 return "failed"
             elif self._steps.is_cut_short:
                 self._steps.warn_cut_short()
+
+    def _offer(self) -> list[ToolSpec]:
+        """What the model may call from now on."""
+        more = self.options.more_tools() if self.options.more_tools is not None else ()
+        if more is not self._offered:
+            self._offered = more
+            own = {tool.spec.name for tool in self.options.tools}
+            tools = (*self.options.tools, *(tool for tool in more if tool.spec.name not in own))
+            self._calls.offer(tools)
+            self._specs = [tool.spec for tool in tools]
+        return self._specs
 
     def _is_enough(self) -> bool:
         """Whether somebody wants the run to end when its calls are done."""

@@ -88,7 +88,8 @@ class ToolCalls:
         self._can_suspend = can_suspend
         self._depth = depth
         self._asker = asker
-        self._tools = {tool.spec.name: tool for tool in options.tools}
+        self._tools: dict[str, Tool] = {}
+        self.offer(options.tools)
         self._open: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
         self._asking = asyncio.Lock()
@@ -97,6 +98,10 @@ class ToolCalls:
     def open_ids(self) -> Collection[str]:
         """The full ids of calls that were begun and have not ended."""
         return self._open.keys()
+
+    def offer(self, tools: Sequence[Tool]) -> None:
+        """From now on these may be called, and no others."""
+        self._tools = {tool.spec.name: tool for tool in tools}
 
     async def carry_out(
         self, calls: Sequence[Call], resumption: Resumption | None = None
@@ -252,10 +257,14 @@ class ToolCalls:
 
     async def _suspend(self, admitted: _Admitted, question: Question) -> Any:
         """What a call is told when it asks: an answer that is there, or one that it has to wait for."""
+        if not admitted.answers and self._can_suspend:
+            raise Suspension(question)
+        return await self._wait_here(admitted, question)
+
+    async def _wait_here(self, admitted: _Admitted, question: Question) -> Any:
+        """The same without letting go of anything."""
         if admitted.answers:
             reply = admitted.answers.pop(0)
-        elif self._can_suspend:
-            raise Suspension(question)
         else:
             async with self._asking:  # one question at a time
                 admitted.question = question
@@ -394,6 +403,7 @@ class ToolCalls:
             on_stream=lambda text, stream: self._progress(call_id, text, stream),
             on_spawn=lambda task, name: self._spawn(call_id, task, name),
             on_suspend=lambda question: self._suspend(admitted, question),
+            on_ask=lambda question: self._wait_here(admitted, question),
             request=self._options.request,
         )
 

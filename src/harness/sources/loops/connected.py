@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness.events import Result, Warning
 from harness.sources.launch import Launch
@@ -12,14 +13,19 @@ from harness.sources.loops.host import Host
 from harness.sources.loops.worker import Job
 from harness.sources.tool import Tool
 
+if TYPE_CHECKING:
+    from harness.sources.mcp.servers import Servers
+
+MoreTools: TypeAlias = Callable[[], Sequence[Tool]]
+
 
 class ConnectedRun:
     """Contract: that of `Job`."""
 
     def __init__(
-        self, launch: Launch, host: Host, open_run: Callable[[Sequence[Tool]], Job], *, redact: bool
+        self, launch: Launch, host: Host, open_run: Callable[[MoreTools], Job], *, redact: bool
     ) -> None:
-        """`open_run`: the run itself, with these tools besides its own."""
+        """`open_run`: the run itself, with what tells the tools besides its own, which may change."""
         self._launch = launch
         self._host = host
         self._open_run = open_run
@@ -27,13 +33,14 @@ class ConnectedRun:
 
     async def run(self, prompt: str) -> Result:
         async with AsyncExitStack() as stack:
+            more: MoreTools = tuple
             try:
-                tools: Sequence[Tool] = await stack.enter_async_context(self._servers())
+                more = (await stack.enter_async_context(self._servers())).tools
             except asyncio.CancelledError:
-                tools = ()  # the run itself sees that it was stopped, and says so in the log
-            return await self._open_run(tools).run(prompt)
+                pass  # the run itself sees that it was stopped, and says so in the log
+            return await self._open_run(more).run(prompt)
 
-    def _servers(self) -> AbstractAsyncContextManager[list[Tool]]:
+    def _servers(self) -> AbstractAsyncContextManager[Servers]:
         from harness.sources.tools.registry import mcp_tools
 
         channel = self._host.channel(self._launch.run_id or self._host.hub.log_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.log.hub import Hub
 from harness.sources.launch import Launch
 from harness.sources.loops.agent import AgentRun
-from harness.sources.loops.connected import ConnectedRun
+from harness.sources.loops.connected import ConnectedRun, MoreTools
 from harness.sources.loops.earlier import earlier
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
@@ -21,7 +21,6 @@ from harness.sources.loops.unattended import answering
 from harness.sources.loops.worker import Job, LoopWorker
 from harness.sources.model import Model
 from harness.sources.request import Request
-from harness.sources.tool import Tool
 from harness.sources.worker import OnEnd
 
 MAX_ITERATIONS = 200
@@ -48,8 +47,8 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
         options = replace(_options(launch, redact=redact), on_ask=answering(launch.request.on_ask, put))
         before = earlier(launch.request, hub)
 
-        def open_run(more: Sequence[Tool]) -> AgentRun:
-            equipped = replace(options, tools=(*options.tools, *more))
+        def open_run(more: MoreTools) -> AgentRun:
+            equipped = replace(options, more_tools=more)
             return AgentRun(
                 host,
                 equipped,

@@ -22,6 +22,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     model: Model
     tools: tuple[Tool, ...] = ()
+    more_tools: Callable[[], Sequence[Tool]] | None = None
+    """Asked before every step: the tools that there are by then besides `tools`, whose names go first."""
     permissions: PermissionPolicy = msgspec.field(default_factory=Permissions)
     system_prompt: str = ""
     max_iterations: int = 10

@@ -42,6 +42,8 @@ class Server(msgspec.Struct, kw_only=True):
     url: str = ""
     headers: dict[str, str] = {}
     disabled: bool = False
+    startup_timeout_s: float = msgspec.field(name="startupTimeoutSeconds", default=10.0)
+    """Nobody waits longer for it to answer; its tools are offered when it does."""
 
 
 def user_file() -> str:
@@ -49,23 +51,33 @@ def user_file() -> str:
 
 
 def load_servers(
-    paths: Iterable[str], environ: Mapping[str, str], on_warning: Callable[[str], object]
+    paths: Iterable[str],
+    environ: Mapping[str, str],
+    on_warning: Callable[[str], object],
+    *,
+    with_users_own: bool = True,
 ) -> dict[str, Server]:
     """Of these files, and of the user's own; what is wrong in them is told and left out.
 
     Of several with one name, the first counts.
     """
     servers: dict[str, Server] = {}
-    for path in (*paths, *([user_file()] if os.path.isfile(user_file()) else [])):
+    own = [user_file()] if with_users_own and os.path.isfile(user_file()) else []
+    for path in (*paths, *own):
         for name, entry in _entries(path, on_warning).items():
             try:
-                server = _resolved(msgspec.convert(entry, Server), environ)
-            except (msgspec.ValidationError, ValueError) as error:
+                server = server_of(entry, environ)
+            except ValueError as error:
                 on_warning(f"{path}: server {name} is left out: {error}")
                 continue
             if not server.disabled:
                 servers.setdefault(name, server)
     return servers
+
+
+def server_of(entry: Any, environ: Mapping[str, str]) -> Server:
+    """One entry, with variables filled in. Raises ValueError."""
+    return _resolved(msgspec.convert(entry, Server), environ)
 
 
 def _entries(path: str, on_warning: Callable[[str], object]) -> dict[str, Any]:
@@ -112,4 +124,5 @@ def _resolved(server: Server, environ: Mapping[str, str]) -> Server:
         url=filled(server.url),
         headers={name: filled(text) for name, text in server.headers.items()},
         disabled=server.disabled,
+        startup_timeout_s=server.startup_timeout_s,
     )

@@ -1,9 +1,7 @@
 """Connect to servers and offer their tools. A server that fails costs a warning, never the run.
 
-    async with connected(servers, …) as tools: ...
-
-Each connection belongs to one task, which opens and closes it: the client insists on that. Calls come from
-wherever the loop makes them. A call that loses its connection has failed; the next one makes a new connection.
+async with connected(servers, …) as offered:
+    tools = offered.tools()  # those of now: servers come late, and change what they offer
 """
 
 from __future__ import annotations
@@ -11,28 +9,102 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from harness.errors import HarnessError, how_to_install
+from harness.errors import how_to_install
 from harness.sources.invocation import Invocation
 from harness.sources.mcp.config import Server
-from harness.sources.mcp.stdio import ServerProcess, transport
+from harness.sources.mcp.connection import Connection
 from harness.sources.model import ToolSpec
-from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tool import Attachment, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.workspace.output import HeadAndTail, OutputFolder
 
-START_PATIENCE_S = 30.0
-CALL_PATIENCE_S = 600.0
-_END_PATIENCE_S = 5.0
-"""For a connection to be closed: first in good order, then by force."""
-MOST_TOOLS = 500
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 4096
 SHOWN_BYTES = 50_000
 _UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
 _ATTACHED = re.compile(r"image/(?:png|jpeg|gif|webp)|application/pdf")
+
+
+class Servers:
+    """Contract: started, asked and closed in one event loop."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, Server],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        outputs: OutputFolder,
+        on_warning: Callable[[str], object],
+        confine: Callable[[Invocation], Invocation] | None = None,
+    ) -> None:
+        self._on_warning = on_warning
+        self._outputs = outputs
+        self._connections = {
+            Connection(
+                name, server, cwd=cwd, env=env, on_warning=on_warning, confine=confine
+            ): server.startup_timeout_s
+            for name, server in servers.items()
+        }
+        self._seen: list[list[Any]] = []
+        self._tools: list[Tool] = []
+        self._warned: set[str] = set()
+        self._is_closing = False
+
+    async def start(self) -> None:
+        """Connect to all of them; who does not answer soon is not waited for."""
+        if not self._connections:
+            return
+        if not _is_installed():
+            self._connections = {}
+            self._on_warning(f"MCP servers are left out, the extra `mcp` is missing: {how_to_install('mcp')}")
+            return
+        for connection in self._connections:
+            connection.open()
+        waiting = [self._wait(connection, patience_s) for connection, patience_s in self._connections.items()]
+        await asyncio.gather(*waiting)
+
+    async def _wait(self, connection: Connection, patience_s: float) -> None:
+        await asyncio.wait([connection.answered], timeout=patience_s)
+        if connection.answered.done():
+            self._tell_failure(connection)
+            return
+        self._on_warning(
+            f"MCP server {connection.name} has not answered within {patience_s:g} s: its tools are offered when it does"
+        )
+        connection.answered.add_done_callback(lambda _: self._tell_failure(connection))
+
+    def tools(self) -> list[Tool]:
+        """Of all servers that have answered, as `server__tool`; the same objects until something changes."""
+        seen = [connection.tools for connection in self._connections]
+        if len(seen) == len(self._seen) and all(map(_is, seen, self._seen)):
+            return self._tools
+        found: dict[str, Tool] = {}
+        for connection in self._connections:
+            for tool in connection.tools:
+                name = usable_name(connection.name, tool.name)
+                if name not in found:
+                    found[name] = McpTool(name, tool, connection, self._outputs)
+                elif name not in self._warned:
+                    self._warned.add(name)
+                    self._on_warning(f"server {connection.name}: another tool is called {name} already")
+        self._seen, self._tools = seen, list(found.values())
+        return self._tools
+
+    async def close(self) -> None:
+        self._is_closing = True
+        await asyncio.gather(*(connection.close() for connection in self._connections))
+
+    def _tell_failure(self, connection: Connection) -> None:
+        if not self._is_closing and (failure := connection.failure()):
+            self._on_warning(f"MCP server {connection.name} is left out: {failure}")
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
 
 
 @asynccontextmanager
@@ -44,33 +116,14 @@ async def connected(
     outputs: OutputFolder,
     on_warning: Callable[[str], object],
     confine: Callable[[Invocation], Invocation] | None = None,
-) -> AsyncIterator[list[Tool]]:
-    """The tools of all servers that answer, as `server__tool`, as long as the block lasts.
-
-    `confine`: for those that are programs.
-    """
-    if not servers:
-        yield []
-        return
-    if not _is_installed():
-        on_warning(f"mcp.json is left out, the extra `mcp` is missing: {how_to_install('mcp')}")
-        yield []
-        return
-    connections = [_Connection(name, server, cwd, env, confine) for name, server in servers.items()]
+) -> AsyncIterator[Servers]:
+    """The servers, as long as the block lasts. `confine`: for those that are programs."""
+    offered = Servers(servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning, confine=confine)
     try:
-        for connection in connections:
-            connection.open()
-        tools: dict[str, Tool] = {}
-        for connection in connections:
-            for tool in await connection.tools(on_warning):
-                name = usable_name(connection.name, tool.name)
-                if name in tools:
-                    on_warning(f"server {connection.name}: another tool is called {name} already")
-                    continue
-                tools[name] = McpTool(name, tool, connection, outputs)
-        yield list(tools.values())
+        await offered.start()
+        yield offered
     finally:
-        await asyncio.gather(*(connection.close() for connection in connections))
+        await offered.close()
 
 
 def usable_name(server: str, tool: str) -> str:
@@ -95,176 +148,12 @@ def _is_installed() -> bool:
     return True
 
 
-class _Connection:
-    def __init__(
-        self,
-        name: str,
-        server: Server,
-        cwd: str,
-        env: Mapping[str, str],
-        confine: Callable[[Invocation], Invocation] | None,
-    ) -> None:
-        self.name = name
-        self._confine = confine
-        self._server = server
-        self._cwd = cwd
-        self._env = env
-        self._process: ServerProcess | None = None
-        self._refusal = ""
-        """What the server last answered instead of an answer."""
-        self._client: Any = None
-        self._task: asyncio.Task[None] | None = None
-        self._listed: asyncio.Future[list[Any]]
-        self._is_over: asyncio.Event
-        self._opening = asyncio.Lock()
-
-    def open(self) -> None:
-        self._refusal = ""
-        self._listed, self._is_over = asyncio.get_running_loop().create_future(), asyncio.Event()
-        self._task = asyncio.create_task(self._own(), name=f"mcp-{self.name}")
-
-    async def tools(self, on_warning: Callable[[str], object]) -> list[Any]:
-        try:
-            return await self._answered()
-        except ToolFailure as failure:
-            on_warning(f"MCP server {self.name} is left out: {failure}")
-            return []
-
-    async def _answered(self) -> list[Any]:
-        """Its tools. Raises ToolFailure: why there is no connection."""
-        try:
-            async with asyncio.timeout(START_PATIENCE_S):
-                return await asyncio.shield(self._listed)
-        except TimeoutError:
-            raise ToolFailure(f"no answer within {START_PATIENCE_S:g} s") from None
-        except Exception as error:
-            raise ToolFailure(self._told(error)) from None
-
-    async def _connected(self) -> Any:
-        async with self._opening:
-            if self._client is None:
-                await self.close()
-                self.open()
-                try:
-                    await self._answered()
-                except ToolFailure as failure:
-                    raise ToolFailure(f"MCP server {self.name} has ended: {failure}") from None
-        return self._client
-
-    async def call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
-        client = self._client or await self._connected()
-
-        async def heard(progress: float, total: float | None, message: str | None) -> None:
-            amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-            context.progress(f"{message or ''} {amount}\n".lstrip())
-
-        try:
-            return await client.call_tool(
-                name, arguments, read_timeout_seconds=CALL_PATIENCE_S, progress_callback=heard
-            )
-        except Exception as error:
-            if self._client is client and _is_lost(error):
-                self._client = None
-            raise ToolFailure(f"MCP server {self.name}: {self._told(error)}") from None
-
-    async def close(self) -> None:
-        self._is_over.set()
-        if self._task is not None:
-            # Who has not even begun to serve has nothing that could be ended in good order.
-            if self._listed.done():
-                await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
-            if not self._task.done():
-                self._task.cancel()
-                await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
-        if self._listed.done() and not self._listed.cancelled():
-            self._listed.exception()  # somebody has looked at it
-
-    async def _own(self) -> None:
-        listed, is_over, client = self._listed, self._is_over, None
-        try:
-            async with AsyncExitStack() as stack:
-                client = await stack.enter_async_context(import_module("mcp").Client(self._transport(stack)))
-                tools = await _all_tools(client)
-                self._client = client
-                listed.set_result(tools)
-                await is_over.wait()
-        except BaseException as error:
-            if not listed.done():
-                listed.set_exception(error if isinstance(error, Exception) else ToolFailure("stopped"))
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            if self._client is client:
-                self._client = None
-
-    def _transport(self, stack: AsyncExitStack) -> Any:
-        server = self._server
-        if server.type == "stdio":
-            invocation = Invocation(
-                argv=(server.command, *server.args),
-                env={**self._env, **server.env},
-                cwd=server.cwd or self._cwd,
-                stdin_stays_open=True,
-            )
-            self._process = ServerProcess(self._confine(invocation) if self._confine else invocation)
-            return transport(self._process)
-        if server.type == "sse":
-            return import_module("mcp.client.sse").sse_client(
-                server.url, headers=server.headers, httpx_client_factory=self._http
-            )
-        http = self._http(server.headers, CALL_PATIENCE_S)
-        stack.push_async_callback(http.aclose)
-        return import_module("mcp.client.streamable_http").streamable_http_client(
-            server.url, http_client=http
-        )
-
-    def _http(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
-        async def heard(response: Any) -> None:
-            # Many servers refuse what is no message, the stream that they need not have: that says nothing.
-            if response.request.method == "POST" or self._server.type == "sse":
-                is_refused = response.status_code >= 400
-                self._refusal = f"HTTP {response.status_code} {response.reason_phrase}" if is_refused else ""
-
-        hooks = {"response": [heard]}
-        return import_module("httpx2").AsyncClient(
-            headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
-        )
-
-    def _told(self, error: BaseException) -> str:
-        while isinstance(error, BaseExceptionGroup) and error.exceptions:
-            error = error.exceptions[0]
-        text = error.message if isinstance(error, HarnessError) else str(error)
-        told = (text or type(error).__name__).partition("\n")[0]
-        return (f"{self._refusal}: {told}" if self._refusal else told) + self._last_words()
-
-    def _last_words(self) -> str:
-        words = self._process.last_words() if self._process is not None else ""
-        return f" (it said: {words[-500:]})" if words else ""
-
-
-def _is_lost(error: Exception) -> bool:
-    """Whether the client says, in its own words, that it will hear no more: the server is gone, or is a new one."""
-    return getattr(error, "message", "") in ("Connection closed", "Session terminated")
-
-
-async def _all_tools(client: Any) -> list[Any]:
-    found: list[Any] = []
-    cursor: str | None = None
-    while len(found) < MOST_TOOLS:
-        page = await client.list_tools(cursor=cursor)
-        found += page.tools
-        cursor = page.next_cursor
-        if not cursor:
-            break
-    return found[:MOST_TOOLS]
-
-
 class McpTool(Tool):
     """One tool of a server. What it does nobody here knows, so it says no operations."""
 
     category = "mcp"
 
-    def __init__(self, name: str, tool: Any, connection: _Connection, outputs: OutputFolder) -> None:
+    def __init__(self, name: str, tool: Any, connection: Connection, outputs: OutputFolder) -> None:
         schema = dict(tool.input_schema or {})
         if schema.get("type") != "object":
             schema = {"type": "object", "properties": {}}

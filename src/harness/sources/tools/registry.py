@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from harness.log.redact import secrets_in
 from harness.sources.protected import PROTECTED, survey
@@ -24,6 +25,9 @@ from harness.sources.tools.skill import SkillTool, find_skills
 from harness.sources.tools.write import WriteTool
 from harness.sources.workspace.output import OutputFolder
 from harness.sources.workspace.roots import VERSION_CONTROL, Workspace
+
+if TYPE_CHECKING:
+    from harness.sources.mcp.servers import Servers
 
 
 def default_tools(
@@ -73,8 +77,8 @@ async def mcp_tools(
     redact: bool = True,
     environ: Mapping[str, str] | None = None,
     sandbox: bool = False,
-) -> AsyncIterator[list[Tool]]:
-    """The tools of the servers that these `mcp.json` files, and the user's own, name.
+) -> AsyncIterator[Servers]:
+    """The servers that these `mcp.json` files, and the user's own, name.
 
     `env` is what servers get, and `environ` what their entries may refer to by name. With `sandbox`, servers that
     are programs are confined as commands are.

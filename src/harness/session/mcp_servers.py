@@ -1,0 +1,90 @@
+"""MCP servers of a harness: connected from `init` to `destroy`, their tools for every run of our own loop."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from harness.errors import UsageError
+from harness.sources.loops.host import environment_for_tools
+from harness.sources.tool import Tool
+
+if TYPE_CHECKING:
+    from harness.sources.mcp.config import Server
+    from harness.sources.mcp.servers import Servers
+
+_logger = logging.getLogger("harness.session")
+
+McpInput: TypeAlias = (
+    Mapping[str, Mapping[str, Any]] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+)
+"""Servers by name, each as it would stand in an `mcp.json`; or the paths of such files."""
+
+
+class McpServers:
+    def __init__(self, given: McpInput, cwd: str, environ: Mapping[str, str]) -> None:
+        """Raises UsageError for an entry that is none. Nothing is started before `start`."""
+        self.warnings: list[str] = []
+        """What went wrong so far; each session is told with its next run."""
+        self._cwd = cwd
+        self._environ = environ
+        self._entries: dict[str, Server] = {}
+        self._files: list[str] = []
+        self._servers: Servers | None = None
+        if isinstance(given, Mapping):
+            self._entries = _checked(given, environ)
+        else:
+            self._files = [
+                os.fspath(path) for path in ([given] if isinstance(given, str | os.PathLike) else given)
+            ]
+
+    async def start(self) -> None:
+        """A server that fails costs a warning; one that is late is offered when it answers."""
+        if self._servers is not None or not (self._entries or self._files):
+            return
+        from harness.sources.mcp.config import load_servers
+        from harness.sources.mcp.servers import Servers
+        from harness.sources.tools.registry import output_folder
+
+        entries = self._entries or load_servers(self._files, self._environ, self._warn, with_users_own=False)
+        servers = Servers(
+            entries,
+            cwd=self._cwd,
+            env=environment_for_tools(self._environ, {}),
+            outputs=output_folder(self._environ, redact=True),
+            on_warning=self._warn,
+        )
+        self._servers = servers
+        await servers.start()
+
+    def tools(self) -> Sequence[Tool]:
+        """Those of now; the same object until they change."""
+        return self._servers.tools() if self._servers is not None else ()
+
+    def _warn(self, text: str) -> None:
+        _logger.warning("%s", text)
+        self.warnings.append(text)
+
+    async def close(self) -> None:
+        servers, self._servers = self._servers, None
+        if servers is not None:
+            await servers.close()
+
+
+def _checked(given: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> dict[str, Server]:
+    from harness.sources.mcp.config import server_of
+
+    entries = {}
+    for name, entry in given.items():
+        try:
+            server = server_of(entry, environ)
+        except ValueError as error:
+            raise UsageError(
+                f"mcp_servers: {name}: {error}",
+                hint="an entry is what stands in an mcp.json under mcpServers",
+            ) from None
+        if not server.disabled:
+            entries[name] = server
+    return entries

@@ -1,0 +1,312 @@
+"""One server: connected as long as it is needed, heard when its tools change, asked when it is called.
+
+Each connection belongs to one task, which opens and closes it: the client insists on that. Calls come from
+wherever the loop makes them. A call that loses its connection has failed; the next one makes a new connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.sources.invocation import Invocation
+from harness.sources.mcp import elicitation
+from harness.sources.mcp.config import Server
+from harness.sources.mcp.stdio import ServerProcess, transport
+from harness.sources.mcp.tolerant import tolerant
+from harness.sources.tool import ToolContext, ToolFailure
+
+CONNECT_PATIENCE_S = 30.0
+CALL_PATIENCE_S = 600.0
+_END_PATIENCE_S = 5.0
+"""For a connection to be closed: first in good order, then by force."""
+_LIST_PATIENCE_S = 5.0
+MOST_TOOLS = 500
+_USUAL_VERSION = "2025-11-25"
+
+
+class Connection:
+    def __init__(
+        self,
+        name: str,
+        server: Server,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        on_warning: Callable[[str], object],
+        confine: Callable[[Invocation], Invocation] | None = None,
+    ) -> None:
+        self.name = name
+        self.tools: list[Any] = []
+        """As the server listed them last; another list when they have changed."""
+        self._server = server
+        self._cwd = cwd
+        self._env = env
+        self._on_warning = on_warning
+        self._confine = confine
+        self._told: set[str] = set()
+        """Bad tools that were warned of."""
+        self._process: ServerProcess | None = None
+        self._refusal = ""
+        """What the server last answered instead of an answer."""
+        self._client: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._listed: asyncio.Future[None]
+        self._is_over: asyncio.Event
+        self._has_changed: asyncio.Event
+        self._is_current: asyncio.Event
+        """Whether `tools` are those that the server last told of."""
+        self._opening = asyncio.Lock()
+        self._calling: list[ToolContext] = []
+        """Of the calls that go on, the latest last."""
+
+    def open(self) -> None:
+        self._refusal = ""
+        self._listed = asyncio.get_running_loop().create_future()
+        self._is_over, self._has_changed = asyncio.Event(), asyncio.Event()
+        self._is_current = asyncio.Event()
+        self._is_current.set()
+        self._task = asyncio.create_task(self._own(), name=f"mcp-{self.name}")
+
+    @property
+    def answered(self) -> asyncio.Future[None]:
+        """Done when it has listed its tools, or failed to."""
+        return self._listed
+
+    def failure(self) -> str:
+        """Why there is no connection; empty when there is one, or nobody knows yet."""
+        if not self._listed.done() or self._listed.cancelled() or (error := self._listed.exception()) is None:
+            return ""
+        return self._told_by(error)
+
+    async def _answered(self) -> None:
+        """Raises ToolFailure: why there is no connection."""
+        try:
+            async with asyncio.timeout(CONNECT_PATIENCE_S):
+                await asyncio.shield(self._listed)
+        except TimeoutError:
+            raise ToolFailure(f"no answer within {CONNECT_PATIENCE_S:g} s") from None
+        except Exception as error:
+            raise ToolFailure(self._told_by(error)) from None
+
+    async def _connected(self) -> Any:
+        async with self._opening:
+            if self._client is None:
+                await self.close()
+                self.open()
+                try:
+                    await self._answered()
+                except ToolFailure as failure:
+                    raise ToolFailure(f"MCP server {self.name} has ended: {failure}") from None
+        return self._client
+
+    async def call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
+        client = self._client or await self._connected()
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+            context.progress(f"{message or ''} {amount}\n".lstrip())
+
+        self._calling.append(context)
+        try:
+            answer = await client.call_tool(
+                name, arguments, read_timeout_seconds=CALL_PATIENCE_S, progress_callback=heard
+            )
+        except Exception as error:
+            if self._client is client and _is_lost(error):
+                self._client = None
+            raise ToolFailure(f"MCP server {self.name}: {self._told_by(error)}") from None
+        else:
+            await self._be_current()
+            return answer
+        finally:
+            self._calling.remove(context)
+
+    async def _be_current(self) -> None:
+        """A call may change what there is to call: who asked for it sees that with its next step."""
+        await asyncio.sleep(0)  # what came before the answer is heard before it
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LIST_PATIENCE_S):
+                await self._is_current.wait()
+
+    async def close(self) -> None:
+        if self._task is None:
+            return
+        self._is_over.set()
+        # Who has not even begun to serve has nothing that could be ended in good order.
+        if self._listed.done():
+            await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
+        if self._listed.done() and not self._listed.cancelled():
+            self._listed.exception()  # somebody has looked at it
+
+    async def _own(self) -> None:
+        listed, client = self._listed, None
+        try:
+            async with AsyncExitStack() as stack:
+                client = self._new_client(stack)
+                await stack.enter_async_context(client)
+                self.tools = await _all_tools(client)
+                self._client = client
+                listed.set_result(None)
+                await self._follow(client)
+        except BaseException as error:
+            if not listed.done():
+                listed.set_exception(error if isinstance(error, Exception) else ToolFailure("stopped"))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            if self._client is client:
+                self._client = None
+
+    async def _follow(self, client: Any) -> None:
+        """Until it is over; tools that have changed are asked for again."""
+        is_over, has_changed = self._is_over, self._has_changed
+        tasks = [asyncio.create_task(is_over.wait()), asyncio.create_task(self._subscribe(client))]
+        try:
+            while not is_over.is_set():
+                changed = asyncio.create_task(has_changed.wait())
+                tasks.append(changed)
+                await asyncio.wait((tasks[0], changed), return_when=asyncio.FIRST_COMPLETED)
+                if has_changed.is_set() and not is_over.is_set():
+                    has_changed.clear()
+                    await self._list_again(client)
+                    if not has_changed.is_set():
+                        self._is_current.set()
+                tasks.remove(changed)
+                changed.cancel()
+        finally:
+            self._is_current.set()  # nobody will tell any more
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _list_again(self, client: Any) -> None:
+        try:
+            self.tools = await _all_tools(client, cache_mode="refresh")
+        except Exception as error:
+            self._on_warning(
+                f"MCP server {self.name}: its changed tools are not known: {self._told_by(error)}"
+            )
+
+    async def _subscribe(self, client: Any) -> None:
+        """Newer servers tell of changes only those who listen for them."""
+        with suppress(Exception):  # others do not know how to, and tell everybody
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._note_change()
+
+    def _new_client(self, stack: AsyncExitStack) -> Any:
+        client: Any = None
+
+        def version() -> str:
+            with suppress(Exception):  # it has not been agreed on yet
+                return str(client.protocol_version)
+            return _USUAL_VERSION
+
+        mended = tolerant(self._transport(stack), version, self._warn_of_tool)
+        client = import_module("mcp").Client(
+            mended,
+            list_roots_callback=self._roots,
+            elicitation_callback=self._elicit,
+            message_handler=self._heard,
+        )
+        return client
+
+    def _warn_of_tool(self, name: str, trouble: str) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            self._on_warning(f"MCP server {self.name}: its tool {name} is left out: {trouble}")
+
+    async def _heard(self, message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self._is_current.clear()
+        self._has_changed.set()
+
+    async def _roots(self, context: Any) -> Any:
+        """Where the work is done."""
+        del context
+        types = import_module("mcp_types")
+        root = types.Root(uri=Path(self._cwd).as_uri(), name=os.path.basename(self._cwd) or None)
+        return types.ListRootsResult(roots=[root])
+
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        """Asked of whoever is asked about the call that goes on."""
+        del context
+        types = import_module("mcp_types")
+        if not self._calling:
+            return types.ElicitResult(action="decline")
+        action, content = await elicitation.ask(self.name, params, self._calling[-1])
+        return types.ElicitResult(action=action, content=content)
+
+    def _transport(self, stack: AsyncExitStack) -> Any:
+        server = self._server
+        if server.type == "stdio":
+            invocation = Invocation(
+                argv=(server.command, *server.args),
+                env={**self._env, **server.env},
+                cwd=server.cwd or self._cwd,
+                stdin_stays_open=True,
+            )
+            self._process = ServerProcess(self._confine(invocation) if self._confine else invocation)
+            return transport(self._process)
+        if server.type == "sse":
+            return import_module("mcp.client.sse").sse_client(
+                server.url, headers=server.headers, httpx_client_factory=self._http
+            )
+        http = self._http(server.headers, CALL_PATIENCE_S)
+        stack.push_async_callback(http.aclose)
+        return import_module("mcp.client.streamable_http").streamable_http_client(
+            server.url, http_client=http
+        )
+
+    def _http(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+        async def heard(response: Any) -> None:
+            # Many servers refuse what is no message, the stream that they need not have: that says nothing.
+            if response.request.method == "POST" or self._server.type == "sse":
+                is_refused = response.status_code >= 400
+                self._refusal = f"HTTP {response.status_code} {response.reason_phrase}" if is_refused else ""
+
+        hooks = {"response": [heard]}
+        return import_module("httpx2").AsyncClient(
+            headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
+        )
+
+    def _told_by(self, error: BaseException) -> str:
+        while isinstance(error, BaseExceptionGroup) and error.exceptions:
+            error = error.exceptions[0]
+        text = error.message if isinstance(error, HarnessError) else str(error)
+        told = (text or type(error).__name__).partition("\n")[0]
+        return (f"{self._refusal}: {told}" if self._refusal else told) + self._last_words()
+
+    def _last_words(self) -> str:
+        words = self._process.last_words() if self._process is not None else ""
+        return f" (it said: {words[-500:]})" if words else ""
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the client says, in its own words, that it will hear no more: the server is gone, or is a new one."""
+    return getattr(error, "message", "") in ("Connection closed", "Session terminated")
+
+
+async def _all_tools(client: Any, **how: Any) -> list[Any]:
+    found: list[Any] = []
+    cursor: str | None = None
+    while len(found) < MOST_TOOLS:
+        page = await client.list_tools(cursor=cursor, **how)
+        found += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return found[:MOST_TOOLS]
