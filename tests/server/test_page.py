@@ -25,6 +25,7 @@ _CHOSEN = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 @pytest.mark.skipif(
     not (_BROWSER and shutil.which("node") and _DRIVER.is_dir()),
     reason="the page is tried with Chromium, node and what `npm install` fetches into web/",
@@ -44,7 +45,7 @@ def test_a_newcomer_can_use_the_page_in_a_real_browser(tmp_path: Path) -> None:
     }
     command = ["node", *(f"--test-name-pattern={name}" for name in _CHOSEN), "e2e/run.mjs"]
     done = subprocess.run(
-        command, cwd=_WEB, env=environment, capture_output=True, text=True, timeout=55, check=False
+        command, cwd=_WEB, env=environment, capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert f"# pass {len(_CHOSEN)}" in done.stdout
