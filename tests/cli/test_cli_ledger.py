@@ -139,7 +139,7 @@ def test_a_time_may_be_said_in_many_ways(world: World) -> None:
     assert now_ms - DAY_MS - 3_600_000 <= moment_ms("today") <= now_ms
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "7x", "-7d", "d", "99999999d"])
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "7x", "-7d", "d", "99999999d"])
 def test_any_other_time_is_a_mistake(world: World, text: str) -> None:
     answer = world.call("usage", f"--since={text}")
 
