@@ -224,7 +224,7 @@ def as_user_in_background(uid: int, arguments: list[str]) -> subprocess.Popen[st
         group=uid,
         extra_groups=[],
         cwd="/",
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": libraries, "HOME": "/nonexistent"},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": libraries, "HOME": "/dev/null/nowhere"},
         text=True,
     )
 

@@ -359,7 +359,7 @@ def test_the_home_directory_and_harness_itself_are_no_workspace(
 def test_harness_itself_is_protected_inside_of_a_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("HOME", "/dev/null/nowhere")
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "a/.venv"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     paths = {guard.path: guard.is_open for guard in guards(survey([str(tmp_path)]))}
@@ -371,7 +371,7 @@ def test_harness_itself_is_protected_inside_of_a_workspace(
 def test_nothing_is_opened_again_below_what_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("HOME", "/dev/null/nowhere")
     (tmp_path / ".claude/plugins/p/.git/refs").mkdir(parents=True)
     (tmp_path / ".claude/plugins/p/.git/HEAD").touch()
     paths = [guard.path for guard in guards(survey([str(tmp_path)]))]
