@@ -25,8 +25,10 @@ from harness import config
 from harness.commands import Command
 from harness.errors import UsageError
 from harness.events import Message, Result, SessionStart, TextDelta
-from harness.interfaces.server.app import Plan, Server, open_access
+from harness.interfaces.server.access import Access
+from harness.interfaces.server.app import Plan, Server
 from harness.interfaces.server.desk import Setup, Standing
+from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
@@ -83,17 +85,17 @@ def serve(rate: float, count: int, size: int) -> None:
     source = hub.source(log_id)
     source.append([SessionStart(agent="bench"), Message(role="user", text="go")])
     listening = bind("127.0.0.1", 0)
-    access = open_access(str(folder / "token"))
+    access, port = Access("token-of-this-run-alone"), listening.getsockname()[1]
     plan = Plan(
         store=store,
         desk=lambda: BenchDesk(hub),
         access=access,
         settings=config.load(str(folder), {}),
         default=Setup(agent="native"),
-        port=listening.getsockname()[1],
+        names=names_of(port),
     )
     serving = Serving(
-        Server(plan).guarded(), listening, lambda: print(plan.port, access.token, log_id, flush=True)
+        Server(plan).guarded(), listening, lambda: print(port, access.token, log_id, flush=True)
     )
 
     def write() -> None:

@@ -100,22 +100,37 @@ class _Invocation(msgspec.Struct, kw_only=True):
         return self.agent, self.session_id
 
 
+class Account(msgspec.Struct, kw_only=True):
+    """What one log says was used, as far as it was read. It can be kept, and goes on from what was kept."""
+
+    invocations: list[_Invocation] = msgspec.field(default_factory=list)
+    next_seq: int = 0
+    """From here on, nothing was read."""
+
+    def feed(self, metadata: Metadata, events: Iterable[Event]) -> None:
+        """Events that do not speak of usage may be left out."""
+        current = self.invocations[-1] if self.invocations else None
+        for event in events:
+            if current is None or _begins_another(current, event):
+                current = _begun(metadata, event)
+                self.invocations.append(current)
+            _note(current, event)
+            self.next_seq = max(self.next_seq, event.seq + 1)
+
+
 class Ledger:
     """Give it log after log with `add`, in any order; then ask for the `charges`."""
 
-    def __init__(self) -> None:
-        self._invocations: list[_Invocation] = []
+    def __init__(self, accounts: Iterable[Account] = ()) -> None:
+        self._invocations = [one for account in accounts for one in account.invocations]
         self.unsettled: list[str] = []
         """Logs with a run that tells the total of a session whose earlier runs are not known."""
 
     def add(self, metadata: Metadata, events: Iterable[Event]) -> None:
         """One log. Events that do not speak of usage may be left out."""
-        current: _Invocation | None = None
-        for event in events:
-            if current is None or _begins_another(current, event):
-                current = _begun(metadata, event)
-                self._invocations.append(current)
-            _note(current, event)
+        account = Account()
+        account.feed(metadata, events)
+        self._invocations += account.invocations
 
     def charges(self, prices: Prices, day_of: Callable[[int], str], since_ms: int = -1) -> list[Charge]:
         """Everything that was used from then on, by session, run, model and day; nothing of it twice."""

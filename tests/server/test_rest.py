@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,8 +18,9 @@ from serving_world import PATIENCE_S, ServingWorld, is_done, recorded, run, wait
 from websockets.exceptions import ConnectionClosed
 
 from harness.commands import Approve, Submit
-from harness.events import Result, ToolEnd, ToolStart
+from harness.events import Event, Result, ToolEnd, ToolStart, Usage, UsageDelta
 from harness.interfaces.client import PlainClient
+from harness.log.store import Query
 from harness.rendering.state.shapes import CAPABILITIES
 from harness.stage import ViewOptions
 from harness.views import state as state_view
@@ -302,6 +304,93 @@ def test_every_refusal_is_what_the_openapi_document_says(world: ServingWorld) ->
                 answer = http.request(method, place, json=None if method == "get" else body)
                 assert answer.status_code in (400, 404), (method, path, answer.status_code)
                 described.check(method, path, answer)
+
+
+def test_a_list_that_has_not_changed_is_not_made_again(world: ServingWorld) -> None:
+    finished(world)
+    path, query = "/api/sessions", {"limit": "10"}
+    with world.http() as http:
+        first = http.get(path, params=query)
+        assert first.headers["etag"]
+        known = {"If-None-Match": first.headers["etag"]}
+        again = http.get(path, params=query, headers=known)
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+        hub, log_id = recorded(world)  # as another process does it
+        changed = http.get(path, params=query, headers=known)
+        assert changed.status_code == 200
+        newest = changed.json()["sessions"][0]
+        assert (newest["id"], newest["isLive"]) == (log_id, True)
+        known = {"If-None-Match": changed.headers["etag"]}
+        assert http.get(path, params=query, headers=known).status_code == 304
+        hub.close()  # as when its process dies: nothing is written
+        ended = http.get(path, params=query, headers=known)
+        assert ended.status_code == 200
+        assert [one["isLive"] for one in ended.json()["sessions"]] == [False, False]
+        own = world.create(model=world.script([CALL], "x", name="asks.json"), prompt="ask me")["id"]
+        with PlainClient(world.url, token=world.access.token, session=own) as client:
+            client.until(waits, PATIENCE_S)
+            listed = http.get(path, params=query).json()["sessions"]
+            assert (listed[0]["id"], listed[0]["waits"]) == (own, True)
+            assert [one["id"] for one in http.get(f"{path}?limit=2&offset=1").json()["sessions"]] == [
+                one["id"] for one in listed[1:3]
+            ]
+
+
+def test_a_page_of_a_list_looks_at_nothing_but_the_index(
+    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        hub, log_id = recorded(world)
+        hub.source(log_id).append([Result(success=True)])
+        hub.close()
+        metadata = world.store.metadata(log_id)
+        metadata.outcome, metadata.name = "completed", f"number {number}"
+        world.store.save_metadata(metadata)
+    with world.http() as http:
+        assert http.get("/api/sessions?limit=60").json()["total"] == 30
+        opened: list[str] = []
+        real = os.open
+        monkeypatch.setattr(os, "open", lambda path, *more: (opened.append(str(path)), real(path, *more))[1])
+        for path in (
+            "/api/sessions?limit=60",
+            "/api/sessions?query=number",
+            "/api/sessions?limit=5&offset=20",
+        ):
+            assert http.get(path).json()["total"] == 30
+        assert [path for path in opened if "sessions/" in path] == []
+
+
+def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
+    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.interfaces.server import bills
+
+    def used(count: int) -> None:
+        hub, log_id = recorded(world)
+        hub.source(log_id).append([UsageDelta(usage=Usage(input=count, output=1)), Result(success=True)])
+        hub.close()
+
+    read: list[str] = []
+    skim = bills.skim
+
+    def skimmed(file: Any, words: Any) -> Iterator[Event]:
+        for event in skim(file, words):
+            read.append(event.run_id)
+            yield event
+
+    monkeypatch.setattr(bills, "skim", skimmed)
+    for count in (1, 20, 300):
+        used(count)
+    forked = world.create(continues=world.store.find(Query(limit=1))[0].session_id, agent="native")
+    with world.http() as http:
+        total = http.get("/api/usage").json()["total"]
+        assert (total["input"], total["sessions"]) == (321, 3), forked
+        events = len(read)
+        assert len({*read}) == 3
+        assert http.get("/api/usage?by=session").json()["total"] == total
+        used(4_000)
+        assert http.get("/api/usage").json()["total"]["input"] == 4_321
+        assert len({*read[events:]}) == 1
 
 
 def test_who_watches_a_session_is_told_that_it_was_deleted(world: ServingWorld) -> None:

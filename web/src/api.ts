@@ -96,19 +96,45 @@ export class RequestFailed extends Error {
   }
 }
 
-async function request<Answer>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
+const NOT_CHANGED = Symbol("not changed");
+
+/** The list that the server told last, so that one that has not changed is neither made nor sent again. */
+let knownList: { readonly path: string; readonly tag: string; readonly page: SessionPage } | null = null;
+
+async function sessions(query: string, limit: number, signal?: AbortSignal): Promise<SessionPage> {
+  const path = `api/sessions?${new URLSearchParams({ query, limit: String(limit) })}`;
+  const known = knownList?.path === path ? knownList : null;
+  let tag = "";
+  const told = await request<SessionPage | typeof NOT_CHANGED>("GET", path, undefined, signal, {
+    headers: known ? { "If-None-Match": known.tag } : {},
+    onAnswer: (response) => (tag = response.headers.get("ETag") ?? ""),
+  });
+  if (told === NOT_CHANGED) return known?.page ?? { sessions: [], total: 0 };
+  knownList = tag ? { path, tag, page: told as SessionPage } : null;
+  return told as SessionPage;
+}
+
+interface Extras {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly onAnswer?: (response: Response) => void;
+}
+
+async function request<Answer>(method: string, path: string, body?: unknown, signal?: AbortSignal, extras: Extras = {}): Promise<Answer> {
   let response: Response;
   try {
     response = await authorizedFetch(path, {
       method,
-      ...(body !== undefined && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }),
+      headers: { ...extras.headers, ...(body !== undefined && { "Content-Type": "application/json" }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(signal && { signal }),
     });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new RequestFailed(0, "The server cannot be reached.", "Is “harness serve” still running?");
   }
+  extras.onAnswer?.(response);
   if (response.status === 204) return undefined as Answer;
+  if (response.status === 304) return NOT_CHANGED as Answer;
   const answer: unknown = await response.json().catch((error: unknown) => {
     if (signal?.aborted) throw error;
     return null;
@@ -122,8 +148,7 @@ const at = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
 
 export const api = {
   server: (signal?: AbortSignal) => request<ServerFacts>("GET", "api/server", undefined, signal),
-  sessions: (query: string, limit: number, signal?: AbortSignal) =>
-    request<SessionPage>("GET", `api/sessions?${new URLSearchParams({ query, limit: String(limit) })}`, undefined, signal),
+  sessions,
   session: (id: string, signal?: AbortSignal) => request<Session>("GET", at(id), undefined, signal),
   createSession: (options: NewSession) => request<Session>("POST", "api/sessions", options),
   renameSession: (id: string, title: string) => request<Session>("PATCH", at(id), { title }),

@@ -13,24 +13,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.log.digest import Digest
 from harness.log.event_file import Place
 from harness.log.forks import Stretch
 from harness.log.index_scan import Addition, Found, Rewritten, look, read_metadata, read_new, scan
 from harness.log.index_schema import has_search, prepare
-from harness.log.selection import heading, latest, select, words_of
+from harness.log.index_search import SAYS, Search, listed
+from harness.log.selection import heading, is_active, is_sifted, latest, select, words_of
 from harness.log.store import Metadata, Query
 
 _LOGS_IN_A_BATCH = 100
 _BYTES_IN_A_BATCH = 16 * 1024 * 1024
 _BETWEEN_PLACES_BYTES = 512 * 1024
-_SHORTEST_INDEXED = 3
-_ACTIVE = (
-    "(json_extract(CAST(metadata AS TEXT), '$.activity') IS NOT NULL"
-    " OR coalesce(json_extract(CAST(metadata AS TEXT), '$.outcome'), kind) IN ('run', 'suspended'))"
-)
-"""What `is_active` says, as far as it can be said without reading everything: defaults are not written."""
+_FEW = 300
+"""Logs that are looked at one by one, rather than all in their order."""
+_SAMPLED = 200
+"""Logs that are looked at to say how many there are in all."""
 
 
 class _Row(NamedTuple):
@@ -59,12 +59,14 @@ class Index:
 
     def __init__(self, path: str, directory: str) -> None:
         self._directory = directory
+        self._asked_for: tuple[tuple[str, ...], int, set[int] | None] = (), 0, None
+        """Words, when they were looked for, and the logs that may say them."""
         self._connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
         try:
             for setting in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY"):
                 self._connection.execute(f"PRAGMA {setting}").fetchall()
             prepare(self._connection)
-            self._has_search = has_search(self._connection)
+            self._search = Search(self._connection, has_table=has_search(self._connection))
         except BaseException:
             self._connection.close()
             raise
@@ -74,28 +76,30 @@ class Index:
 
     def refresh(self, log_ids: Sequence[str] | None = None) -> None:
         """Read what is new in these logs, or in all."""
+        for _ in self.refreshing(log_ids):
+            pass
+
+    def refreshing(self, log_ids: Sequence[str] | None = None) -> Iterator[None]:
+        """The same in steps, the last written first; between two of them the index may be asked."""
         rows = self._rows(log_ids)
         if log_ids is None:
             there = scan(self._directory)
         else:
             there = {log_id: found for log_id in log_ids if (found := look(self._directory, log_id))}
+        gone = [row.number for log_id, row in rows.items() if log_id not in there]
+        new = [found for log_id, found in there.items() if not _is_known(found, rows.get(log_id))]
+        new.sort(key=lambda found: found.written_ns, reverse=True)
         batch: list[_Change] = []
         size = 0
-        for log_id, found in there.items():
-            row = rows.pop(log_id, None)
-            if row is not None and (row.sidecar_mark, row.inode, row.read_bytes) == (
-                found.sidecar_mark,
-                found.inode,
-                found.size,
-            ):
-                continue
+        for found in new:
+            row = rows.get(found.log_id)
             if (change := self._change(found, row)) is not None:
                 batch.append(change)
                 size += found.size - (row.read_bytes if row else 0)
             if len(batch) >= _LOGS_IN_A_BATCH or size >= _BYTES_IN_A_BATCH:
                 self._enter(batch, ())
                 batch, size = [], 0
-        gone = [row.number for row in rows.values()]
+                yield
         if batch or gone:
             self._enter(batch, gone)
 
@@ -105,25 +109,67 @@ class Index:
                 self._remove(number)
 
     def find(self, query: Query, is_live: Callable[[str], bool]) -> list[Metadata]:
-        conditions, values = ["NOT is_deleted"], list[Any]()
-        for column, value in (("kind", query.kind), ("resource_id", query.resource_id)):
-            if value is not None:
-                conditions.append(f"{column} = ?")
-                values.append(value)
-        if query.active:
-            conditions.append(_ACTIVE)
-        wanted = self._mentioning(words_of(query))
+        source, values = self._meant(query)
+        is_cut = not is_sifted(query)
         rows = self._connection.execute(
-            f"SELECT number, metadata, updated_ms FROM logs WHERE {' AND '.join(conditions)}"
-            " ORDER BY updated_ms DESC, log_id DESC",
-            values,
+            f"SELECT metadata, updated_ms FROM {source}{_IN_ORDER} LIMIT ? OFFSET ?",
+            (*values, *((-1 if query.limit is None else query.limit, query.offset) if is_cut else (-1, 0))),
         )
-        found = (
-            latest(msgspec.json.decode(metadata, type=Metadata), updated_ms)
-            for number, metadata, updated_ms in rows
-            if wanted is None or number in wanted
+        found = map(_told, rows)
+        return list(found) if is_cut else select(found, query, is_live)
+
+    def total(self, query: Query) -> int:
+        if is_sifted(query):
+            return len(self.find(replace(query, limit=None, offset=0, live_first=False), lambda _: False))
+        words = words_of(query)
+        candidates = self._candidates(words)
+        condition, values = _condition(query)
+        if words and (candidates is None or len(candidates) <= _FEW):
+            return self._about(query)
+        return self._count(condition, values, candidates)
+
+    def _about(self, query: Query) -> int:
+        """Those that fit; of very many only some are looked at, which tell how many of the others do."""
+        condition, values = _condition(query)
+        candidates = self._candidates(words := words_of(query))
+        source, there = ("logs", values) if candidates is None else (_AMONG, [listed(candidates), *values])
+        rows = self._connection.execute(
+            f"SELECT {SAYS * len(words)}1 FROM {source} WHERE {condition}{_IN_ORDER} LIMIT ?",
+            (*words, *there, _SAMPLED),
+        ).fetchall()
+        fitting = sum(map(all, rows))
+        if len(rows) < _SAMPLED:
+            return fitting
+        return max(fitting, round(self._count(condition, values) * fitting / _SAMPLED))
+
+    def _count(self, condition: str, values: Sequence[Any], candidates: set[int] | None = None) -> int:
+        source, there = ("logs", values) if candidates is None else (_AMONG, [listed(candidates), *values])
+        rows = self._connection.execute(f"SELECT count(*) FROM {source} WHERE {condition}", there)
+        return int(rows.fetchone()[0])
+
+    def _meant(self, query: Query) -> tuple[str, list[Any]]:
+        """The logs that are asked for, as far as tables can tell, for a statement."""
+        words = words_of(query)
+        candidates = self._candidates(words)
+        condition, values = _condition(query)
+        condition += "".join(f" AND {SAYS[:-2]}" for _ in words)
+        values += words
+        if candidates is None:
+            return f"logs WHERE {condition}", values
+        if len(candidates) <= _FEW:
+            return f"{_AMONG} WHERE {condition}", [listed(candidates), *values]
+        # In their order, so that one stops when enough are found.
+        return (
+            f"logs INDEXED BY logs_in_order WHERE number IN (SELECT value FROM json_each(?)) AND {condition}",
+            [listed(candidates), *values],
         )
-        return select(found, query, is_live)
+
+    def _candidates(self, words: Sequence[str]) -> set[int] | None:
+        """As the search says; who asks for a page asks for the total too."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if self._asked_for[:2] != (tuple(words), version):
+            self._asked_for = tuple(words), version, self._search.candidates(words)
+        return self._asked_for[2]
 
     def resource_ids(self) -> list[str]:
         rows = self._connection.execute(
@@ -163,14 +209,28 @@ class Index:
                 return seq, data
         return None
 
-    def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
+    def snapshots(self, name: str) -> dict[str, bytes]:
+        """What was kept under this name of each log, its own alone."""
+        rows = self._connection.execute(
+            "SELECT log_id, data FROM snapshots JOIN logs ON log = number WHERE name = ?", (name,)
+        )
+        return dict(rows)
+
+    def save_snapshots(self, name: str, found: Iterable[tuple[str, int, bytes]]) -> None:
         with _Transaction(self._connection):
-            self._connection.execute(
-                "INSERT INTO snapshots SELECT number, ?, ?, ? FROM logs WHERE log_id = ?"
-                " ON CONFLICT (log, name) DO UPDATE SET seq = excluded.seq, data = excluded.data"
-                " WHERE excluded.seq >= seq",
-                (name, seq, data, log_id),
-            )
+            for log_id, seq, data in found:
+                self._save_snapshot(log_id, name, seq, data)
+
+    def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
+        self.save_snapshots(name, [(log_id, seq, data)])
+
+    def _save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
+        self._connection.execute(
+            "INSERT INTO snapshots SELECT number, ?, ?, ? FROM logs WHERE log_id = ?"
+            " ON CONFLICT (log, name) DO UPDATE SET seq = excluded.seq, data = excluded.data"
+            " WHERE excluded.seq >= seq",
+            (name, seq, data, log_id),
+        )
 
     def _rows(self, log_ids: Sequence[str] | None) -> dict[str, _Row]:
         columns = "SELECT log_id, number, created_ms, sidecar_mark, inode, read_bytes FROM logs"
@@ -202,6 +262,7 @@ class Index:
             return None
 
     def _enter(self, changes: Sequence[_Change], gone: Iterable[int]) -> None:
+        self._asked_for = (), 0, None
         with _Transaction(self._connection):
             known = self._rows([change.found.log_id for change in changes])
             for change in changes:
@@ -221,6 +282,7 @@ class Index:
             "resource_id": metadata.resource_id,
             "updated_ms": max(metadata.updated_ms, addition.digest.updated_ms),
             "is_deleted": metadata.deleted,
+            "is_active": is_active(metadata),
             "heading": heading(metadata),
             "metadata": msgspec.json.encode(metadata),
             "sidecar_mark": found.sidecar_mark,
@@ -241,41 +303,16 @@ class Index:
             " WHERE NOT EXISTS (SELECT 1 FROM places WHERE log = ?1 AND offset > ?3 - ?4)",
             ((log, place.seq, place.offset, _BETWEEN_PLACES_BYTES) for place in addition.places),
         )
+        assert log is not None, "a row has a number"
+        self._search.head(log, heading(metadata))
         for text in addition.gain.texts:
-            entered = self._connection.execute(
-                "INSERT INTO texts (log, text) VALUES (?, ?)", (log, text.text)
-            )
-            if self._has_search:
-                self._connection.execute(
-                    "INSERT INTO search (rowid, text) VALUES (?, ?)", (entered.lastrowid, text.text)
-                )
+            self._search.add(log, text.text)
 
     def _remove(self, number: int) -> None:
-        if self._has_search:
-            self._connection.execute(
-                "INSERT INTO search (search, rowid, text) SELECT 'delete', number, text FROM texts WHERE log = ?",
-                (number,),
-            )
-        for table in ("texts", "starts", "places", "snapshots"):
+        self._search.remove(number)
+        for table in ("starts", "places", "snapshots"):
             self._connection.execute(f"DELETE FROM {table} WHERE log = ?", (number,))
         self._connection.execute("DELETE FROM logs WHERE number = ?", (number,))
-
-    def _mentioning(self, words: Sequence[str]) -> set[int] | None:
-        """The logs in which each of the words occurs; None when none is asked for."""
-        if not words:
-            return None
-        return set.intersection(*(set(self._with_word(word)) for word in words))
-
-    def _with_word(self, word: str) -> Iterator[int]:
-        # The search table narrows it down, and takes some letters for others; `instr` decides.
-        is_indexed = self._has_search and len(word) >= _SHORTEST_INDEXED
-        narrowed = "number IN (SELECT rowid FROM search WHERE text LIKE ?2) AND" if is_indexed else ""
-        rows = self._connection.execute(
-            f"SELECT log FROM texts WHERE {narrowed} instr(text, ?1)"
-            " UNION SELECT number FROM logs WHERE instr(heading, ?1)",
-            (word, f"%{word}%") if is_indexed else (word,),
-        )
-        return (number for (number,) in rows)
 
 
 class _Transaction:
@@ -292,3 +329,35 @@ class _Transaction:
             self._connection.execute("COMMIT")
         elif self._connection.in_transaction:  # a full disk ends it by itself
             self._connection.execute("ROLLBACK")
+
+
+_IN_ORDER = " ORDER BY updated_ms DESC, log_id DESC"
+_AMONG = "json_each(?) CROSS JOIN logs ON number = value"
+
+
+def _condition(query: Query) -> tuple[str, list[Any]]:
+    """What the table itself can tell of a query; the rest is sifted."""
+    conditions, values = ["NOT is_deleted"], list[Any]()
+    if query.active:
+        conditions.append("is_active")
+    for column, value in (("kind", query.kind), ("resource_id", query.resource_id)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if query.excluding:
+        conditions.append(f"log_id NOT IN ({', '.join('?' * len(query.excluding))})")
+        values += query.excluding
+    return " AND ".join(conditions), values
+
+
+def _told(row: tuple[bytes, int]) -> Metadata:
+    data, updated_ms = row
+    return latest(msgspec.json.decode(data, type=Metadata), updated_ms)
+
+
+def _is_known(found: Found, row: _Row | None) -> bool:
+    return row is not None and (row.sidecar_mark, row.inode, row.read_bytes) == (
+        found.sidecar_mark,
+        found.inode,
+        found.size,
+    )

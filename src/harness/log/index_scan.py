@@ -31,6 +31,8 @@ class Found(NamedTuple):
     sidecar_path: str
     sidecar_mark: str
     """Another one when the sidecar was written again."""
+    written_ns: int
+    """When the log was written last."""
 
 
 class Addition(NamedTuple):
@@ -168,7 +170,7 @@ def _seq_of(line: bytes) -> int:
 def _found(log_id: str, path: str, status: os.stat_result, sidecars: dict[str, str]) -> Found:
     sidecar_path = _sidecar_of(path, log_id)
     mark = sidecars.get(sidecar_path, "")
-    return Found(log_id, path, status.st_ino, status.st_size, sidecar_path, mark)
+    return Found(log_id, path, status.st_ino, status.st_size, sidecar_path, mark, status.st_mtime_ns)
 
 
 def _sidecar_of(path: str, log_id: str) -> str:

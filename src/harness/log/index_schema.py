@@ -45,7 +45,18 @@ INSERT INTO search (search) VALUES ('rebuild');
 """
 """Finds three letters or more anywhere in a text. Where SQLite has no such table, `texts` itself is searched."""
 
-MIGRATIONS = (LISTS_AND_STARTS, SEARCH)
+SHORT_WAYS = """
+ALTER TABLE logs ADD COLUMN is_active INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE texts ADD COLUMN is_heading INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX logs_in_order ON logs (updated_ms DESC, log_id DESC) WHERE NOT is_deleted;
+CREATE INDEX logs_active ON logs (updated_ms DESC, log_id DESC) WHERE is_active AND NOT is_deleted;
+CREATE INDEX headings ON texts (log) WHERE is_heading;
+UPDATE logs SET sidecar_mark = '';
+"""
+"""What lists show first is found without looking at the rest; what can be searched besides messages is searched
+like them. What is known already lacks that, so its metadata are read again."""
+
+MIGRATIONS = (LISTS_AND_STARTS, SEARCH, SHORT_WAYS)
 """The first makes version 1 of an empty file."""
 OPTIONAL = (SEARCH,)
 VERSION = len(MIGRATIONS)

@@ -34,6 +34,7 @@ def is_asked_for(metadata: Metadata, query: Query) -> bool:
     return (
         not metadata.deleted
         and query.kind in (None, metadata.kind)
+        and metadata.session_id not in query.excluding
         and (not query.active or is_active(metadata))
         and query.resource_id in (None, metadata.resource_id)
         and (query.include_forks or fork is None)
@@ -41,6 +42,12 @@ def is_asked_for(metadata: Metadata, query: Query) -> bool:
         and not any(metadata.settings.get(name) for name in query.without_settings)
         and all(metadata.settings.get(name) == value for name, value in query.settings.items())
     )
+
+
+def is_sifted(query: Query) -> bool:
+    """Whether a query asks for what only the metadata of each log tell."""
+    has_settings = bool(query.settings or query.without_settings)
+    return has_settings or not query.include_forks or query.fork_of is not None or query.live_first
 
 
 def is_active(metadata: Metadata) -> bool:

@@ -98,6 +98,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     fork_of: str | None = None
     active: bool = False
     """Only those that wait for somebody's answer, or in which something goes on, or did when their writer died."""
+    excluding: tuple[str, ...] = ()
+    """Not the logs of these ids."""
     live_first: bool = False
     """Those that are being written come first; otherwise, and among them, the last changed comes first."""
     limit: int | None = None
@@ -164,6 +166,22 @@ class Store(Protocol):
 
     def find(self, query: Query) -> builtins.list[Metadata]:
         """The logs that are asked for, the last changed first."""
+        ...
+
+    def total(self, query: Query) -> int:
+        """How many `find` gives without a limit. Of very many that say some words it may be a few more, for not each
+        is looked at.
+        """
+        ...
+
+    def version(self) -> int | None:
+        """Another number whenever `find` may answer otherwise than before; None where nobody knows."""
+        ...
+
+    def catch_up(self) -> None:
+        """Get ready for `find`, which may take long; while that goes on, in another thread, `find` and `total` answer
+        at once, from what is known so far, the last changed first.
+        """
         ...
 
     def resource_ids(self) -> builtins.list[str]:

@@ -74,6 +74,18 @@ class FaultyStore:
         self.count("find")
         return self._inner.find(query)
 
+    def total(self, query: Query) -> int:
+        self.count("total")
+        return self._inner.total(query)
+
+    def version(self) -> int | None:
+        self.count("version")
+        return self._inner.version()
+
+    def catch_up(self) -> None:
+        self.count("catch_up")
+        self._inner.catch_up()
+
     def resource_ids(self) -> builtins.list[str]:
         self.count("resource_ids")
         return self._inner.resource_ids()

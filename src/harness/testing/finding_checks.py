@@ -85,6 +85,37 @@ def what_waits_or_goes_on_is_found(store: Store) -> None:
     assert found(store, Query(active=True, kind="run", limit=5)) == ["live"]
 
 
+def some_are_left_out_and_all_are_counted(store: Store) -> None:
+    for number, log_id in enumerate(("a", "b", "c", "d")):
+        store.create(
+            Metadata(
+                session_id=log_id,
+                kind="thread" if number % 2 else "run",
+                prompt=f"needle {log_id}",
+                created_ms=1,
+                updated_ms=number + 1,
+            )
+        ).close()
+
+    assert found(store, Query(excluding=("d", "b", "nobody"))) == ["c", "a"]
+    assert found(store, Query(excluding=("d",), limit=1, offset=1)) == ["b"]
+    assert found(store, Query(excluding=("c",), text="needle", kind="run")) == ["a"]
+    for query, count in (
+        (Query(), 4),
+        (Query(limit=1, offset=2), 4),
+        (Query(kind="run"), 2),
+        (Query(text="needle"), 4),
+        (Query(text="needle b"), 1),
+        (Query(text="nothing"), 0),
+        (Query(excluding=("a", "b")), 2),
+        (Query(include_forks=False, kind="thread"), 2),
+        (Query(live_first=True), 4),
+    ):
+        assert store.total(query) == count, query
+    store.delete("a")
+    assert store.total(Query()) == 3
+
+
 def words_are_found_in_prompts_titles_and_messages(store: Store) -> None:
     store.create(Metadata(session_id="prompt", prompt="Mend the Ängström parser")).close()
     store.create(Metadata(session_id="title", name="Parser wars 100%")).close()
@@ -138,6 +169,7 @@ CHECKS = (
     forks_are_found_and_left_out,
     the_last_changed_is_found_first,
     what_waits_or_goes_on_is_found,
+    some_are_left_out_and_all_are_counted,
     words_are_found_in_prompts_titles_and_messages,
     a_renamed_log_is_found_by_its_new_title,
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 from starlette.applications import Starlette
@@ -36,6 +37,7 @@ from harness.interfaces.server.streams import Streams
 from harness.log.store import Query, Store
 
 _READY_KNOWN_S = 1.0
+_LOOKED_OVER_EVERY_S = 300.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +114,7 @@ class Server:
         plan = self.plan
         if plan.failures is not None:
             plan.failures.listen(asyncio.get_running_loop())
+        catching_up = CatchingUp(plan.store)
         desk = plan.desk()
         self.rooms = rooms = Rooms(plan.store, desk, tick_s=plan.tick_s)
         rooms.open()
@@ -122,6 +125,7 @@ class Server:
         finally:
             await chat.close()
             await rooms.close()
+            catching_up.stop()
 
     def _all_routes(self, rooms: Rooms, chat: Chat) -> list[BaseRoute]:
         plan = self.plan
@@ -144,6 +148,27 @@ class Server:
             *chat.routes(),
             *self._pages.routes(),
         ]
+
+
+class CatchingUp:
+    """What lists and search know is brought up to date beside everything else, and looked over now and then: what
+    happens in a folder of another machine is not always told.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._is_over = threading.Event()
+        threading.Thread(target=self._work, name="harness-index", daemon=True).start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._store.close()
+
+    def _work(self) -> None:
+        while not self._is_over.is_set():
+            with suppress(HarnessError):  # who asks for something is told
+                self._store.catch_up()
+            self._is_over.wait(_LOOKED_OVER_EVERY_S)
 
 
 async def _told(request: Request, error: Exception) -> Response:

@@ -18,11 +18,10 @@ from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.parser import moment_ms
 from harness.interfaces.server.answers import json_answer
+from harness.interfaces.server.bills import Bills
 from harness.interfaces.server.desk import Setup
 from harness.interfaces.server.sessions_api import Handler, answering
-from harness.ledger import Ledger, rolled_up, total
-from harness.log.store import Store, read_all
-from harness.prices import load as load_prices
+from harness.log.store import Store
 from harness.sources.model_registry import DEMO, any_model
 from harness.sources.registry import load
 from harness.sources.remotes import places
@@ -35,7 +34,7 @@ _AGENTS_KNOWN_S = 30.0
 
 class MachineApi:
     def __init__(self, store: Store, settings: Settings, default: Setup, modes: list[dict[str, str]]) -> None:
-        self._store = store
+        self._bills = Bills(store, settings)
         self._settings = settings
         self._default = default
         self._modes = modes
@@ -97,7 +96,7 @@ class MachineApi:
         return {"models": rows, "defaultModel": default}
 
     async def _usage(self, request: Request) -> Response:
-        by = request.query_params.get("by", "agent")
+        by: Any = request.query_params.get("by", "agent")
         if by not in _GROUPINGS:
             raise UsageError(f"by is one of {', '.join(_GROUPINGS)}")
         since = request.query_params.get("since", "")
@@ -105,24 +104,7 @@ class MachineApi:
             since_ms = moment_ms(since) if since else -1
         except argparse.ArgumentTypeError as error:
             raise UsageError(str(error)) from error
-        return json_answer(await asyncio.to_thread(self._bill, by, since_ms))
-
-    def _bill(self, by: Any, since_ms: int) -> dict[str, Any]:
-        from msgspec.structs import asdict
-
-        ledger, player = Ledger(), inventory.player()
-        for metadata in reversed(list(self._store.list())):
-            if player is None or metadata.agent_name != player.name:
-                ledger.add(metadata, read_all(self._store, metadata.session_id))
-        prices = load_prices(self._settings, "")
-        charges = ledger.charges(prices, _day_of, since_ms)
-        name = by.replace("-", "_")
-        return {
-            "by": by,
-            "rows": [{name: row.key or None, **asdict(row.amount)} for row in rolled_up(charges, by)],
-            "total": asdict(total(charges)),
-            "prices_date": prices.date,
-        }
+        return json_answer(await asyncio.to_thread(self._bills.bill, by, since_ms))
 
 
 def _all_agents() -> list[dict[str, Any]]:
@@ -165,7 +147,3 @@ def _provider_models() -> list[dict[str, Any]]:
         for row in usable()
         if usual.get(row.provider)
     ] + [demo]
-
-
-def _day_of(at_ms: int) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(at_ms / 1000)) if at_ms >= 0 else ""

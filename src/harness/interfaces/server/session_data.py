@@ -6,7 +6,6 @@ import msgspec
 
 from harness.errors import HarnessError
 from harness.interfaces.server.desk import Desk
-from harness.log.selection import is_active
 from harness.log.store import Metadata, Query, Store
 from harness.session.completion import complete
 
@@ -41,11 +40,63 @@ class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def describe(metadata: Metadata, store: Store, desk: Desk) -> SessionData:
-    log_id = metadata.session_id
-    is_live, waits = _life(log_id, store, desk)
+    return _described(metadata, *_life(metadata.session_id, store, desk))
+
+
+class Listing:
+    """Sessions in pages: those that wait for somebody first, then those in which something happens, then the last
+    changed. What is merely loaded stands where it would otherwise.
+
+    Contract: costs what is shown and what goes on, however many sessions there are. May be asked by several threads.
+    """
+
+    def __init__(self, store: Store, desk: Desk) -> None:
+        self._store = store
+        self._desk = desk
+        self._completed: set[str] = set()
+        """Logs whose process died, and that were completed as far as they can be."""
+
+    def page(self, text: str, limit: int, offset: int) -> tuple[list[SessionData], int]:
+        """And how many there are in all, which is an estimate for words that very many of them say."""
+        ranked: list[tuple[int, SessionData]] = []
+        for metadata in self._store.find(Query(text=text, active=True)):
+            rank, is_live, waits = self._rank(metadata)
+            if rank != _AT_REST:
+                ranked.append((rank, _described(metadata, is_live, waits)))
+        ranked.sort(key=lambda one: one[0])
+        front = [data for _rank, data in ranked]
+        shown = front[offset : offset + limit]
+        rest = Query(
+            text=text,
+            excluding=tuple(data.id for data in front),
+            limit=limit - len(shown),
+            offset=max(0, offset - len(front)),
+        )
+        shown += map(self._at_rest, self._store.find(rest) if rest.limit else ())
+        # Who has a whole page may ask for another one: an estimate must not keep him from it.
+        least = offset + len(shown) + (len(shown) == limit and bool(text))
+        return shown, max(self._store.total(Query(text=text)), least if shown else 0)
+
+    def _rank(self, metadata: Metadata) -> tuple[int, bool, bool]:
+        log_id = metadata.session_id
+        is_live, waits = _life(log_id, self._store, self._desk)
+        if not is_live and not waits and log_id not in self._completed:
+            self._completed.add(log_id)
+            complete(self._store, log_id)  # its process died: only the log says whether it waits
+            is_live, waits = _life(log_id, self._store, self._desk)
+        return (_WAITS if waits else _LIVE if is_live else _AT_REST), is_live, waits
+
+    def _at_rest(self, metadata: Metadata) -> SessionData:
+        """Nothing goes on in it, as far as its writer has said; what is loaded here is known better."""
+        if self._desk.hub(metadata.session_id) is not None:
+            return describe(metadata, self._store, self._desk)
+        return _described(metadata, is_live=False, waits=False)
+
+
+def _described(metadata: Metadata, is_live: bool, waits: bool) -> SessionData:
     started_ms = metadata.created_ms or _started_ms(metadata)
     return SessionData(
-        id=log_id,
+        id=metadata.session_id,
         kind=metadata.kind,
         title=metadata.name or _title(metadata.prompt),
         name=metadata.name,
@@ -66,28 +117,6 @@ def describe(metadata: Metadata, store: Store, desk: Desk) -> SessionData:
         cost_usd=metadata.total_cost_usd,
         tags=metadata.tags,
     )
-
-
-def find(store: Store, desk: Desk, text: str, limit: int, offset: int) -> tuple[list[SessionData], int]:
-    """A page of the sessions that fit, and how many there are in all: those that wait for somebody first, then
-    those in which something happens, then the last changed. What is merely loaded stands where it would otherwise.
-    """
-    active: dict[str, int] = {}
-    for metadata in store.find(Query(text=text, active=True)):
-        active[metadata.session_id] = _rank(metadata, store, desk)
-    found = store.find(Query(text=text))
-    found.sort(key=lambda metadata: active.get(metadata.session_id, _AT_REST))
-    page = found[offset : offset + limit]
-    return [describe(metadata, store, desk) for metadata in page], len(found)
-
-
-def _rank(metadata: Metadata, store: Store, desk: Desk) -> int:
-    log_id = metadata.session_id
-    is_live, waits = _life(log_id, store, desk)
-    if not is_live and not waits and is_active(metadata):
-        complete(store, log_id)  # its process died: only the log says whether it waits
-        is_live, waits = _life(log_id, store, desk)
-    return _WAITS if waits else _LIVE if is_live else _AT_REST
 
 
 def _life(log_id: str, store: Store, desk: Desk) -> tuple[bool, bool]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from hashlib import sha256
+from secrets import token_hex
 from typing import Any
 
 import msgspec
@@ -19,7 +21,8 @@ from harness.interfaces.server.answers import Conflict, NotFound, error_answer, 
 from harness.interfaces.server.desk import Setup
 from harness.interfaces.server.moments import Moments
 from harness.interfaces.server.rooms import Rooms
-from harness.interfaces.server.session_data import describe, find
+from harness.interfaces.server.session_data import Listing, describe
+from harness.interfaces.server.shapes import SessionList
 from harness.log.store import Metadata, read_all
 from harness.rendering.state.shapes import files_of
 from harness.views.usage import UsageFold
@@ -53,7 +56,17 @@ class SessionsApi:
         self._store = rooms.store
         self._desk = rooms.desk
         self._past = Moments(rooms.store)
+        self._listing = Listing(rooms.store, rooms.desk)
+        self._name = token_hex(8)
+        """Tells the versions of this process from those of another."""
+        self._changes = 0
+        """Of what conversations can be asked."""
+        self._desk.listen(self._note_change)
         self._desk.listen_to_replacements(self._past.forget)
+
+    def _note_change(self, log_id: str) -> None:
+        del log_id
+        self._changes += 1
 
     def routes(self) -> list[Route]:
         one = "/api/sessions/{id}"
@@ -76,8 +89,22 @@ class SessionsApi:
         limit = number(request, "limit", 50, most=_MOST_LISTED)
         offset = number(request, "offset", 0, most=_END)
         text = request.query_params.get("query", "")[:500]
-        sessions, total = await asyncio.to_thread(find, self._store, self._desk, text, limit, offset)
-        return json_answer({"sessions": sessions, "total": total})
+        known = request.headers.get("if-none-match", "")
+        return await asyncio.to_thread(self._page, text, limit, offset, known)
+
+    def _page(self, text: str, limit: int, offset: int, known: str) -> Response:
+        """Who has it already, and nothing has changed since, costs nothing but the question."""
+        version = self._store.version()
+        tag = f'"{self._name}-{version}-{self._changes}"' if version is not None else ""
+        if tag and tag == known:
+            return Response(status_code=304, headers={"etag": tag})
+        sessions, total = self._listing.page(text, limit, offset)
+        answer = json_answer(SessionList(sessions=sessions, total=total))
+        tag = tag or f'"{sha256(bytes(answer.body)).hexdigest()[:32]}"'
+        if tag == known:
+            return Response(status_code=304, headers={"etag": tag})
+        answer.headers["etag"] = tag
+        return answer
 
     async def _create(self, request: Request) -> Response:
         wanted = await read_body(request, NewSession)

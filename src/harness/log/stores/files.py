@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -133,6 +133,15 @@ class FileStore:
     def find(self, query: Query) -> builtins.list[Metadata]:
         return self._asking().ask(lambda index: index.find(query, self._is_live_now))
 
+    def total(self, query: Query) -> int:
+        return self._asking().ask(lambda index: index.total(query))
+
+    def version(self) -> int | None:
+        return self._asking().version()
+
+    def catch_up(self) -> None:
+        self._asking().catch_up()
+
     def resource_ids(self) -> builtins.list[str]:
         return self._asking().ask(lambda index: index.resource_ids())
 
@@ -156,6 +165,14 @@ class FileStore:
     def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
         if seq <= self._next_seq(log_id):
             self._asking().ask(lambda index: index.save_snapshot(log_id, name, seq, data), [log_id])
+
+    def snapshots(self, name: str) -> dict[str, bytes]:
+        """Of all logs, what was kept under this name; a fork's own alone."""
+        return self._asking().ask(lambda index: index.snapshots(name), ())
+
+    def save_snapshots(self, name: str, found: Sequence[tuple[str, int, bytes]]) -> None:
+        """Many at once: of each log, its id, how far it was read, and what is to be kept."""
+        self._asking().ask(lambda index: index.save_snapshots(name, found), ())
 
     def watch(self, log_id: str, wake: Callable[[], object]) -> Callable[[], None]:
         self.metadata(log_id)

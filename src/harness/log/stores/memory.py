@@ -94,6 +94,15 @@ class MemoryStore:
         found.sort(key=in_order, reverse=True)
         return [_copy(one) for one in select(found, query, lambda log_id: self._logs[log_id].is_live)]
 
+    def total(self, query: Query) -> int:
+        return len(self.find(replace(query, limit=None, offset=0)))
+
+    def version(self) -> int | None:
+        return None
+
+    def catch_up(self) -> None:
+        """Nothing has to be read."""
+
     def resource_ids(self) -> builtins.list[str]:
         return sorted({metadata.resource_id for metadata in self.list() if metadata.resource_id})
 

@@ -27,7 +27,7 @@ from harness.log.postgres_line import CHANNEL, Line, load
 from harness.log.postgres_schema import TABLES
 from harness.log.postgres_watch import PostgresWatch
 from harness.log.postgres_writer import LOCK_CLASS, PostgresWriter, storable
-from harness.log.selection import age, heading, latest, select, words_of
+from harness.log.selection import age, heading, is_sifted, latest, select, words_of
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 _LAST_SEQ = 2**63 - 1
 _TELL = f"SELECT pg_notify('{CHANNEL}', %s)"
+_ACTIVE = (
+    "(convert_from(metadata, 'UTF8')::json ->> 'activity' IS NOT NULL"
+    " OR (kind = 'run' AND convert_from(metadata, 'UTF8')::json ->> 'outcome' IS NULL)"
+    " OR (kind = 'thread' AND convert_from(metadata, 'UTF8')::json ->> 'outcome' = 'suspended'))"
+)
+"""What `is_active` says: defaults are not written."""
 _LIVE = (
     "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -123,25 +129,32 @@ class PostgresStore:
             connection.execute(_TELL, (log_id,))
 
     def find(self, query: Query) -> builtins.list[Metadata]:
-        conditions, values = ["NOT is_deleted"], builtins.list[Any]()
-        for column, value in (("kind", query.kind), ("resource_id", query.resource_id)):
-            if value is not None:
-                conditions.append(f"{column} = %s")
-                values.append(value)
-        for word in map(storable, words_of(query)):
-            conditions.append(
-                "(strpos(heading, %s) > 0 OR number IN (SELECT log FROM harness_texts WHERE strpos(text, %s) > 0))"
-            )
-            values += [word, word]
+        condition, values = _condition(query)
+        order = 'ORDER BY greatest(saved_ms, event_ms) DESC, log_id COLLATE "C" DESC'
+        is_cut = not is_sifted(query)
+        cut = " LIMIT %s OFFSET %s" if is_cut else ""
         rows = self._rows(
-            "SELECT number, log_id, metadata, event_ms FROM harness_logs"
-            f' WHERE {" AND ".join(conditions)} ORDER BY greatest(saved_ms, event_ms) DESC, log_id COLLATE "C" DESC',
+            f"SELECT number, log_id, metadata, event_ms FROM harness_logs WHERE {condition} {order}{cut}",
             *values,
+            *((query.limit, query.offset) if is_cut else ()),
         )
         live = self._live() if query.live_first else set()
         live_ids = {log_id for number, log_id, _data, _ms in rows if number in live}
         found = (latest(sidecar.decode(data, log_id), event_ms) for _number, log_id, data, event_ms in rows)
-        return select(found, query, live_ids.__contains__)
+        return builtins.list(found) if is_cut else select(found, query, live_ids.__contains__)
+
+    def total(self, query: Query) -> int:
+        if is_sifted(query):
+            return len(self.find(replace(query, limit=None, offset=0, live_first=False)))
+        condition, values = _condition(query)
+        ((count,),) = self._rows(f"SELECT count(*) FROM harness_logs WHERE {condition}", *values)
+        return int(count)
+
+    def version(self) -> int | None:
+        return None
+
+    def catch_up(self) -> None:
+        """The database has its own indexes."""
 
     def resource_ids(self) -> builtins.list[str]:
         rows = self._rows(
@@ -317,6 +330,26 @@ def _remove(connection: Connection[Any], number: int | None) -> None:
         for table in TABLES:
             connection.execute(f"DELETE FROM {table} WHERE log = %s", (number,))
         number = row[0]
+
+
+def _condition(query: Query) -> tuple[str, builtins.list[Any]]:
+    """What the table itself can tell of a query; the rest is sifted."""
+    conditions, values = ["NOT is_deleted"], builtins.list[Any]()
+    if query.active:
+        conditions.append(_ACTIVE)
+    for column, value in (("kind", query.kind), ("resource_id", query.resource_id)):
+        if value is not None:
+            conditions.append(f"{column} = %s")
+            values.append(value)
+    if query.excluding:
+        conditions.append("NOT (log_id = ANY(%s))")
+        values.append(builtins.list(query.excluding))
+    for word in map(storable, words_of(query)):
+        conditions.append(
+            "(strpos(heading, %s) > 0 OR number IN (SELECT log FROM harness_texts WHERE strpos(text, %s) > 0))"
+        )
+        values += [word, word]
+    return " AND ".join(conditions), values
 
 
 def _columns(metadata: Metadata) -> tuple[object, ...]:

@@ -113,8 +113,8 @@ def _agents_help() -> str:
     from harness.sources.registry import names
 
     return (
-        f"{', '.join(names())}, or one that another package brings (`harness agents list --all`); default: the one "
-        "that is installed, else native"
+        f"{', '.join(names())} (default: the one that is installed, else native; other packages may bring more: "
+        "`harness agents list --all`)"
     )
 
 

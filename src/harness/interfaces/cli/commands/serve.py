@@ -159,9 +159,11 @@ def _store(where: str) -> Store:
     """Raises HarnessError also when it cannot be reached: better now than at the first request."""
     from harness.log.open_store import open_store
     from harness.log.store import Query
+    from harness.log.stores.files import FileStore
 
     store = open_store(where)
-    store.find(Query(limit=1))
+    if not isinstance(store, FileStore):  # of a folder, that would take reading all that is new there
+        store.find(Query(limit=1))
     return store
 
 
