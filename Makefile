@@ -24,8 +24,8 @@ setup: $(READY) ## install Harness and its tools into .venv (does nothing when c
 demo: $(READY) ## let the agent fix a small project, live (MODEL=local: a real small model answers)
 	@$(BIN)/python examples/demo.py $(MODEL)
 
-test: $(READY) ## run all tests; narrow with ARGS="tests/log -k replay"
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k replay"
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 check: $(READY) ## format, lint, types, layers, shape rules, documents current
 	$(BIN)/ruff format --check .
