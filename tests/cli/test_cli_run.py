@@ -206,12 +206,10 @@ def test_the_output_is_teed_into_a_file(world: World) -> None:
 
 def test_an_output_file_that_cannot_be_opened_is_a_warning(world: World) -> None:
     world.install("claude")
-    answer = world.call("run", "-a", "claude", "-p", "x", "--output-file", "/nonexistent/out")
+    path = world.project / "missing" / "out"
+    answer = world.call("run", "-a", "claude", "-p", "x", "--output-file", str(path))
     assert (answer.code, answer.types[-1]) == (0, "Result")
-    assert (
-        answer.err
-        == "harness: warning: could not open output file /nonexistent/out: No such file or directory\n"
-    )
+    assert answer.err == f"harness: warning: could not open output file {path}: No such file or directory\n"
 
 
 def test_arguments_environment_and_directory_reach_the_agent(world: World) -> None:

@@ -90,7 +90,7 @@ def test_names_operations_and_permission_can_be_declared() -> None:
     assert (read_it.spec.name, read_it.spec.description) == ("look", "Look.")
     assert read_it.operations({"path": "x"}) == [Read(path="x")]
     assert read_it.permission({}) == ToolPermission("look", {"path": "/tmp/*"})
-    assert count.permission({"path": "a b"}) == ToolPermission("count", {"path": "a **"})
+    assert count.permission({"path": "a b"}) == ToolPermission("count", {"path": "a **"}, closed=True)
     assert count.operations({}) == ()
 
 
