@@ -203,7 +203,7 @@ def merged(used: Counter[str], classes: Iterable[str]) -> Counter[str]:
     for name, into in (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output")):
         if name not in classes:
             found[into] += found.pop(name, 0)
-    return found
+    return Counter({name: count for name, count in found.items() if name in classes})
 
 
 def expectations(case: Case) -> list[Counter[str]]:

@@ -316,7 +316,11 @@ def _sum(deltas: Iterable[_Delta]) -> Usage:
 def _charged(
     invocation: _Invocation, deltas: Iterable[_Delta], prices: Prices, day_of: Callable[[int], str]
 ) -> Iterator[Charge]:
-    is_stated = any(delta.usage.cost_usd is not None for delta in invocation.deltas)
+    # What was computed when it was recorded is computed again, from the prices of now.
+    is_stated = any(
+        delta.usage.cost_usd is not None and delta.usage.cost_source != "computed"
+        for delta in invocation.deltas
+    )
     sums: dict[tuple[str, str, str], Usage] = {}
     for delta in deltas:
         key = (delta.run_id, delta.model, day_of(delta.at_ms))

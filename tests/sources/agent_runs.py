@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.events import Event, Result
+from harness.events import Event, Result, Usage
 from harness.log.raw import Control, Exit, Output, Start
 from harness.sources.pipeline import Pipeline
 from harness.sources.probe import parse_version
@@ -26,6 +26,7 @@ def play(
     signal: int | None = None,
     is_stopped: bool = False,
     cwd: str = "/repo",
+    earlier_usage: Usage | None = None,
     **start: Any,
 ) -> list[Event]:
     """The events of these lines: records, or text and bytes as they are. `start`: what else is known of the start."""
@@ -39,7 +40,8 @@ def play(
         events.extend(pipeline.feed(Output(at_ms=1, stream="stderr", data=stderr.encode())))
     if is_stopped:
         events.extend(pipeline.feed(Control(at_ms=1, action="stop")))
-    events.extend(pipeline.feed(Exit(at_ms=2, code=exit_code, signal=signal)))
+    exit = Exit(at_ms=2, code=exit_code, signal=signal, earlier_usage=earlier_usage)
+    events.extend(pipeline.feed(exit))
     assert not pipeline.lost
     return events
 

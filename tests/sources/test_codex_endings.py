@@ -24,6 +24,7 @@ from harness.events.operation import Spawn
 from harness.log.raw import Control, Exit, Output, Start
 from harness.sources.agents.codex import AGENT, CodexTranslator
 from harness.sources.pipeline import Pipeline
+from harness.sources.translator import Ending
 from harness.testing.golden import Case, translate
 
 
@@ -298,9 +299,10 @@ def test_the_usage_of_a_resumed_run_is_flagged_where_it_is_that_of_the_thread(
 ) -> None:
     translator = CodexTranslator()
     translator.begin(Start(at_ms=0, agent="codex", version=version, argv=argv))
-    events = translator.record(
-        {"type": "turn.completed", "usage": {"input_tokens": 3000, "output_tokens": 128}}
-    )
+    events = [
+        *translator.record({"type": "turn.completed", "usage": {"input_tokens": 3000, "output_tokens": 128}}),
+        *translator.finish(Ending(exit_code=0)),
+    ]
 
     codes = [event.code for event in events if isinstance(event, Warning)]
     assert codes == (["usage_cumulative"] if is_flagged else [])

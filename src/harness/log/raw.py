@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from harness.events import Usage
 from harness.log.files import append_all, open_private
 
 
@@ -71,6 +72,8 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     message: str = ""
     session_id: str = ""
     """The agent's own, where it was found in the agent's store and not in its output."""
+    earlier_usage: Usage | None = None
+    """What earlier runs of the agent's session have used, where the agent counts whole sessions and that is known."""
 
 
 Entry: TypeAlias = Start | Output | Control | Exit

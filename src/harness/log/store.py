@@ -63,6 +63,8 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     agent_session_id: str = ""
     version: str = ""
     total_cost_usd: float | None = None
+    cost_source: Literal["", "computed"] = ""
+    """Where the cost was computed from prices."""
     name: str = ""
     """What a person calls it; of a thread its title."""
     tags: list[str] = msgspec.field(default_factory=list)

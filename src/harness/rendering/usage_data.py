@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from harness.events import Usage
@@ -13,6 +15,8 @@ class UsageData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_read_tokens: int | None = None
     cache_creation_tokens: int | None = None
     cost_usd: float | None = None
+    cost_source: Literal["", "computed"] = ""
+    """Where the cost was computed from prices; otherwise the agent has stated it."""
 
 
 def usage_data(usage: Usage) -> UsageData:
@@ -25,4 +29,10 @@ def usage_data(usage: Usage) -> UsageData:
         cache_read_tokens=usage.cache_read,
         cache_creation_tokens=usage.cache_write,
         cost_usd=usage.cost_usd,
+        cost_source=computed(usage),
     )
+
+
+def computed(usage: Usage | None) -> Literal["", "computed"]:
+    """Whether what it cost was computed from prices."""
+    return "computed" if usage is not None and usage.cost_source == "computed" else ""

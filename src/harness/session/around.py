@@ -13,6 +13,7 @@ from harness.log.store import Store
 from harness.session.config import BackingAgent, RequestContext, tools_of
 from harness.session.goals import GoalOptions
 from harness.session.signals import split
+from harness.sources.bill import prices_of
 from harness.sources.loops.conversation import Conversation
 from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.options import AgentOptions
@@ -59,6 +60,7 @@ class Around:
             cwd=self._session.working_directory,
             env=environment_for_tools(harness.environ, {}),
             secrets=harness.secrets,
+            cost_of=prices_of(self._session.working_directory),
         )
 
     # Tasks

@@ -20,11 +20,11 @@ from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode,
 from harness.session.permissions import declined
 from harness.session.runs import Ended, Said
 from harness.session.untold import Untold, files_in
+from harness.sources.bill import prices_of
 from harness.sources.loops.conversation import Conversation, history
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of
 from harness.sources.loops.time_limits import TimeLimits
-from harness.sources.loops.worker import prices_for
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Request
@@ -191,7 +191,7 @@ class NativeBacking:
         session = self._session
         context, limits = session.runs.context, session.runs.limits
         if limits.max_budget_usd is not None:
-            self.conversation.host.cost_of = prices_for(session.working_directory)
+            self.conversation.host.cost_of = prices_of(session.working_directory, must_hold=True)
         await session.extras.prepare()
         await session.resolve_workspace(context)
         self._tell_of_servers()

@@ -284,6 +284,9 @@ def _bare(event: Event) -> bytes:
     )
     if isinstance(event, Result):
         event = replace(event, log_id="")
+        if event.usage is not None and event.usage.cost_source == "computed":
+            usage = replace(event.usage, cost_usd=None, cost_source="")
+            event = replace(event, total_cost_usd=None, usage=usage)
     return codec.encode(replace(event, seq=-1, timestamp_ms=-1, run_id="", session_id=session_id))
 
 

@@ -79,6 +79,11 @@ class Course:
     def begin(self, start: Start) -> None:
         self.start = start
 
+    @property
+    def session_id(self) -> str:
+        """The agent's own id of its session, as far as it was told."""
+        return self._session_id
+
     def accept(self, events: Iterable[Event], out: list[Event]) -> None:
         """Take what the translator made of a line; append what goes into the log to `out`."""
         handlers = self._handlers

@@ -162,7 +162,12 @@ class Pipeline:
 
     def _exit(self, entry: Exit) -> list[Event]:
         out: list[Event] = []
-        ending = Ending(exit_code=entry.code, signal=entry.signal, outcome=self.course.stopped)
+        ending = Ending(
+            exit_code=entry.code,
+            signal=entry.signal,
+            outcome=self.course.stopped,
+            earlier_usage=entry.earlier_usage,
+        )
         self.course.accept(self.translator.finish(ending), out)
         self.course.end(entry, out, announces_end=self.translator.announces_end)
         return out

@@ -10,6 +10,8 @@ from harness.errors import AgentNotFound, HarnessError
 from harness.events import Event, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.raw import Control, Entry, Exit
+from harness.sources.bill import Bill, prices_of
+from harness.sources.earlier_usage import earlier_usage
 from harness.sources.launch import Launch, not_found
 from harness.sources.own_sessions import find_session
 from harness.sources.pipeline import Pipeline
@@ -39,6 +41,7 @@ class Pump:
         self._on_end = on_end
         self._source = hub.source(launch.run_id or hub.log_id)
         self._pipeline = Pipeline(launch.speaks.translator())
+        self._bill = Bill(prices_of(launch.request.cwd), launch.request.model)
         self._session: SessionStart | None = None
         self._child: Child | None = None
         self._stop_requests = 0
@@ -79,12 +82,17 @@ class Pump:
         end = child.exit
         assert end is not None
         session_id = find_session(self._launch, started_ms, child.pid)
+        earlier = None
+        if self._pipeline.translator.counts_whole_session:
+            session = session_id or self._pipeline.course.session_id
+            earlier = earlier_usage(self._hub, self._launch.speaks.name, session, self._source.run_id)
         return Exit(
             at_ms=now_ms,
             code=end.code,
             signal=end.signal,
             survivors=end.survivors,
             session_id=session_id,
+            earlier_usage=earlier,
         )
 
     def _follow(self, child: Child) -> None:
@@ -102,7 +110,7 @@ class Pump:
             if now_ms >= held_until_ms:
                 self._take_all(recorder.release(now_ms))
             held_until_ms = min(held_until_ms, now_ms + _HOLD_MS) if recorder.holds_back else inf
-            reached = watch.reached(now_ms, self._pipeline.course)
+            reached = watch.reached(now_ms, self._pipeline.course, self._bill)
             if reached is not None:
                 self._take(reached)
                 child.stop()
@@ -123,6 +131,9 @@ class Pump:
         """Disk first, then the log, which shows it."""
         self._recorder.write(entry)
         events = list(self._pipeline.feed(entry))
+        self._bill.note(events)
+        if events and type(end := events[-1]) is Result and not end.run_id:
+            events[-1] = self._bill.priced(end)
         if self._recorder.failure is not None and not self._has_warned:
             self._has_warned = True
             events.insert(0, self._raw_incomplete(self._recorder.failure))

@@ -325,6 +325,8 @@ def _finish(
     metadata.outcome = result.outcome
     metadata.duration_ms = result.duration_ms
     metadata.total_cost_usd = result.total_cost_usd
+    is_computed = result.usage is not None and result.usage.cost_source == "computed"
+    metadata.cost_source = "computed" if is_computed else ""
     if session is not None:
         told = result.session_id or session.session_id
         # Where a program has not told its id, events have the run's own.

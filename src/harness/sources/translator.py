@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
-from harness.events import Event, Outcome, Unknown, Warning
+from harness.events import Event, Outcome, Unknown, Usage, UsageDelta, Warning
 from harness.log.raw import Start
 
 Record: TypeAlias = dict[str, Any]
@@ -37,6 +37,8 @@ class Ending(msgspec.Struct, frozen=True):
     signal: int | None = None
     outcome: Outcome | None = None
     """Set when the harness ended it: interrupted, timed_out, …"""
+    earlier_usage: Usage | None = None
+    """What earlier runs of the session have used; None where nobody knows."""
 
 
 class Translator:
@@ -58,6 +60,8 @@ class Translator:
         """Where the agent was started, if the pipeline knows: relative paths are seen from there."""
         self.known_session_id = ""
         """The id of the session, where `begin` knows it: the agent was started with it."""
+        self.counts_whole_session = False
+        """Whether what the agent says of its usage includes earlier runs of its session: `finish` then takes it off."""
         self.turns: int | None = None
         """How many model calls have begun, where the agent says; otherwise the course of the run tells."""
         self._methods: dict[str, Callable[[Record], Sequence[Event]]] = {
@@ -109,6 +113,23 @@ class Translator:
         """What is still pending when the process has ended."""
         del ending
         return ()
+
+
+def own_share(total: Usage, earlier: Usage | None, *, whole: str, model: str = "") -> list[Event]:
+    """What a run has used of its session's total; where nobody knows the rest, the total, and that it is one.
+
+    `whole`: what the agent counts, in words.
+    """
+    prompt, answer = ("input", "cache_read", "cache_write"), ("output", "reasoning")
+    is_known = earlier is not None and all(
+        sum(getattr(total, name) or 0 for name in names) >= sum(getattr(earlier, name) or 0 for name in names)
+        for names in (prompt, answer)
+    )
+    if is_known and earlier is not None:
+        own = total.minus(earlier)
+        return [UsageDelta(usage=own, model=model)] if own.without_zeros() else []
+    message = f"{whole}: this run's usage includes that of earlier runs, which are not recorded here"
+    return [UsageDelta(usage=total, model=model), Warning(message=message, code="usage_cumulative")]
 
 
 def _consume(_record: Record) -> Sequence[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from harness.log.raw import Control
+from harness.sources.bill import Bill
 from harness.sources.course import Course
 from harness.sources.launch import Launch
 
@@ -28,7 +29,7 @@ class Watch:
         """When `reached` must be asked again even if nothing happens."""
         return inf if self._is_over else min(due for due, _, _ in self._due())
 
-    def reached(self, now_ms: int, course: Course) -> Control | None:
+    def reached(self, now_ms: int, course: Course, bill: Bill) -> Control | None:
         """The first limit that has been reached; after one, no other is."""
         if self._is_over:
             return None
@@ -38,11 +39,7 @@ class Watch:
         turns, budget = self._limits.max_turns, self._limits.max_budget_usd
         if turns is not None and "max_turns" in self._watched and course.turns > turns:
             return self._over(now_ms, "turns", str(turns))
-        if (
-            budget is not None
-            and "max_budget_usd" in self._watched
-            and (course.used.cost_usd or 0.0) > budget
-        ):
+        if budget is not None and "max_budget_usd" in self._watched and bill.spent_usd > budget:
             return self._over(now_ms, "budget", f"${budget:g}")
         return None
 

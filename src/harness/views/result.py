@@ -13,7 +13,7 @@ import msgspec
 from harness.events import Error, Event, Message, Outcome, Result, SessionStart, Steering
 from harness.rendering.json_text import pretty
 from harness.rendering.lineage import Lineage
-from harness.rendering.usage_data import UsageData, usage_data
+from harness.rendering.usage_data import UsageData, computed, usage_data
 from harness.stage import View, ViewOptions
 
 
@@ -39,6 +39,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_reason: str = ""
     duration_ms: int | None = None
     total_cost_usd: float | None = None
+    cost_source: Literal["", "computed"] = ""
+    """Where the cost was computed from prices; otherwise the agent has stated it."""
     usage: UsageData | None = None
     turns: int | None = None
     exit_code: int | None = None
@@ -97,6 +99,7 @@ class ResultView:
             stop_reason=result.stop_reason,
             duration_ms=result.duration_ms,
             total_cost_usd=result.total_cost_usd,
+            cost_source=computed(result.usage),
             usage=usage_data(result.usage) if result.usage else None,
             turns=result.turns,
             exit_code=result.exit_code,

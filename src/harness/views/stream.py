@@ -43,7 +43,7 @@ from harness.events import (
 )
 from harness.rendering.json_text import compact, encode_blocks
 from harness.rendering.lineage import Lineage
-from harness.rendering.usage_data import UsageData, usage_data
+from harness.rendering.usage_data import UsageData, computed, usage_data
 from harness.stage import View, ViewOptions
 
 
@@ -101,6 +101,8 @@ class ResultLine(_Line):
     """Under which `harness sessions` knows it."""
     agent_session_id: str = ""
     """The same as `session_id`, but only where the agent has told it."""
+    cost_source: str = ""
+    """`computed`, where `total_cost_usd` was computed from prices; otherwise the agent has stated it."""
 
 
 class ErrorLine(_Line):
@@ -202,6 +204,7 @@ class Stream:
             usage_data(event.usage) if event.usage else None,
             event.log_id or self._lineage.log_id,
             "" if session_id == event.run_id else session_id,
+            computed(event.usage),
         )
 
 

@@ -12,12 +12,14 @@ from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
 from harness.events.operation import Operation, Skill
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.dialects.claude_children import ChildUsage
 from harness.sources.dialects.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
 from harness.sources.dialects.command_line import flags_of, has, numbers_of
 from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.server_errors import retried
 from harness.sources.dialects.stream_json import StreamJson
+from harness.sources.dialects.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
@@ -25,6 +27,7 @@ _PARTIAL_MESSAGES_SINCE: Version = (2, 0)
 _SUBAGENT_TEXT_SINCE: Version = (2, 1, 325)
 _TASK_EVENTS_SINCE: Version = (2, 1)
 _EXIT_CODES_SINCE: Version = (2, 0)
+_MODEL_USAGE_SINCE: Version = (2, 0)
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--dangerously-skip-permissions"],
@@ -77,6 +80,7 @@ class ClaudeTranslator(StreamJson):
         "system/model_fallback": "_model_notice",
         "system/model_refusal_no_fallback": "_model_notice",
         "system/permission_denied": "_permission_denied",
+        "system/post_turn_summary": "",
         "system/status": "",
         "system/task_notification": "_task_notification",
         "system/task_progress": "_task_progress",
@@ -93,6 +97,11 @@ class ClaudeTranslator(StreamJson):
         self._denied: set[str] = set()
         """Calls whose denial was already told."""
         self._held_operations: list[Operation] = []
+        self._child_usage = ChildUsage()
+        self._states_models = False
+        """Whether results tell the usage of sub-agents too: only then is it told apart."""
+        self._ended_tasks: dict[str, tuple[str, str, int | None]] = {}
+        """Sub-agents that have ended, and whose call is answered next: status, last words, duration."""
 
     def begin(self, start: Start) -> None:
         super().begin(start)
@@ -106,6 +115,7 @@ class ClaudeTranslator(StreamJson):
         version = text_of(record.get(self.version_key))
         self._know_version(version)
         self.announces_tasks = numbers_of(version) >= _TASK_EVENTS_SINCE
+        self._states_models = numbers_of(version) >= _MODEL_USAGE_SINCE
         return super()._init(record)
 
     def _assistant(self, record: Record) -> Sequence[Event]:
@@ -113,7 +123,11 @@ class ClaudeTranslator(StreamJson):
         is_notice = message.get("model") == _SYNTHETIC_MODEL or record.get("is_api_error_message") is True
         text = output_of(message.get("content")) if is_notice else ""
         if not text:
-            return super()._assistant(record)
+            out = list(super()._assistant(record))
+            child = self.children.find(text_of(record.get("parent_tool_use_id")))
+            if child is not None:
+                self._child_usage.note_line(child.run_id, message)
+            return out
         out = self._begin(record)
         run_id = self._run_of(record, out)
         if "local_command_run" in record or "local_command_source" in record:
@@ -142,6 +156,23 @@ class ClaudeTranslator(StreamJson):
                 replace(event, operations=[]) if isinstance(event, ToolEnd) else event for event in events
             ]
         return events
+
+    def _spawned(self, call: Call, block: Record, detail: Record) -> list[Event]:
+        child = self.children.find(call.id)
+        if child is not None:
+            self._child_usage.note_end(child.run_id, detail)
+        told = self._ended_tasks.pop(call.id, None)
+        return super()._spawned(call, block, detail) if told is None else self.end_child(call.id, *told)
+
+    def end_child(self, call_id: str, status: str, text: str, duration_ms: int | None = None) -> list[Event]:
+        child = self.children.find(call_id)
+        run_id = "" if child is None else child.run_id
+        used = self._child_usage.take(run_id) if run_id and self._states_models else {}
+        told = [
+            replace(self._ledger.call(call.model, call.usage, name), run_id=run_id)
+            for name, call in used.items()
+        ]
+        return [*told, *super().end_child(call_id, status, text, duration_ms)]
 
     def amend(self, held: list[Event], record: Record) -> list[Event]:
         """Where a skill lies is told only by the text that it then puts into the conversation."""
@@ -255,6 +286,12 @@ class ClaudeTranslator(StreamJson):
         if call_id:
             duration_ms = count_of(record_of(record.get("usage")).get("duration_ms"))
             begun = [] if self.children.was_begun(call_id) else self.begin_child(call_id)
+            child = self.children.find(call_id)
+            if child is not None and not child.is_background and call_id in self.calls.open:
+                # What it used in the end is told with the answer to its call, which comes next.
+                self._ended_tasks[call_id] = (status, summary, duration_ms)
+                child.status, child.error = status, summary
+                return begun
             return [*begun, *self.end_child(call_id, status, summary, duration_ms)]
         notice = Info if status == "completed" else Warning
         return [notice(message=summary or f"background task: {status}", code="background_task")]
@@ -298,7 +335,9 @@ AGENT = Agent(
         "tools": "every call and result; exit codes of failed commands from 2.0 on",
         "files": "read and written line ranges from 2.0 on, files that a command changed from 2.1.325 on",
         "sub_agents": "calls and results; text from 2.1.325 on; of agents within agents only begin, progress and end",
-        "usage": "per model call and per model from 2.0 on; before that in total, without sub-agents",
+        "usage": "per model call and per model from 2.0 on; of sub-agents what their models were given and the last "
+        "answer of each, the answers before it count for who called them; before 2.0 in total, without "
+        "sub-agents; reasoning from 2.1.201 on",
         "cost": "stated, of the whole run",
         "retries": "from 2.1 on",
         "permissions": "denials: live from 2.1.325 on, with the result from 2.0 on",

@@ -38,14 +38,14 @@ from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.dialects.codex_items import CALLS, Call, Children, success_of
 from harness.sources.dialects.codex_usage import includes, usage_of
-from harness.sources.dialects.command_line import has, numbers_of
+from harness.sources.dialects.command_line import argument_of, has, numbers_of
 from harness.sources.dialects.fields import exit_code_of, first_text, items_of, record_of, text_of
 from harness.sources.dialects.live_output import continuation
 from harness.sources.dialects.outputs import output_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.dialects.server_errors import plain
 from harness.sources.request import Request
-from harness.sources.translator import Ending, Record
+from harness.sources.translator import Ending, Record, own_share
 
 _COUNTS_THREADS_SINCE: Version = (0, 78)
 """Until then the usage of a resumed run was its own; from then on it is that of the whole thread."""
@@ -80,6 +80,9 @@ _STDIN_NOTICE = re.compile(r"Reading (?:additional input|prompt) from stdin\.\.\
 _REFUSED_CALL = re.compile(r"\S* *ERROR \S*tools::router: error=(.*)")
 _COMPACTED = re.compile(r"Compact task completed|Heads up: Long \w+ and multiple compactions .*", re.DOTALL)
 """What older versions say when they have shortened the context: first as if the model had, later as a notice."""
+_THREAD_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OWN_CODE = "agent_error"
+"""Of an error that has no name."""
 _ITEM_SYNONYMS = {"message": "agent_message", "command": "command_execution", "shell": "command_execution"}
 
 
@@ -103,7 +106,7 @@ class CodexTranslator(PlainAnswer):
     def __init__(self) -> None:
         super().__init__()
         self._is_turn_open = False
-        self._held_error = ""
+        self._held_error: Error | None = None
         """An error that `turn.failed` is expected to repeat."""
         self._open: dict[str, list[Operation]] = {}
         """Calls that have begun, and what they were taken for."""
@@ -114,7 +117,8 @@ class CodexTranslator(PlainAnswer):
         self._children = Children()
         self._tasks_told: list[Task] | None = None
         self._thread_id = ""
-        self._is_continued = False
+        self._asked_thread = ""
+        """The thread that is to be gone on with, if it was named."""
         self._thread_total = Usage()
         self._used = Usage()
 
@@ -122,7 +126,9 @@ class CodexTranslator(PlainAnswer):
         """Only how it was started tells whether a run's usage includes earlier runs of its thread."""
         super().begin(start)
         is_counted = has(numbers_of(start.version), _COUNTS_THREADS_SINCE)
-        self._is_continued = is_counted and not {"resume", "fork"}.isdisjoint(start.argv)
+        self.counts_whole_session = is_counted and not {"resume", "fork"}.isdisjoint(start.argv)
+        asked = argument_of(start.argv, "resume")
+        self._asked_thread = asked if _THREAD_ID.fullmatch(asked) else ""
 
     def kind(self, record: Record) -> str:
         kind = text_of(record.get("type"))
@@ -134,8 +140,9 @@ class CodexTranslator(PlainAnswer):
 
     def record(self, record: Record) -> Sequence[Event]:
         out: list[Event] = []
-        if self._held_error and record.get("type") != "turn.failed":
-            out.append(Error(message=self._take_error(), code="agent_error"))
+        if self._held_error is not None and record.get("type") != "turn.failed":
+            out.append(self._held_error)
+            self._held_error = None
         events = super().record(record)
         item = record.get("item")
         if isinstance(item, dict) and (self.rule == "unknown" or self._unfinished):
@@ -168,11 +175,18 @@ class CodexTranslator(PlainAnswer):
 
     def finish(self, ending: Ending) -> Sequence[Event]:
         unfinished = [Unknown(raw=item) for item in self._unfinished.values()]
-        return [*super().finish(ending), *unfinished, *self._how_it_ended(ending)]
+        return [*super().finish(ending), *unfinished, *self._share(ending), *self._how_it_ended(ending)]
+
+    def _share(self, ending: Ending) -> list[Event]:
+        """Of a thread that goes on: what this run has added to it."""
+        if not self.counts_whole_session or not self._thread_total.without_zeros():
+            return []
+        return own_share(self._thread_total, ending.earlier_usage, whole="Codex counts whole threads")
 
     def _how_it_ended(self, ending: Ending) -> Sequence[Event]:
-        if self._held_error:
-            return [self._failure(self._take_error()), Result(success=False, outcome="failed")]
+        if self._held_error is not None:
+            held, self._held_error = self._held_error, None
+            return [_as_failure(held), Result(success=False, outcome="failed")]
         is_seen = ending.exit_code is not None or ending.signal is not None
         if not self._is_turn_open or not is_seen or ending.outcome is not None:
             return ()
@@ -183,6 +197,8 @@ class CodexTranslator(PlainAnswer):
         thread_id = text_of(record.get("thread_id"))
         if thread_id != self._thread_id:
             self._thread_total = Usage()
+        if self._asked_thread and thread_id != self._asked_thread:
+            self.counts_whole_session = False  # some versions begin a new one where there is none of that id
         self._thread_id = thread_id
         return [SessionStart(session_id=thread_id, agent="codex", model=text_of(record.get("model")))]
 
@@ -203,44 +219,36 @@ class CodexTranslator(PlainAnswer):
         total = usage_of(told)
         if not total:
             return []
+        if self.counts_whole_session:
+            self._thread_total = total
+            return []  # how much of it is this run's is known at the end
         added = total.minus(self._thread_total) if includes(total, self._thread_total) else total
         self._thread_total = total
         self._used = self._used.plus(added)
         if not any((added.input, added.output, added.cache_read, added.cache_write, added.reasoning)):
             return []
-        out: list[Event] = [UsageDelta(usage=added)]
-        if self._is_continued:
-            self._is_continued = False
-            message = (
-                "Codex counts whole threads: this run's usage includes that of the thread's earlier runs"
-            )
-            out.append(Warning(message=message, code="usage_cumulative"))
-        return out
+        return [UsageDelta(usage=added)]
 
     def _turn_failed(self, record: Record) -> Sequence[Event]:
         self._is_turn_open = False
-        error = record.get("error")
-        told = plain(first_text(record_of(error), "message") or first_text(record, "error", "message"))
-        held = self._take_error()
-        out: list[Event] = (
-            [Error(message=held, code="agent_error")] if held and told not in ("", held) else []
-        )
+        error = record_of(record.get("error"))
+        told = plain(first_text(error, "message") or first_text(record, "error", "message"))
+        held, self._held_error = self._held_error, None
+        is_other = held is not None and told not in ("", held.message)
+        code = first_text(error, "code") or text_of(record.get("code"))
+        if held is None or is_other:
+            failure = Error(message=told or "turn failed", code=code or "turn_failed")
+        else:
+            failure = _as_failure(held)
         failed = Result(success=False, outcome="failed", usage=self._used or None)
-        return [*out, self._failure(told or held or "turn failed"), failed]
-
-    def _failure(self, message: str) -> Error:
-        return Error(message=message, code="turn_failed")
+        return [*([held] if held is not None and is_other else []), failure, failed]
 
     def _error(self, record: Record) -> Sequence[Event]:
         message = plain(first_text(record, "message", "error")) or "Codex reports an error without a word"
         if _RETRY.match(message):
             return [Warning(message=message, code="retry")]
-        self._held_error = message
+        self._held_error = Error(message=message, code=_code_of(record) or _OWN_CODE)
         return ()
-
-    def _take_error(self) -> str:
-        held, self._held_error = self._held_error, ""
-        return held
 
     def _message(self, record: Record) -> Sequence[Event]:
         item = record_of(record.get("item"))
@@ -285,7 +293,7 @@ class CodexTranslator(PlainAnswer):
     def _call_of(self, record: Record) -> tuple[str, Record, Call | None]:
         item = record_of(record.get("item"))
         describe = CALLS[self.rule.partition("/")[2]]
-        call = describe(item)
+        call = describe(item, self.working_directory)
         if call is None:
             self.rule = "unknown"
             return "", item, None
@@ -338,6 +346,16 @@ class CodexTranslator(PlainAnswer):
         return out
 
 
+def _code_of(record: Record) -> str:
+    """The error's own name, where it has one."""
+    return text_of(record.get("code")) or text_of(record_of(record.get("error")).get("code"))
+
+
+def _as_failure(error: Error) -> Error:
+    """What ended the turn."""
+    return Error(message=error.message, code="turn_failed") if error.code == _OWN_CODE else error
+
+
 def _message_text(item: Record) -> str | None:
     """None: what is said has a shape that nobody knows."""
     said = item.get("text", item.get("content", ""))
@@ -364,10 +382,10 @@ AGENT = Agent(
         "compaction": "until about 0.98, and never how much",
         "hidden": "images that it looks at, goals, questions to the user, pauses",
         "files": "which ones changed and how; of a moved file only the old path; reads only as far as commands show them",
-        "working_directory": "not told per command: relative paths stay as written",
+        "working_directory": "not told per command: relative paths are seen from where the run began",
         "sub_agents": "begin, end and last words, when the main agent asks for them; nothing of those that code mode spawns",
         "usage": "per turn, without sub-agents; reasoning since 0.130, cache writes since 0.150; of a resumed "
-        "session the total of all its runs since 0.78",
+        "session since 0.78 the total of all its runs, of which those recorded here are taken off",
         "cost": "never",
         "retries": "yes",
         "tasks": "done or not done",

@@ -139,6 +139,8 @@ class CopilotTranslator(CopilotCalls):
         self._reasonings: dict[str, str] = {}
         """Run → reasoning that a message told before its own record does."""
         self._failure = ""
+        self._billed: set[str] = set()
+        """Model calls whose output was counted."""
         self._is_prompted = False
         self._is_aborted = False
         self._has_failed = False
@@ -225,7 +227,19 @@ class CopilotTranslator(CopilotCalls):
                 out.append(ReasoningDelta(id=f"{message_id}:reasoning", text=reasoning, run_id=run_id))
         if text:
             out.append(Message(role="assistant", text=text, id=message_id, run_id=run_id))
-        return out
+        return [*out, *self._used(data, run_id)]
+
+    def _used(self, data: Record, run_id: str) -> list[Event]:
+        """Some versions tell with a message how many tokens it took, and nothing else of a model call."""
+        output, call_id = count_of(data.get("outputTokens")), text_of(data.get("apiCallId"))
+        if not output or call_id in self._billed:
+            return []
+        self._billed |= {call_id} if call_id else set()
+        return [
+            UsageDelta(
+                usage=Usage(output=output), model=text_of(data.get("model")), id=call_id, run_id=run_id
+            )
+        ]
 
     def _reasoning(self, record: Record) -> Sequence[Event]:
         """The whole, after its pieces and after the message that it led to."""
@@ -304,6 +318,9 @@ class CopilotTranslator(CopilotCalls):
         )
         run_id, model = self._run_of(record, out), text_of(data.get("model"))
         call_id = text_of(data.get("apiCallId"))
+        if call_id and call_id in self._billed:
+            usage = replace(usage, output=None)  # its message has told that
+        self._billed |= {call_id} if call_id else set()
         return [*out, UsageDelta(usage=usage, model=model, id=call_id, run_id=run_id)] if usage else out
 
     def _abort(self, record: Record) -> Sequence[Event]:
@@ -355,7 +372,7 @@ AGENT = Agent(
         "reasoning": "yes",
         "tools": "every call, live output and result; changed files with lines; exit codes",
         "sub_agents": "everything that they say and do, also in the background",
-        "usage": "never",
+        "usage": "how many tokens each answer has, in some versions (1.0.50); others tell none",
         "cost": "never",
         "result": "by the last record; without it, and with exit code 0, when it was stopped",
     },

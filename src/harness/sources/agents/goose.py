@@ -49,7 +49,7 @@ from harness.sources.dialects.goose_speech import Speech
 from harness.sources.dialects.goose_usage import usage_of
 from harness.sources.dialects.plain_answer import PlainAnswer
 from harness.sources.request import Request
-from harness.sources.translator import Ending, Record
+from harness.sources.translator import Ending, Record, own_share
 
 _INTERRUPTION_SINCE: Version = (1, 52)
 """Until then a run that is stopped completes like one that is done."""
@@ -176,7 +176,7 @@ class GooseTranslator(PlainAnswer):
     def finish(self, ending: Ending) -> Sequence[Event]:
         printed = self.printed_object()
         told = super().finish(ending) if printed is None else self._printed(printed)
-        return [*told, *self._how_it_ended(ending)]
+        return [*told, *self._share(ending), *self._how_it_ended(ending)]
 
     def _printed(self, printed: Record) -> list[Event]:
         """`--output-format json`: all messages at once, and what they used."""
@@ -332,13 +332,18 @@ class GooseTranslator(PlainAnswer):
         usage = usage_of(record)
         if not usage:
             return out
+        self.counts_whole_session = self._is_resumed
         self._usage = usage
-        if usage.without_zeros():
+        if usage.without_zeros() and not self._is_resumed:
             out.append(UsageDelta(usage=usage, model=self._model))
-            if self._is_resumed:
-                message = "Goose counts whole sessions: this run's usage includes that of the session's earlier runs"
-                out.append(Warning(message=message, code="usage_cumulative"))
         return out
+
+    def _share(self, ending: Ending) -> list[Event]:
+        """Of a session that goes on: what this run has added to it."""
+        if not self.counts_whole_session or self._usage is None or not self._usage.without_zeros():
+            return []
+        total, self._usage = self._usage, None
+        return own_share(total, ending.earlier_usage, whole="Goose counts whole sessions", model=self._model)
 
 
 def _named_in(argv: Sequence[str]) -> str:
@@ -374,8 +379,9 @@ AGENT = Agent(
         "reasoning": "yes",
         "tools": "every call and result; exit codes of commands; no line ranges",
         "sub_agents": "task, answer and end, once they are done; of what they do only the names of tools",
-        "usage": "of the whole session at its end: tokens from 1.37 on, cache reads and writes (until then "
-        "within the input) and sub-agents from 1.50 on; never reasoning",
+        "usage": "of the whole session at its end, of which earlier runs that are recorded here are taken off: "
+        "tokens from 1.37 on, cache reads and writes (until then within the input) and sub-agents from 1.50 on; "
+        "never reasoning",
         "cost": "stated from 1.50 on, where it knows the model's price",
         "result": "never stated: told by its own sentences, as the exit code is 0 for most failures, and until "
         "1.50 for interruptions; retries are not shown",

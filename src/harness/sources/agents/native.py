@@ -51,7 +51,7 @@ AGENT = Agent(
         "tools": "yes, with permission, progress and operations",
         "sub_agents": "yes, as runs of their own",
         "usage": "per model call",
-        "cost": "where the model API states it; computed when a budget is set",
+        "cost": "where the model API states it, otherwise computed from prices",
         "result": "yes",
     },
 )

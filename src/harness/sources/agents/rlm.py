@@ -52,7 +52,7 @@ AGENT = Agent(
         "tools": "commands, with permission and operations; code and what it prints",
         "sub_agents": "yes, each query is a run of its own",
         "usage": "per model call",
-        "cost": "where the model API states it; computed when a budget is set",
+        "cost": "where the model API states it, otherwise computed from prices",
         "result": "yes",
     },
 )

@@ -38,19 +38,23 @@ def success_of(item: Item) -> bool | None:
     return _SUCCESS.get(text_of(item.get("status")), unsaid)
 
 
+_ENDED = ("completed", "failed", "declined", "errored")
 _TOLD_WHEN_DONE = frozenset({"file_change", "web_search"})
 _SUCCESS = {"completed": True, "failed": False, "declined": False, "errored": False, "in_progress": None}
 
 
-def _command(item: Item) -> Call | None:
+def _command(item: Item, cwd: str) -> Call | None:
     command = _line_of(item.get("command"))
+    outputs = (item[name] for name in ("aggregated_output", "output") if item.get(name))
+    if not command and ("exit_code" in item or item.get("status") in _ENDED):
+        # Which command it was nobody says, but that one has run.
+        return Call(tool_name="shell", output=output_of(next(outputs, "")), raw=item)
     if not command:
         return None
-    outputs = (item[name] for name in ("aggregated_output", "output") if item.get(name))
     return Call(
         tool_name="shell",
         input={"command": command},
-        operations=operations_of(command),
+        operations=operations_of(command, cwd),
         output=output_of(next(outputs, "")),
     )
 
@@ -68,7 +72,7 @@ def _line_of(command: Any) -> str:
 _CHANGES = {"add": "create", "update": "update", "delete": "delete"}
 
 
-def _file_change(item: Item) -> Call | None:
+def _file_change(item: Item, _cwd: str) -> Call | None:
     changes = [record_of(change) for change in items_of(item.get("changes"))] or [item]
     writes = [write for change in changes for write in _writes_of(change)]
     if not writes:
@@ -87,7 +91,7 @@ def _writes_of(change: Item) -> list[Operation]:
     return [Write(path=path, change=_CHANGES.get(text_of(told.get("type")), ""))] if path else []
 
 
-def _mcp_tool_call(item: Item) -> Call:
+def _mcp_tool_call(item: Item, _cwd: str) -> Call:
     """What a tool of somebody else's does, nobody here knows."""
     name = "__".join(filter(None, ("mcp", text_of(item.get("server")), text_of(item.get("tool")))))
     return Call(tool_name=name, input=item.get("arguments"), output=_mcp_output(item), raw=item)
@@ -102,7 +106,7 @@ def _mcp_output(item: Item) -> str | None:
     return output_of(result.get("content") or result)
 
 
-def _web_search(item: Item) -> Call:
+def _web_search(item: Item, _cwd: str) -> Call:
     """While it begins, Codex does not say yet what is looked for."""
     query, action = text_of(item.get("query")), record_of(item.get("action"))
     url, queries = text_of(action.get("url")), items_of(action.get("queries"))
@@ -116,7 +120,7 @@ def _web_search(item: Item) -> Call:
     return Call(tool_name="web_search", input={"query": query} if query else None, operations=fetches)
 
 
-def _collab_tool_call(item: Item) -> Call:
+def _collab_tool_call(item: Item, _cwd: str) -> Call:
     """Sub-agents: spawned, written to, waited for, closed. How they fare is told by `Children`."""
     name, prompt = text_of(item.get("tool")) or "collab_tool_call", text_of(item.get("prompt"))
     threads = _threads_of(item)
@@ -136,7 +140,7 @@ def _threads_of(item: Item) -> list[str]:
     return [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
 
 
-CALLS: dict[str, Callable[[Item], Call | None]] = {
+CALLS: dict[str, Callable[[Item, str], Call | None]] = {
     "collab_tool_call": _collab_tool_call,
     "command_execution": _command,
     "file_change": _file_change,

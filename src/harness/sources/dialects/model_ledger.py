@@ -17,26 +17,37 @@ from msgspec.structs import replace
 
 from harness.events import Usage, UsageDelta
 from harness.events.usage import CLASSES
-from harness.sources.dialects.fields import amount_of, count_of, record_of
+from harness.sources.dialects.fields import amount_of, besides, count_of, record_of
 
 
 def usage_of_call(record: dict[str, Any]) -> Usage:
-    """`usage` as the model API writes it."""
+    """`usage` as the model API writes it, which counts thinking as output; or with the shorter names of some tools."""
+    thinking = count_of(record_of(record.get("output_tokens_details")).get("thinking_tokens"))
+    cost = amount_of(record.get("cost_usd", record.get("cost")))
     return Usage(
         input=count_of(record.get("input_tokens")),
-        output=count_of(record.get("output_tokens")),
-        cache_read=count_of(record.get("cache_read_input_tokens")),
-        cache_write=count_of(record.get("cache_creation_input_tokens")),
+        output=besides(count_of(record.get("output_tokens")), thinking),
+        cache_read=_first_count(record, "cache_read_input_tokens", "cache_read_tokens"),
+        cache_write=_first_count(record, "cache_creation_input_tokens", "cache_creation_tokens"),
+        reasoning=thinking,
+        cost_usd=cost,
+        cost_source="" if cost is None else "stated",
     )
+
+
+def _first_count(record: dict[str, Any], *names: str) -> int | None:
+    return next((count for name in names if (count := count_of(record.get(name))) is not None), None)
 
 
 def _usage_of_model(record: dict[str, Any]) -> Usage:
     cost = amount_of(record.get("costUSD"))
+    thinking = count_of(record.get("thinkingTokens"))
     return Usage(
         input=count_of(record.get("inputTokens")),
-        output=count_of(record.get("outputTokens")),
+        output=besides(count_of(record.get("outputTokens")), thinking),
         cache_read=count_of(record.get("cacheReadInputTokens")),
         cache_write=count_of(record.get("cacheCreationInputTokens")),
+        reasoning=thinking,
         cost_usd=cost,
         cost_source="" if cost is None else "stated",
     )
@@ -51,6 +62,8 @@ class ModelLedger:
         self._process: dict[str, Usage] = {}
         self._process_usd = 0.0
         self._cost_usd: float | None = None
+        self._thought: dict[str, int] = {}
+        """By model, how much of what results call output is known to be reasoning."""
 
     def call(self, model: str, usage: Usage, call_id: str) -> UsageDelta:
         """One model call has ended."""
@@ -61,7 +74,7 @@ class ModelLedger:
     def result(self, record: dict[str, Any], main_model: str) -> list[UsageDelta]:
         """A result line: what it adds to the calls that are already known."""
         for model, usage in self._news_of(record, main_model).items():
-            self._stated[model] = self._stated.get(model, Usage()).plus(usage)
+            self._stated[model] = self._stated.get(model, Usage()).plus(self._split(model, usage))
         told, total = _sum(self._told), self.total
         rests = {model: self._rest_of(model) for model in self._stated}
         # Names that do not fit together would count some calls twice; then the rest has no model.
@@ -103,6 +116,14 @@ class ModelLedger:
 
     def _add_cost(self, cost_usd: float) -> None:
         self._cost_usd = (self._cost_usd or 0.0) + cost_usd
+
+    def _split(self, model: str, news: Usage) -> Usage:
+        """Where a result does not tell reasoning apart, what the calls have told of it counts."""
+        told = self._told.get(model, Usage()).reasoning or 0
+        more, self._thought[model] = told - self._thought.get(model, 0), told
+        if news.reasoning is not None or more <= 0 or news.output is None:
+            return news
+        return replace(news, output=max(0, news.output - more), reasoning=more)
 
     def _rest_of(self, model: str) -> Usage:
         rest = self._stated[model].minus(self._told.get(model, Usage()))

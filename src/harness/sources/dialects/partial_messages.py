@@ -21,6 +21,8 @@ from harness.sources.dialects.model_ledger import ModelLedger, usage_of_call
 from harness.sources.lines import DECODE_ERRORS
 
 _NO_BLOCK = -1
+_TOLD_BESIDES = ("output_tokens_details", "cost", "cost_usd")
+"""What a usage tells that is no count."""
 
 
 class _TextOfPiece(msgspec.Struct, tag_field="type", tag="text_delta", gc=False):
@@ -178,7 +180,7 @@ class PartialMessage:
         self._usage.update(
             (name, value)
             for name, value in record_of(event.get("usage")).items()
-            if count_of(value) is not None
+            if count_of(value) is not None or name in _TOLD_BESIDES
         )
         self._is_ended = True
         return ()

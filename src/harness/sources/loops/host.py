@@ -67,7 +67,7 @@ class Host:
         """The usage with what it cost, where the model did not say and somebody knows."""
         if usage.cost_usd is None and self.cost_of is not None:
             cost_usd = self.cost_of(model, usage)
-            if cost_usd is not None:
+            if cost_usd:  # what is free is not worth a word
                 usage = usage.plus(Usage(cost_usd=cost_usd, cost_source="computed"))
         self.spent_usd += usage.cost_usd or 0.0
         return usage

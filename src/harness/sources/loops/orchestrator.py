@@ -27,6 +27,7 @@ from harness.log.ids import new_run_id
 from harness.log.redact import secrets_in
 from harness.log.store import Metadata, Store
 from harness.log.stores.memory import MemoryStore
+from harness.sources.bill import prices_of
 from harness.sources.loops.agent import AgentRun
 from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.options import AgentOptions
@@ -59,6 +60,7 @@ class Orchestrator:
             cwd=os.path.abspath(cwd or os.getcwd()),
             env=environment_for_tools(os.environ, env or {}),
             secrets=secrets_in(os.environ) if redact else None,
+            cost_of=prices_of(cwd or os.getcwd()),
         )
         self._inboxes: dict[str, Inbox] = {}
         self._wakers: set[asyncio.Event] = set()

@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 from harness.errors import HarnessError
-from harness.events import Error, Message, RelayReply, Result, SessionStart, Usage, Warning
+from harness.events import Error, Message, RelayReply, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.redact import secrets_in
+from harness.sources.bill import prices_of
 from harness.sources.launch import Launch
 from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.steering import Inbox
@@ -87,7 +88,7 @@ class LoopWorker:
             cwd=request.cwd,
             env=environment_for_tools(environ, request.env),
             secrets=secrets_in(environ) if self._redact else None,
-            cost_of=prices_for(request.cwd) if request.limits.max_budget_usd is not None else None,
+            cost_of=prices_of(request.cwd, must_hold=request.limits.max_budget_usd is not None),
         )
         channel = host.channel(self._run_id)
         for warning in self._launch.warnings:
@@ -149,10 +150,3 @@ def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
 def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What is left of a tool that would not end concerns nobody: the call it belonged to has ended."""
     del loop, context
-
-
-def prices_for(directory: str) -> Callable[[str, Usage], float | None]:
-    """What a use of a model cost, as far as the settings for this directory know."""
-    from harness import config, prices
-
-    return prices.load(config.load(directory)).cost_usd

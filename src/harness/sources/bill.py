@@ -1,0 +1,86 @@
+"""What a run costs whose agent does not say: from prices, as far as they are known.
+
+It is marked as computed wherever it is told, and is told only if every token that was used has a price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from harness.errors import BadConfig
+from harness.events import Event, Result, SessionStart, Usage, UsageDelta
+from harness.events.usage import CLASSES
+
+CostOf: TypeAlias = Callable[[str, Usage], float | None]
+"""A model and what was used of it → dollars; None where nobody knows."""
+
+
+def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
+    """The prices that hold in a directory. They are read when one is first asked for; broken ones count as none.
+
+    `must_hold`: something depends on them, and they are read now. Raises BadConfig.
+    """
+    from harness import config, prices
+
+    if must_hold:
+        return prices.load(config.load(directory)).cost_usd
+    found: list[CostOf] = []
+
+    def cost_of(model: str, usage: Usage) -> float | None:
+        if not found:
+            try:
+                found.append(prices.load(config.load(directory)).cost_usd)
+            except BadConfig:
+                found.append(lambda _model, _usage: None)
+        return found[0](model, usage)
+
+    return cost_of
+
+
+class Bill:
+    """Let it `note` the events of a run and of its children, before they are told."""
+
+    def __init__(self, cost_of: CostOf, model: str) -> None:
+        """`model`: which one was asked for, where the agent names none."""
+        self._cost_of = cost_of
+        self._models = {"": model}
+        self._used: dict[str, Usage] = {}
+        """By model."""
+        self._stated_usd: float | None = None
+
+    def note(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, SessionStart):
+                self._models[event.run_id] = event.model or self._models.get(event.run_id, "")
+            elif isinstance(event, UsageDelta):
+                model = event.model or self._models.get(event.run_id) or self._models[""]
+                self._used[model] = self._used.get(model, Usage()).plus(event.usage)
+                if event.usage.cost_usd is not None:
+                    self._stated_usd = (self._stated_usd or 0.0) + event.usage.cost_usd
+
+    @property
+    def spent_usd(self) -> float:
+        """So far, at least: what has no price is not in it."""
+        if self._stated_usd is not None:
+            return self._stated_usd
+        return sum(self._cost_of(model, usage) or 0.0 for model, usage in self._used.items())
+
+    def priced(self, result: Result) -> Result:
+        """The end of the run with what it cost, if the agent did not say; nothing is told of what was free."""
+        if result.total_cost_usd is not None or self._stated_usd is not None or result.usage is None:
+            return result
+        used = {model: usage for model, usage in self._used.items() if _is_any(usage)}
+        costs = [self._cost_of(model, usage) for model, usage in used.items()]
+        known = [cost for cost in costs if cost is not None]
+        if not any(known) or len(known) < len(costs):
+            return result
+        cost_usd = round(sum(known), 10)
+        usage = replace(result.usage, cost_usd=cost_usd, cost_source="computed")
+        return replace(result, total_cost_usd=cost_usd, usage=usage)
+
+
+def _is_any(usage: Usage) -> bool:
+    return any(getattr(usage, name) for name in CLASSES)
