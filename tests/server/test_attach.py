@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,6 +45,17 @@ class Attached:
             end = news.index(text) + len(text)
             self._seen += end
             return news[:end]
+
+    def ask_until(self, command: str, text: str) -> None:
+        """Say it again until it is answered so: the program may not have heard yet what others have."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            self.type(command)
+            with self._changed:
+                if self._changed.wait_for(lambda: text in self._said[self._seen :], 0.3):
+                    self._seen = len(self._said)
+                    return
+        raise AssertionError(f"{command} was never answered with {text!r}")
 
     def _read(self) -> None:
         assert self._process.stderr is not None
@@ -110,8 +122,7 @@ def test_what_is_typed_answers_what_was_shown_and_nothing_else(world: ServingWor
         state = other.until(lambda state: state["relays"], PATIENCE_S)
         other.send(Approve(relay_id=state["relays"][0]["id"]))
         other.until(lambda state: state["status"] == "idle" and state["messages"], PATIENCE_S)
-        terminal.type("/show")
-        terminal.until("nothing waits for an answer")
+        terminal.ask_until("/show", "nothing waits for an answer")
         terminal.type("y")  # too late: it must not become a prompt
         terminal.until("nothing waits for an answer")
         assert [one["content"] for one in other.state["messages"] if one["role"] == "user"] == ["go"]
