@@ -65,3 +65,10 @@ class Compacted(Event, frozen=True, kw_only=True):
     trigger: str = ""
     before_tokens: int | None = None
     after_tokens: int | None = None
+    summary: str = ""
+    """What the model is told in place of everything before the last turns; known of agents of our own."""
+    kept: int | None = None
+    """How many of the last turns stay; None where nobody knows, and the log alone does not tell what is left."""
+    longest_output: int | None = None
+    """Outputs of tools with more characters were shortened: in the turns that stay, or, without a summary, in
+    those before them."""

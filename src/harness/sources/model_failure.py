@@ -31,6 +31,29 @@ _PASSING_CODES = frozenset(
 )
 _LASTING_CODES = frozenset(("insufficient_quota", "billing_hard_limit_reached", "billing_error"))
 """Refused as if for a moment, but no waiting helps."""
+_TOO_LONG_CODES = frozenset(
+    ("context_length_exceeded", "context_window_exceeded", "exceed_context_size_error", "request_too_large")
+)
+_TOO_LONG_WORDS = (
+    r"prompt (is )?too long",  # Anthropic, Ollama
+    r"exceed(s|ed)? context limit",  # Anthropic, of prompt and answer together
+    r"input is too long",  # Bedrock
+    r"maximum context length",  # OpenAI, vLLM, DeepSeek, Mistral, OpenRouter
+    r"exceed(s|ed)? (the |this )?(model'?s? )?(available |maximum )?context (length|window|size)",
+    r"context window exceeds",  # MiniMax
+    r"exceeds the maximum number of (input )?tokens",  # Gemini
+    r"maximum prompt length",  # xAI
+    r"reduce the length of the (messages|prompt|input)",  # Groq
+    r"greater than the context length",  # LM Studio
+    r"exceeded model token limit",  # Moonshot
+)
+"""How each provider says that a conversation is longer than its model can read."""
+_TOO_LONG = re.compile("|".join(_TOO_LONG_WORDS), re.IGNORECASE)
+_STATED_WINDOW = re.compile(
+    r"(?:maximum (?:context|prompt) length (?:is|of)|tokens allowed|context (?:size|window)|token limit|>)[ :(]*"
+    r"([0-9][0-9,]{2,})",
+    re.IGNORECASE,
+)
 _LONGEST_EXCERPT = 300
 _DELAY = re.compile(r"([0-9.]+)s")
 
@@ -101,6 +124,17 @@ def read_error(value: Any, status: int = 0) -> Failure:
         isinstance(number, int) and (number in _PASSING_STATUSES or number >= 500)
     )
     return Failure(message=message, code=code, is_passing=is_passing, wait_s=_detail_wait_s(error))
+
+
+def is_too_long(code: str, message: str) -> bool:
+    """Whether the model could not read all of what it was sent: the same request will never be answered."""
+    return code in _TOO_LONG_CODES or _TOO_LONG.search(message) is not None
+
+
+def stated_window(message: str) -> int | None:
+    """How many tokens the model can read, where its refusal says so."""
+    found = _STATED_WINDOW.search(message)
+    return int(found[1].replace(",", "")) if found else None
 
 
 def _decoded(body: bytes) -> Any:

@@ -35,6 +35,7 @@ from harness.events import (
 )
 from harness.sources.endings import LIMITS
 from harness.sources.loops.calls import ToolCalls
+from harness.sources.loops.compactor import Compactor, is_refusal, last_refusal, refusal_as_warning
 from harness.sources.loops.entries import StepContext
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions
@@ -106,11 +107,11 @@ class AgentRun:
             asker=(name or "sub-agent", parent_id) if parent_id else ("", ""),
         )
         self._steps = Steps(host, options, self.run_id, self._put, self._transcript)
+        self._compactor = Compactor(host, options, self._steps, self._transcript, self._put)
         self._offered: Sequence[Tool] | None = None
         self._specs: list[ToolSpec] = []
         self._offer()
-        self._started_ms = host.hub.clock()
-        self._spent_before_usd = host.spent_usd
+        self._started_ms, self._spent_before_usd = host.hub.clock(), host.spent_usd
 
     @property
     def failure(self) -> str:
@@ -308,7 +309,25 @@ class AgentRun:
                 seen = {id(turn) for turn in chosen}
                 new = [turn for turn in turns[known:] if id(turn) not in seen]
                 turns = [*self._transcript.prompt, *chosen, *new]
-        return await self._steps.ask(turns, tools)
+            return await self._steps.ask(turns, tools)
+        return await self._ask_within_window(tools)
+
+    async def _ask_within_window(self, tools: Sequence[ToolSpec]) -> Step:
+        """One model call with all that was said, or with less of it when that is too long; in that case two."""
+        steps, compactor, turns = self._steps, self._compactor, self._transcript.turns
+        await compactor.make_room(tools)
+        sent = len(turns)
+        step = await steps.ask(turns, tools, refusal_as_warning)
+        refusal = step.error
+        if refusal is not None and is_refusal(refusal):
+            self._check_stopped()
+            if not await compactor.make_room_after(refusal, tools):
+                steps.fail(last_refusal(refusal, self.options.model.name))
+                return step
+            sent = len(turns)
+            step = await steps.ask(turns, tools, partial(last_refusal, model=self.options.model.name))
+        compactor.measure(step, sent)
+        return step
 
     def _check_stopped(self) -> None:
         task = asyncio.current_task()

@@ -76,4 +76,7 @@ def _session_of(metadata: Metadata) -> str:
 
 
 def _turns_in(store: Store, log_ids: list[str]) -> tuple[Turn, ...]:
-    return tuple([turn for log_id in log_ids for turn in history(read_all(store, log_id)).turns])
+    turns: list[Turn] = []
+    for log_id in log_ids:
+        turns = history(read_all(store, log_id), turns).turns
+    return tuple(turns)

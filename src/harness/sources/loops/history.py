@@ -6,12 +6,13 @@ own, as far as its events tell. Sub-agents are left out: what they said, their c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from harness.events import (
+    Compacted,
     Error,
     Event,
     Message,
@@ -31,6 +32,7 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
+from harness.sources.loops.compaction import compacted
 from harness.sources.loops.entries import Entry
 from harness.sources.loops.pending import PendingRun
 from harness.sources.loops.spoken import CUT_OFF, NOT_BEGUN, calls_of, message_id, tool_turn, turn_of
@@ -58,9 +60,9 @@ class History(msgspec.Struct, kw_only=True):
         return turns + [UserTurn(said.text, said.attachments) for said in self.untaken]
 
 
-def history(events: Iterable[Event]) -> History:
-    """Read a log from its beginning, or from where a run begins."""
-    chronicle = _Chronicle()
+def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
+    """Read a log from its beginning, or from where a run begins. `before`: what was said in logs before this one."""
+    chronicle = _Chronicle(before)
     for event in events:
         chronicle.feed(event)
     return chronicle.finish()
@@ -145,8 +147,8 @@ class _Run:
 
 
 class _Chronicle:
-    def __init__(self) -> None:
-        self._entries: list[Entry] = []
+    def __init__(self, before: Sequence[Turn]) -> None:
+        self._entries: list[Entry] = [Entry(turn, "", -1, -1) for turn in before]
         self._waiting: list[Entry] = []
         """What was said while a run was busy: it comes after the results of its calls."""
         self._runs: dict[str, _Run] = {}
@@ -167,6 +169,7 @@ class _Chronicle:
             RelayReply: self._on_reply,
             UsageDelta: self._on_usage,
             Error: self._on_error,
+            Compacted: self._on_compacted,
             Result: self._on_result,
             Suspended: self._on_suspended,
             Resumed: self._on_resumed,
@@ -259,6 +262,13 @@ class _Chronicle:
         self._release()
         run.steps += 1
         run.is_in_step, run.has_failed = True, False
+
+    def _on_compacted(self, event: Compacted) -> None:
+        if event.kept is None:
+            return  # an agent program keeps to itself what is left
+        self._flush(self._run(event), event)
+        self._release()
+        self._entries = compacted(self._entries, event)
 
     def _on_step_end(self, event: StepEnd) -> None:
         run = self._run(event)

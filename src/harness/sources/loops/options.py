@@ -40,6 +40,9 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A call that takes longer is stopped, and has failed."""
     most_output_characters: int = 200_000
     """What is longer is shortened in its middle, for the model and the log."""
+    context_window: int | None = None
+    """How many tokens the model can read; None: as many as its name tells. A conversation that comes near it is
+    summed up, unless `before_step` is there to choose what is sent."""
     max_output_tokens: int | None = None
     temperature: float | None = None
     effort: str = ""

@@ -38,7 +38,7 @@ CUT_SHORT = {
 class Step:
     """What one model call has said so far."""
 
-    __slots__ = ("calls", "end", "error", "id", "message", "pieces", "place")
+    __slots__ = ("calls", "end", "error", "id", "message", "pieces", "place", "usage")
 
     def __init__(self, step_id: str) -> None:
         self.id = step_id
@@ -48,6 +48,7 @@ class Step:
         self.error: Error | None = None
         self.end: StepEnd | None = None
         self.place: Place | None = None
+        self.usage = Usage()
 
     @property
     def text(self) -> str:
@@ -78,6 +79,7 @@ class Steps:
         self._run_id = run_id
         self._put = put
         self._transcript = transcript
+        self._told_of_error: Callable[[Error], Event] | None = None
         self._takers: dict[type[Event], Callable[[Step, Any], Event | None]] = {
             Message: self._take_message,
             UsageDelta: self._take_usage,
@@ -87,8 +89,14 @@ class Steps:
             TextRetracted: _take_retraction,
         }
 
-    async def ask(self, turns: Sequence[Turn], tools: Sequence[ToolSpec]) -> Step:
-        """One model call."""
+    async def ask(
+        self,
+        turns: Sequence[Turn],
+        tools: Sequence[ToolSpec],
+        told_of_error: Callable[[Error], Event] | None = None,
+    ) -> Step:
+        """One model call. `told_of_error`: what the log says of an error of the model; None: the error."""
+        self._told_of_error = told_of_error
         options = self._options
         step = self.current = Step(self._host.new_id())
         self.count += 1
@@ -170,12 +178,20 @@ class Steps:
         model = event.model or self._options.model.name
         usage = self._host.priced(model, event.usage)
         self.used = self.used.plus(usage)
+        step.usage = step.usage.plus(usage)
         return UsageDelta(usage=usage, model=model, id=event.id or step.id)
 
     def _take_error(self, step: Step, error: Error) -> Event:
         step.error = error
         self.failure = error.message
-        return error
+        if self._told_of_error is None or step.message is not None:
+            return error
+        return self._told_of_error(error)
+
+    def fail(self, error: Error) -> None:
+        """The last call was the end of the run, for this reason."""
+        self.failure = error.message
+        self._put(error)
 
     def _with_own_id(self, call: Call) -> Call:
         """Some providers use an id twice; everybody else takes it for a name."""

@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from harness.events import Event, Message, Result, Signal, ToolEnd
+from harness.events import Compacted, Event, Message, Result, Signal, ToolEnd
+from harness.sources.loops.compaction import compacted
 from harness.sources.loops.entries import Entry
 from harness.sources.loops.pending import PendingRun
 from harness.sources.loops.spoken import NOT_BEGUN, message_id
@@ -218,6 +219,20 @@ class Transcript:
                     place.fill(event)
                 self._at_result.clear()
         self._settle()
+
+    def listed(self) -> list[Entry]:
+        """One for each turn but the prompt, also where nobody wants the entries."""
+        if self.is_recorded and not self._unsettled:
+            return self.entries
+        return [Entry(turn, "", -1, -1) for turn in self.turns[len(self.prompt) :]]
+
+    def compact(self, event: Compacted) -> None:
+        """Leave out what the event says, which is in the log as everything before it is."""
+        assert not self.is_recorded or not self._unsettled, "what is in the log is settled"
+        left = compacted(self.listed(), event)
+        self.turns[:] = [*self.prompt, *(entry.turn for entry in left)]
+        if self.is_recorded:
+            self.entries[:] = left
 
     def pause(self, ended: Mapping[str, ToolTurn]) -> Paused:
         """The run waits, and everything that it put is in the log. `ended`: results by full id."""

@@ -1,0 +1,30 @@
+"""How many tokens a model can read at once, as far as its name tells."""
+
+from __future__ import annotations
+
+import re
+
+USUAL = 128_000
+"""Of a model that nobody here knows."""
+
+_WINDOWS: tuple[tuple[str, int], ...] = (
+    (r"claude", 200_000),
+    (r"gpt-5", 272_000),  # what it may be sent; the rest is for its answer
+    (r"gpt-4\.1", 1_000_000),
+    (r"gpt-4-(0613|32k)|gpt-4$", 8_000),
+    (r"gpt-3\.5", 16_000),
+    (r"\bo[134](-|$)", 200_000),
+    (r"gemini", 1_000_000),
+    (r"grok-(4|code)", 256_000),
+    (r"kimi-k2", 256_000),
+    (r"glm-(4\.[6-9]|5)", 200_000),
+    (r"qwen3-coder", 256_000),
+    (r"minimax-m", 200_000),
+)
+"""Looked for in the name, the first that fits."""
+
+
+def window_of(model: str) -> int:
+    """`model`: `provider/model`, or whatever follows the provider."""
+    name = model.lower()
+    return next((window for pattern, window in _WINDOWS if re.search(pattern, name)), USUAL)
