@@ -186,9 +186,10 @@ class PartialMessage:
         return ()
 
     def _stop(self, _event: dict[str, Any], record: dict[str, Any]) -> list[Event]:
+        """Some agents stop a message before its whole comes: only the next one shows that none did."""
         abandoned = record.get("abandoned_blocks")
         first = count_of(record_of(abandoned).get("from_block_index")) or 0
-        out = self._take_back(first, is_certain=isinstance(abandoned, dict))
+        out = self._take_back(first, is_certain=True) if isinstance(abandoned, dict) else []
         out += self.close()
         self._leave_block()
         return out
