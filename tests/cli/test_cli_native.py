@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from world import World
 
 
@@ -43,6 +45,34 @@ def test_it_goes_on_with_an_earlier_session(world: World) -> None:
     sessions = world.call("sessions", "list", "--json").data
     assert len(sessions) == 3
     assert {one["agent_session_id"] for one in sessions} == {session["session_id"]}
+
+
+def test_its_to_do_list_is_shown_as_that_of_every_agent(world: World) -> None:
+    todos = [
+        {"content": "Look around", "status": "completed"},
+        {"content": "Mend it", "status": "in_progress"},
+    ]
+    call = {"type": "tool_call", "name": "todo", "input": {"todos": todos}}
+    said = {"type": "text", "content": "Mended."}
+    script = world.root / "script.json"
+    script.write_text(json.dumps({"responses": [{"events": [call]}, {"events": [said]}]}))
+    native = ("run", "--agent", "native", "--model", f"scripted/{script}", "--prompt", "x")
+    assert world.call(*native, "--permissions", "read-only").code == 0
+    [session] = world.call("sessions", "list", "--json").data
+
+    def shown(format: str) -> str:
+        answer = world.call("sessions", "show", session["session_id"], "--format", format)
+        assert answer.code == 0
+        return answer.out
+
+    assert "☑ Look around\n" in shown("pretty")
+    assert "▸ Mend it\n" in shown("pretty")
+    [told] = [
+        event for event in map(json.loads, shown("log").splitlines()) if event["type"] == "TasksChanged"
+    ]
+    assert [task["text"] for task in told["tasks"]] == ["Look around", "Mend it"]
+    # A list is no activity, and no unknown one either.
+    assert {json.loads(line)["type"] for line in shown("activity").splitlines()} == {"agent"}
 
 
 def test_a_session_that_is_not_there_is_said(world: World) -> None:

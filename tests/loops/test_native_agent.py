@@ -12,7 +12,19 @@ from played_model import assert_whole
 
 from harness import MemoryStore, Request, start
 from harness.errors import HarnessError
-from harness.events import Error, Event, RelayReply, Result, SessionStart, ToolEnd, ToolProgress, ToolStart
+from harness.events import (
+    Error,
+    Event,
+    RelayReply,
+    Result,
+    SessionStart,
+    Task,
+    TasksChanged,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+)
+from harness.events.operation import Tasks
 
 CHILD = "look at it"
 
@@ -109,6 +121,48 @@ def test_a_command_is_refused_when_nobody_answers_and_a_read_needs_no_answer(wor
     assert [reply.reason for reply in of(events, RelayReply)] == ["not now"]
     assert {end.tool_name: end.success for end in of(events, ToolEnd)} == {"read": True, "bash": False}
     assert os.listdir(workspace) == ["a.txt"]
+
+
+@pytest.mark.parametrize("permissions", ["full-access", "agent-default", "read-only"])
+def test_its_to_do_list_is_in_the_log_and_nobody_is_asked_about_it(permissions: str, workspace: Path) -> None:
+    events = run(
+        workspace,
+        [call("todo", todos=[{"content": "Look", "status": "in_progress"}, {"text": "Mend"}])],
+        [call("todo", todos=[{"content": "Look", "status": "finished"}])],
+        [call("todo", todos=[{"content": "Look", "status": "completed"}, {"content": "Mend"}])],
+        [call("todo", todos=[])],
+        permissions=permissions,
+    )
+
+    assert [event.tasks for event in of(events, TasksChanged)] == [
+        [Task(text="Look", status="in_progress"), Task(text="Mend")],
+        [Task(text="Look", status="completed"), Task(text="Mend")],
+        [],
+    ]
+    assert [start.operations for start in of(events, ToolStart)] == [[Tasks()]] * 4
+    ends = of(events, ToolEnd)
+    assert [end.success for end in ends] == [True, False, True, True]
+    assert "'finished'" in ends[1].output
+    assert "$.todos[0].status" in ends[1].output
+    assert of(events, RelayReply) == []
+    assert os.listdir(workspace) == []
+
+
+def test_a_sub_agent_keeps_a_list_of_its_own(workspace: Path) -> None:
+    script = workspace.parent / "script.json"
+    own = [call("todo", todos=[{"content": "The whole"}]), call("agent", task=CHILD)]
+    part = [call("todo", todos=[{"content": "A part"}])]
+    done = [{"type": "text", "content": "Done."}]
+    lane = {"marker": CHILD, "responses": [{"events": part}, {"events": done}]}
+    script.write_bytes(
+        msgspec.json.encode({"responses": [{"events": own}, {"events": done}], "lanes": [lane]})
+    )
+    request = Request(agent="native", model=f"scripted/{script}", prompt="go", cwd=str(workspace))
+    events = list(start(request, store=MemoryStore()))
+
+    main, child = (one.run_id for one in of(events, SessionStart))
+    lists = {event.run_id: event.tasks for event in of(events, TasksChanged)}
+    assert lists == {main: [Task(text="The whole")], child: [Task(text="A part")]}
 
 
 def test_stopping_it_ends_the_programs_it_started(workspace: Path) -> None:

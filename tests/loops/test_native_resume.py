@@ -91,6 +91,19 @@ def test_it_goes_on_where_it_was(how: str, world: World, asked: list[list[Any]])
     assert isinstance(events[-1], Result)
 
 
+def test_it_knows_its_to_do_list_when_it_goes_on(world: World, asked: list[list[Any]]) -> None:
+    todos = [{"content": "Look", "status": "completed"}, {"content": "Mend", "status": "in_progress"}]
+    first = world.run(
+        "one", {"type": "tool_call", "id": "c", "name": "todo", "input": {"todos": todos}}, "more later"
+    )
+    asked.clear()
+    world.run("two", "sure", resume=first.id)
+
+    assert asked[0][1].calls[0].input == {"todos": todos}
+    assert asked[0][2].text == "The list is kept: 1 of 2 completed.\nin progress: Mend"
+    assert not asked[0][2].is_error
+
+
 def test_a_session_of_three_logs_is_one_conversation(world: World, asked: list[list[Any]]) -> None:
     first = world.run("one", "1")
     second = world.run("two", "2", resume=first.id)

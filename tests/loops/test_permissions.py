@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.events import Operation
-from harness.events.operation import Command, Fetch, Read, Search, Write
+from harness.events.operation import Command, Fetch, Read, Search, Tasks, Write
 from harness.sources.loops.permissions import (
     Denial,
     Permissions,
@@ -217,3 +217,10 @@ def test_an_argument_is_found_under_each_name_that_a_tool_takes_for_it() -> None
     assert not matches(ToolPermission("write", {"file_path": "src/*"}), "write", both)
     assert matches(ToolPermission("write", {"filePath": "src/*"}), "write", {"file_path": "src/a"})
     assert Denial(tool="write", params={"file_path": "other/*"}).covers("", "write", both)
+
+
+def test_nobody_is_asked_about_a_to_do_list_and_a_denial_still_holds() -> None:
+    assert Permissions("ask").verdict("todo", {}, [Tasks()]).decision == "allow"
+    assert Permissions("ask").verdict("todo", {}, [Tasks(), Command(command="ls")]).decision == "ask"
+    assert Permissions("ask", deny=[Denial(tool="todo")]).verdict("todo", {}, [Tasks()]).decision == "deny"
+    assert Permissions("deny").verdict("todo", {}, [Tasks()]).decision == "deny"

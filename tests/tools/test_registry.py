@@ -16,7 +16,7 @@ from harness.sources.tools.read import ReadTool
 from harness.sources.tools.registry import default_tools
 from harness.sources.tools.skill import SkillTool, find_skills
 
-READING = ["read", "list", "glob", "grep", "agent"]
+READING = ["read", "list", "glob", "grep", "agent", "todo"]
 
 
 def names(tools: list[Tool]) -> list[str]:
@@ -26,7 +26,7 @@ def names(tools: list[Tool]) -> list[str]:
 def test_all_tools_are_offered_and_only_reading_ones_to_a_run_that_may_only_read(bench: Bench) -> None:
     everything = names(default_tools(str(bench.root)))
     assert everything == [
-        *("read", "list", "glob", "grep", "write", "edit", "apply_patch", "bash", "fetch", "agent")
+        *("read", "list", "glob", "grep", "write", "edit", "apply_patch", "bash", "fetch", "agent", "todo")
     ]
     assert names(default_tools(str(bench.root), "read-only")) == READING
     assert names(default_tools(str(bench.root), "agent-default")) == everything
@@ -54,11 +54,12 @@ def test_every_tool_says_what_it_will_do_and_nothing_for_what_it_does_not_take(b
         "bash": {"command": "ls"},
         "fetch": {"url": "https://host/"},
         "agent": {"task": "x"},
+        "todo": {"todos": []},
     }
     for tool in default_tools(str(bench.root)):
         assert tool.operations(arguments[tool.spec.name])
         assert tool.permission(arguments[tool.spec.name]).tool == tool.spec.name
-        if tool.spec.name != "list":
+        if tool.spec.name not in ("list", "todo"):  # whatever they are given, they change nothing
             with pytest.raises(Exception, match="invalid arguments"):
                 tool.operations({"nonsense": 1})
 

@@ -18,6 +18,9 @@ from harness.session.services import Workspace
 from harness.sources.request import Permissions
 from harness.sources.tool import Tool
 
+_OWN_KIND = ("agent", "todo")
+"""Tools of the agent of our own for which a harness has some of its own: sub-agents, and the task list of a thread."""
+
 _logger = logging.getLogger("harness.session")
 
 
@@ -57,7 +60,7 @@ class DirectoryWorkspace:
             self._tools = [
                 tool
                 for tool in default_tools(self.cwd, permissions, sandbox=self._config.sandbox)
-                if tool.spec.name != "agent"  # a harness has sub-agents of its own
+                if tool.spec.name not in _OWN_KIND
             ]
         return self._tools
 

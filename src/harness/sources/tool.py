@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from harness.events import Operation
+from harness.events import Operation, Task
 from harness.sources.file_times import FileTimes, StaleFile
 from harness.sources.model import Attachment, ToolSpec
 
@@ -107,6 +107,8 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What was really done, when that is known better than before."""
     attachments: tuple[Attachment, ...] = ()
     """Images and documents for the model."""
+    tasks: list[Task] | None = None
+    """The agent's whole to-do list, when the call has changed it: `TasksChanged` in the log."""
 
 
 class Tool(Protocol):

@@ -1,4 +1,4 @@
-"""Arguments of the built-in tools: described without references, and read without what is null.
+"""Arguments of the built-in tools: described like those of all tools, and read without what is null.
 
 Some models write `null` for what they leave out; to every tool here that is the same as leaving it out.
 """
@@ -7,41 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from harness.sources.model import ToolSpec
 from harness.sources.tools.arguments import Arguments, Taken, take
+from harness.sources.tools.arguments import spec as described
 
 __all__ = ["Arguments", "described", "read"]
-
-
-def described(name: str, description: str, kind: type[Arguments]) -> ToolSpec:
-    """What a model is told of a tool; nested structures stand where they are used."""
-    schema = msgspec.json.schema(kind)
-    definitions = schema["$defs"]
-    inlined = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    return ToolSpec(name=name, description=description, schema=inlined)
 
 
 def read(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
     """The arguments, checked. Raises ToolFailure."""
     return take(kind, _without_nulls(arguments), tool)
-
-
-def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
-    if isinstance(schema, list):
-        return [_inlined(one, definitions) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        found = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-        return {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
-    is_object = schema.get("type") == "object"
-    return {
-        key: _inlined(value, definitions)
-        for key, value in schema.items()
-        if not (is_object and key == "title")  # the name of our class tells a model nothing
-    }
 
 
 def _without_nulls(value: Any) -> Any:

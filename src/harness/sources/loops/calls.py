@@ -15,7 +15,17 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.events import Operation, Relay, RelayReply, Suspended, ToolEnd, ToolProgress, ToolStart
+from harness.events import (
+    Operation,
+    Relay,
+    RelayReply,
+    Suspended,
+    Task,
+    TasksChanged,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+)
 from harness.sources.function_tool import output_of
 from harness.sources.loops.call_words import bounded, data_of, failure_words, problem_of
 from harness.sources.loops.choices import choices_of, granted
@@ -378,7 +388,8 @@ class ToolCalls:
                 operations=output.operations,
                 parts=file_parts(attachments),
                 result=data_of(output.result),
-            )
+            ),
+            output.tasks if output.success else None,
         )
         if self._options.on_output is not None:
             self._options.on_output(call_id, output)
@@ -386,10 +397,13 @@ class ToolCalls:
         self.ended[call_id] = turn
         return turn
 
-    def _put_end(self, end: ToolEnd) -> None:
+    def _put_end(self, end: ToolEnd, tasks: list[Task] | None = None) -> None:
+        """`tasks`: the to-do list, if the call has changed it."""
         # A call that was given up may still end some time later.
         if self._open.pop(end.call_id, None) is not None:
             self._channel.put(end)
+            if tasks is not None:
+                self._channel.put(TasksChanged(tasks=tasks))
 
     def _context(self, admitted: _Admitted) -> ToolContext:
         call_id = admitted.call_id

@@ -105,6 +105,8 @@ class Permissions:
         harmless = (*READS, Spawn) if self.policy == "deny" else READS
         if self.allows_reads and operations and all(isinstance(one, harmless) for one in operations):
             return _ALLOWED
+        if self.policy == "ask" and operations and all(isinstance(one, Tasks) for one in operations):
+            return _ALLOWED  # an agent's own list: there is nothing that anybody could mind
         if self.policy == "deny":
             return Verdict("deny", _denied_by_policy(tool, allows_reads=self.allows_reads))
         return _ALLOWED if self.policy == "allow" else _ASK

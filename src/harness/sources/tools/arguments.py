@@ -19,11 +19,11 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def spec(name: str, description: str, kind: type[Arguments]) -> ToolSpec:
+    """What a model is told of a tool; nested structures stand where they are used: not every model follows references."""
     schema = msgspec.json.schema(kind)
     definitions = schema["$defs"]
-    (only,) = definitions.values()  # nothing nested: not every model follows references
-    only = {key: value for key, value in only.items() if key != "title"}
-    return ToolSpec(name=name, description=description, schema=only)
+    inlined = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return ToolSpec(name=name, description=description, schema=inlined)
 
 
 def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
@@ -38,6 +38,22 @@ def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
             field.encode_name if field.required else f"{field.encode_name}?" for field in fields(kind)
         )
         raise ToolFailure(f"invalid arguments for {tool}: {error} (arguments: {wanted})") from None
+
+
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        found = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    is_object = schema.get("type") == "object"
+    return {
+        key: _inlined(value, definitions)
+        for key, value in schema.items()
+        if not (is_object and key == "title")  # the name of our class tells a model nothing
+    }
 
 
 @cache

@@ -22,6 +22,7 @@ from harness.sources.tools.grep import GrepTool
 from harness.sources.tools.list import ListTool
 from harness.sources.tools.read import ReadTool
 from harness.sources.tools.skill import SkillTool, find_skills
+from harness.sources.tools.todo import TodoTool
 from harness.sources.tools.write import WriteTool
 from harness.sources.workspace.output import OutputFolder
 from harness.sources.workspace.roots import VERSION_CONTROL, Workspace
@@ -61,7 +62,7 @@ def default_tools(
         tools.append(BashTool(workspace, outputs, confinement))
         if not sandbox:
             tools.append(FetchTool(outputs))
-    tools.append(AgentTool())
+    tools += [AgentTool(), TodoTool()]
     if skills := find_skills(workspace):
         tools.append(SkillTool(skills, workspace))
     return tools
