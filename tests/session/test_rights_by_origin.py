@@ -98,7 +98,7 @@ def test_categories_of_our_tools_go_with_them() -> None:
     tools = [*default_tools("."), *ChromiumBrowser("/bin/true").tools()]
     found = {one.spec.name: kept.standing(one.spec.name, one).category for one in tools}
     assert found | {"skill": "read"} == {
-        **dict.fromkeys(("read", "list", "glob", "grep", "fetch", "skill", "todo"), "read"),
+        **dict.fromkeys(("read", "list", "glob", "grep", "fetch", "skill", "todo", "bash_output"), "read"),
         **dict.fromkeys(("write", "edit", "apply_patch", "agent"), "edit"),
         "bash": "execute",
         "browser_read": "other",

@@ -26,7 +26,8 @@ def names(tools: list[Tool]) -> list[str]:
 def test_all_tools_are_offered_and_only_reading_ones_to_a_run_that_may_only_read(bench: Bench) -> None:
     everything = names(default_tools(str(bench.root)))
     assert everything == [
-        *("read", "list", "glob", "grep", "write", "edit", "apply_patch", "bash", "fetch", "agent", "todo")
+        *("read", "list", "glob", "grep", "write", "edit", "apply_patch", "bash", "bash_output", "fetch"),
+        *("agent", "todo"),
     ]
     assert names(default_tools(str(bench.root), "read-only")) == READING
     assert names(default_tools(str(bench.root), "agent-default")) == everything
@@ -52,6 +53,7 @@ def test_every_tool_says_what_it_will_do_and_nothing_for_what_it_does_not_take(b
         "edit": {"filePath": "a", "oldString": "x", "newString": "y"},
         "apply_patch": {"patch": "*** Begin Patch\n*** Delete File: a\n*** End Patch"},
         "bash": {"command": "ls"},
+        "bash_output": {"id": "b1"},
         "fetch": {"url": "https://host/"},
         "agent": {"task": "x"},
         "todo": {"todos": []},

@@ -52,7 +52,7 @@ class Standing(NamedTuple):
 
 
 _USUAL: dict[str, Standing] = {
-    **dict.fromkeys(("read", "grep", "glob", "list", "skill", "fetch"), Standing("read")),
+    **dict.fromkeys(("read", "grep", "glob", "list", "skill", "fetch", "bash_output"), Standing("read")),
     **dict.fromkeys(("write", "edit", "apply_patch", "agent"), Standing("edit")),
     "bash": Standing("execute"),
     **dict.fromkeys((*BUILTIN_TOOLS, "recall", "notification-inbox"), Standing(is_own=True)),

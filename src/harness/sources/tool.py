@@ -5,7 +5,8 @@ becomes one with `harness.sources.function_tool.tool`.
 
 Rules
 1. `run` may be called several times at once, and is cancelled like any coroutine: it then ends what it
-   started (processes, connections) and lets the cancellation pass.
+   started (processes, connections) and lets the cancellation pass. What is to go on after a call is a
+   `resource` of the run.
 2. What goes wrong is raised. `ToolFailure` says it in words for the model; of any other exception the
    model is told its type and text. The run goes on either way.
 3. `operations` does no I/O, and says what the call will do before it does it: permission is decided by
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -38,6 +39,7 @@ __all__ = [
     "Question",
     "QuestionKind",
     "Renamed",
+    "Resource",
     "StaleFile",
     "Suspension",
     "Tool",
@@ -146,6 +148,18 @@ class Previewing(Protocol):
         ...
 
 
+class Resource(Protocol):
+    """What calls leave to later calls of their run, such as a program that goes on. It ends with the run."""
+
+    def kill(self) -> None:
+        """End it at once, without waiting; nothing may be begun with it any more. Called once or more."""
+        ...
+
+    async def ended(self) -> None:
+        """Wait until it has."""
+        ...
+
+
 def category_of(tool: Tool) -> str:
     return tool.category if isinstance(tool, Categorised) else ""
 
@@ -172,10 +186,16 @@ class Renamed(Tool):
 
 
 Stream: TypeAlias = Literal["", "stdout", "stderr"]
+Made = TypeVar("Made", bound=Resource)
 
 
 def _no_progress(text: str) -> None:
     del text
+
+
+def _no_resource(make: Callable[[], Any]) -> Any:
+    del make
+    raise ToolFailure("nothing can go on after a call here: there is no run that would end it")
 
 
 async def _no_spawn(task: str, name: str) -> str:
@@ -207,6 +227,7 @@ class ToolContext:
         on_spawn: Callable[[str, str], Awaitable[str]] = _no_spawn,
         on_suspend: Callable[[Question], Awaitable[Any]] | None = None,
         on_ask: Callable[[Question], Awaitable[Any]] | None = None,
+        on_resource: Callable[[Callable[[], Any]], Any] = _no_resource,
         request: Mapping[str, Any] | None = None,
     ) -> None:
         self.run_id = run_id
@@ -225,6 +246,7 @@ class ToolContext:
         self.can_suspend = on_suspend is not None
         """Whether there is somebody who could answer."""
         self._on_spawn = on_spawn
+        self._on_resource = on_resource
         self._on_suspend = on_suspend or _no_answer
         self._on_ask = on_ask or _no_answer
 
@@ -238,6 +260,11 @@ class ToolContext:
     async def spawn(self, task: str, name: str = "") -> str:
         """Give a task to a sub-agent, a run of its own, and wait for its answer. Raises ToolFailure."""
         return await self._on_spawn(task, name)
+
+    def resource(self, make: Callable[[], Made]) -> Made:
+        """What the first call of the run with this `make` made; ended with the run. Raises ToolFailure without one."""
+        made: Made = self._on_resource(make)
+        return made
 
     async def suspend(
         self,

@@ -203,7 +203,10 @@ class AgentRun:
         async def body() -> _Ending:
             self.has_begun = True
             announce()
-            return await goes_on()
+            try:
+                return await goes_on()
+            finally:
+                await self._calls.resources.close()
 
         ending: _Ending = "failed"
         try:
@@ -215,6 +218,7 @@ class AgentRun:
             self._put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
             raise
         finally:
+            self._calls.resources.kill()  # also when what was stopped has not ended
             if not self.has_begun:  # it was stopped before it began, and still says what it was
                 announce()
             last = self._suspend() if ending is None else self._finish(ending)

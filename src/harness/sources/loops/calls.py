@@ -34,6 +34,7 @@ from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.outbox import Channel
 from harness.sources.loops.pending import PendingRun, Resumption
 from harness.sources.loops.preview import preview_of
+from harness.sources.loops.resources import Resources
 from harness.sources.loops.spoken import file_parts, tool_turn
 from harness.sources.loops.stopping import settled
 from harness.sources.model import Call, ToolTurn
@@ -91,6 +92,8 @@ class ToolCalls:
         """By the model's id of a call: the answers to its questions so far."""
         self.is_asking = False
         """Whether somebody has been asked and has not answered."""
+        self.resources = Resources()
+        """What calls leave to later ones."""
         self._host = host
         self._options = options
         self._channel = channel
@@ -418,6 +421,7 @@ class ToolCalls:
             on_spawn=lambda task, name: self._spawn(call_id, task, name),
             on_suspend=lambda question: self._suspend(admitted, question),
             on_ask=lambda question: self._wait_here(admitted, question),
+            on_resource=self.resources.get,
             request=self._options.request,
         )
 

@@ -54,6 +54,11 @@ class LiveChild:
         if self._child is not None:
             self._child.write(data)
 
+    def stop(self) -> None:
+        """Ask it to end, by one signal after the other."""
+        if self._child is not None:
+            self._child.stop()
+
     def kill(self) -> None:
         self._is_killed = True
         if self._child is not None:

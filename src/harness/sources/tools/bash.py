@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import groupby
 from operator import itemgetter
 from typing import Annotated, Any
@@ -21,6 +23,8 @@ from harness.sources.process import Chunk
 from harness.sources.sandbox import Sandbox
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.bash_output import exit_code_of
+from harness.sources.workspace.background import Around, BackgroundCommands
 from harness.sources.workspace.commands import Ending, run_command
 from harness.sources.workspace.confined import confined
 from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
@@ -31,16 +35,21 @@ LONGEST_TIMEOUT_S = 3600.0
 SHOWN_BYTES: dict[Stream, int] = {"stdout": 30_000, "stderr": 10_000}
 MOST_PROGRESS_BYTES = 64 * 1024
 PROGRESS_EVERY_S = 0.1
+FIRST_WORDS_S = 2.0
+"""How long a command in the background may take to write something, before its call returns."""
+EARLY_END_S = 0.3
+"""How long it may take to end after that, for its call to tell of it."""
 TIMED_OUT = -1
 """The exit code of a command that was stopped."""
 
 _DESCRIPTION = (
     "Run a shell command in the workspace; each call begins there anew. Standard input is empty. What the "
-    "command leaves in the background ends with it. Long output is cut in the middle and kept in a file."
+    "command leaves running ends with it. Long output is cut in the middle and kept in a file. For a server, or "
+    "whatever else has to go on, set background instead of writing &: bash_output then shows what it writes."
 )
 _SANDBOXED = {
     "bubblewrap": (
-        " It is confined: it can write only in the workspace and /tmp, and has no network. Settings by which "
+        " It is confined: it can write only in the workspace and /tmp, and has no network, not even to other commands. Settings by which "
         "other programs would run something (.git/hooks, .git/config, .claude, .vscode …) are read-only; where "
         "there are none, an empty folder stands in for them."
     ),
@@ -57,6 +66,12 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
     timeout: Annotated[
         float, Meta(gt=0, le=LONGEST_TIMEOUT_S, description="seconds after which it is ended")
     ] = DEFAULT_TIMEOUT_S
+    background: Annotated[
+        bool,
+        Meta(
+            description="return at once; it goes on, without a timeout, until it is stopped or this run ends"
+        ),
+    ] = False
 
 
 class BashTool(Tool):
@@ -83,23 +98,44 @@ class BashTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(BashArguments, arguments, "bash")
         invocation = Invocation((self._shell, "-c", asked.command), context.env, self._workspace.root)
+        if asked.background:
+            return await self._begin(asked, invocation, context)
         listener = _Listener(context, self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"]))
         try:
-            if self._sandbox is None:
-                ending = await run_command(invocation, listener.take, asked.timeout)
-            else:
-                ending = await self._confined(self._sandbox, invocation, listener, asked.timeout)
+            async with self._around(invocation) as (wanted, refused):
+                ending = await run_command(wanted, listener.take, asked.timeout)
+            listener.refused = refused
         finally:
             listener.close()
         return self._output(asked, ending, listener)
 
-    async def _confined(
-        self, sandbox: Sandbox, invocation: Invocation, listener: _Listener, timeout_s: float
-    ) -> Ending:
-        async with confined(sandbox, invocation, self._workspace.writable_roots) as (wanted, refused):
-            ending = await run_command(wanted, listener.take, timeout_s)
-        listener.refused = refused
-        return ending
+    def _around(self, invocation: Invocation) -> Around:
+        if self._sandbox is None:
+            return nullcontext((invocation, []))
+        return confined(self._sandbox, invocation, self._workspace.writable_roots)
+
+    async def _begin(self, asked: BashArguments, invocation: Invocation, context: ToolContext) -> ToolOutput:
+        """Start it, and wait a moment: what fails often fails at once."""
+        kept = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
+        command = context.resource(BackgroundCommands).start(self._around(invocation), kept)
+        try:
+            await command.wait_for_news(FIRST_WORDS_S)
+            await command.wait_for_end(EARLY_END_S)
+        except asyncio.CancelledError:
+            command.kill()  # nobody will hear what it is called
+            raise
+        parts, exit_code = command.news(), None
+        if command.is_running:
+            parts.append(f"{command.id} is running in the background: bash_output shows more, and stops it")
+        else:
+            exit_code = exit_code_of(command.exit)
+            parts += [*(f"error: {text}" for text in command.refused), f"exit code: {exit_code}"]
+        return ToolOutput(
+            text="\n".join(part.removesuffix("\n") for part in parts),
+            success=not exit_code and not command.refused,
+            exit_code=exit_code,
+            operations=_meaning(asked.command, self._workspace.root),
+        )
 
     def _output(self, asked: BashArguments, ending: Ending, listener: _Listener) -> ToolOutput:
         signal = ending.exit.signal

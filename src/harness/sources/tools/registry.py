@@ -15,6 +15,7 @@ from harness.sources.tool import Tool
 from harness.sources.tools.agent import AgentTool
 from harness.sources.tools.apply_patch import ApplyPatchTool
 from harness.sources.tools.bash import BashTool
+from harness.sources.tools.bash_output import BashOutputTool
 from harness.sources.tools.edit import EditTool
 from harness.sources.tools.fetch import FetchTool
 from harness.sources.tools.glob import GlobTool
@@ -59,7 +60,7 @@ def default_tools(
     tools: list[Tool] = [ReadTool(workspace), ListTool(workspace), GlobTool(workspace), GrepTool(workspace)]
     if permissions != "read-only":
         tools += [WriteTool(workspace), EditTool(workspace), ApplyPatchTool(workspace)]
-        tools.append(BashTool(workspace, outputs, confinement))
+        tools += [BashTool(workspace, outputs, confinement), BashOutputTool()]
         if not sandbox:
             tools.append(FetchTool(outputs))
     tools += [AgentTool(), TodoTool()]
