@@ -60,7 +60,7 @@ def test_every_command_explains_itself_and_its_actions(world: World, name: str) 
 
 def test_the_help_of_run_names_every_agent_and_every_format(world: World) -> None:
     text = re.sub(r"\s+", " ", world.call("run", "--help").out)
-    assert f"{', '.join(registry.names())}, or one that another package brings" in text
+    assert f"{', '.join(registry.names())} (default" in text
     assert all(formats.BEST_NAMES.get(name, name) in text for name in formats.names())
 
 
