@@ -538,6 +538,10 @@ def test_in_a_sandbox_servers_are_confined_as_commands_are(connected: Connected)
 
     if not (is_usable("bubblewrap") or is_usable("landlock")):
         pytest.skip("no sandbox here")
+    if sys.executable.startswith("/tmp/"):
+        pytest.skip(
+            "a sandbox has a /tmp of its own, and the interpreter for the server is in that of the machine"
+        )
     root, outside = connected.bench.root, Path(tempfile.mkdtemp(dir="/var/tmp", prefix="harness-mcp-"))
     (root / "sub").mkdir()
     line = (
