@@ -1,13 +1,13 @@
 """Where any of many literals stands in a text: one pass over the bytes, done by Hyperscan.
 
-The library is loaded, and its database built, when the first literal is met or enough has been looked
-through: most short runs write less than the import would cost.
+The library is loaded, and its database built, when enough has been looked through: searching what a short run
+writes for one literal after the other costs less than the import.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 Hit: TypeAlias = tuple[int, int]
@@ -27,18 +27,22 @@ class LiteralSearch:
         self._scratch = threading.local()
 
     def hits(self, text: bytes) -> list[Hit]:
-        """All of them, also those that overlap, in the order of their ends."""
+        """All of them, also those that overlap, in any order."""
         if self._database is None:
-            if self._is_surely_without(text):
-                return []
+            self._seen_bytes += len(text)
+            if self._seen_bytes <= _FIRST_BYTES:
+                return self._one_by_one(text)
             self._build()
         found: list[Hit] = []
         self._database.scan(text, _collect, context=found.append, scratch=self._own_scratch())
         return found
 
-    def _is_surely_without(self, text: bytes) -> bool:
-        self._seen_bytes += len(text)
-        return self._seen_bytes <= _FIRST_BYTES and not any(literal in text for literal in self._literals)
+    def _one_by_one(self, text: bytes) -> list[Hit]:
+        return [
+            (number, start + len(literal))
+            for number, literal in enumerate(self._literals)
+            for start in _places(text, literal)
+        ]
 
     def _build(self) -> None:
         import hyperscan
@@ -62,6 +66,13 @@ class LiteralSearch:
 
             scratch = self._scratch.value = hyperscan.Scratch(self._database)
         return scratch
+
+
+def _places(text: bytes, literal: bytes) -> Iterator[int]:
+    start = text.find(literal)
+    while start >= 0:
+        yield start
+        start = text.find(literal, start + 1)
 
 
 def _escaped(literal: bytes) -> bytes:

@@ -14,7 +14,6 @@ from harness.interfaces.cli.console import Console, is_terminal
 from harness.interfaces.cli.interruption import Interruption
 from harness.interfaces.cli.output import Output, ReaderGone, watch_reader
 from harness.interfaces.cli.progress import FRAME_S, Progress
-from harness.interfaces.cli.questions import Questions
 from harness.log.stores.files import FileStore
 from harness.sources.request import Request
 from harness.sources.run import Run, start
@@ -116,6 +115,8 @@ class Screen:
             Warning: self._on_warning,
         }
         if run.launch.request.on_ask == "wait" and can_answer():
+            from harness.interfaces.cli.questions import Questions
+
             self._noted |= Questions(run, showing.console).noted
         if showing.view_name in formats.SUMMED_UP:
             self._noted |= {UsageDelta: self.bill.note, Result: self.bill.note}
