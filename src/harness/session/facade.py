@@ -164,13 +164,18 @@ class Facade:
     def respond_to_tool_approval(
         self,
         *,
-        decision: Literal["approve", "decline", "always_allow_category"],
+        decision: Literal["approve", "decline", "always_allow", "always_allow_category"],
         tool_call_id: str = "",
         reason: str = "",
+        option: str = "",
         request_context: RequestContext | None = None,
     ) -> bool:
         return self.session.respond_to_tool_approval(
-            decision=decision, tool_call_id=tool_call_id, reason=reason, request_context=request_context
+            decision=decision,
+            tool_call_id=tool_call_id,
+            reason=reason,
+            option=option,
+            request_context=request_context,
         )
 
     async def wait_until_idle(self) -> None:
