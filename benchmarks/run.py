@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from corpus import claude_lines, write_recording
 
 HARNESS = str(Path(sys.executable).parent / "harness")
-PLAYER = str(Path(__file__).parents[1] / "src/harness/sources/player.py")
+PLAYER = str(Path(__file__).parents[1] / "src/harness/sources/process/replay_program.py")
 LINES = 50_000
 PIPE_BYTES = 1024 * 1024
 END = '{"type":"result","subtype":"success","is_error":false,"result":"done"}\n'

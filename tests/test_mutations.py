@@ -16,9 +16,9 @@ import pytest
 from harness.events import Event, Result, SessionStart, ToolEnd, ToolStart
 from harness.log.codec import encode_lines
 from harness.log.raw import Exit, Output, Start
-from harness.sources.line_blocks import LineBlocks
-from harness.sources.pipeline import Pipeline
 from harness.sources.registry import load
+from harness.sources.translation.line_blocks import LineBlocks
+from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, find_cases, translate
 
 CASES = find_cases(Path(__file__).parent / "agents")

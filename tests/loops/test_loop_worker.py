@@ -32,7 +32,6 @@ from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.sources.function_tool import tool
-from harness.sources.launch import prepare
 from harness.sources.loops.agent import AgentRun
 from harness.sources.loops.host import Host
 from harness.sources.loops.native import system_prompt
@@ -41,6 +40,7 @@ from harness.sources.loops.permissions import Permissions
 from harness.sources.loops.steering import Inbox
 from harness.sources.loops.worker import LoopWorker
 from harness.sources.model import Ask, UserTurn
+from harness.sources.process.launch import prepare
 from harness.sources.request import Limits, Request
 from harness.sources.run import Run
 

@@ -16,7 +16,7 @@ from harness.events import Event, Relay, RelayReply, ReplOutput, ReplProgress, T
 from harness.events.operation import Command
 from harness.sources.loops.permissions import Permissions, permissions_for
 from harness.sources.loops.repl import ReplLimits
-from harness.sources.sandbox import find_sandbox
+from harness.sources.sandbox.sandbox import find_sandbox
 from harness.sources.tool import ToolPermission
 
 

@@ -27,13 +27,13 @@ from harness.events import (
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Fork, Metadata, Store, read_all
-from harness.sources.audit import check, recover, recover_thread
-from harness.sources.audit_runs import DIED, runs_in
 from harness.sources.function_tool import tool
 from harness.sources.loops.conversation import history
 from harness.sources.loops.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
+from harness.sources.translation.audit import check, recover, recover_thread
+from harness.sources.translation.logged_runs import DIED, runs_in
 from harness.testing.golden import find_cases, translate
 
 AGENTS = Path(__file__).parents[1] / "agents"
@@ -106,7 +106,7 @@ def test_asyncio_follows_a_run_in_a_thread_to_its_end() -> None:
 
 
 def test_a_run_that_breaks_in_a_thread_still_has_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.sources.pump import Pump
+    from harness.sources.process.process_worker import Pump
 
     monkeypatch.setattr(Pump, "work", lambda self: 1 / 0)
     hub = thread(MemoryStore())

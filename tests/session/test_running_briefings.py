@@ -16,7 +16,7 @@ from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.briefing import MOST_CHARACTERS, Briefing
 from harness.session.config import CommandAgent, Mode
-from harness.sources.audit import check as audit
+from harness.sources.translation.audit import check as audit
 
 PLAN = call("submit_plan", title="The stripes", plan="1. Paint the ZEBRA\n2. Let it dry")
 APPROVED = {"action": "approved"}

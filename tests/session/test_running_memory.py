@@ -26,7 +26,7 @@ from harness.events import BufferingEnd, ObservationEnd, Result, ThreadRenamed, 
 from harness.log.stores.files import FileStore
 from harness.session.config import MemoryDefaults
 from harness.session.remembering import Memory
-from harness.sources.audit import check as audit
+from harness.sources.translation.audit import check as audit
 
 LONG = "word " * 400
 """About 500 tokens."""

@@ -13,7 +13,7 @@ from running_kit import NO_MODEL, check, ends, in_loop, started, texts
 from harness.lab import Rehearsal, parse_script
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
-from harness.sources.audit import check as audit
+from harness.sources.translation.audit import check as audit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 

@@ -24,8 +24,8 @@ from harness.errors import UsageError
 from harness.events import SessionStart
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
-from harness.sources.audit import check as audit
 from harness.sources.model import AssistantTurn, UserTurn
+from harness.sources.translation.audit import check as audit
 
 RECORDINGS = Path(__file__).parents[1] / "agents"
 

@@ -14,7 +14,7 @@ from running_kit import NO_MODEL, check, ends, in_loop, texts
 from harness.lab import Rehearsal, parse_script
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
-from harness.sources.audit import check as audit
+from harness.sources.translation.audit import check as audit
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -22,7 +22,7 @@ from harness.log.selection import waits
 from harness.log.store import Query
 from harness.log.stores.files import FileStore
 from harness.session.harness import Harness
-from harness.sources.audit import check as audit
+from harness.sources.translation.audit import check as audit
 
 VICTIM = Path(__file__).parent / "waiting_session.py"
 

@@ -9,9 +9,9 @@ import msgspec
 
 from harness.events import Event, Result, Usage
 from harness.log.raw import Control, Exit, Output, Start
-from harness.sources.pipeline import Pipeline
-from harness.sources.probe import parse_version
+from harness.sources.process.version_probe import parse_version
 from harness.sources.registry import load
+from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import find_cases, translate
 
 ROOT = Path(__file__).parents[1] / "agents"

@@ -9,7 +9,7 @@ import msgspec
 from harness.events import Event
 from harness.log.raw import Exit, Output, Start
 from harness.sources.agents.claude import AGENT
-from harness.sources.pipeline import Pipeline
+from harness.sources.translation.pipeline import Pipeline
 
 INIT = {
     "type": "system",

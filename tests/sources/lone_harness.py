@@ -12,8 +12,8 @@ import os
 import signal
 import sys
 
-from harness.sources.invocation import Invocation
-from harness.sources.process import Child
+from harness.sources.process.child import Child
+from harness.sources.process.invocation import Invocation
 
 
 def main(argv: list[str]) -> None:

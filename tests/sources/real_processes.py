@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.sources.invocation import Invocation
-from harness.sources.process import Child, Chunk, Patience
+from harness.sources.process.child import Child, Chunk, Patience
+from harness.sources.process.invocation import Invocation
 
 HERE = Path(__file__).parent
 FAMILY = (sys.executable, "-S", str(HERE / "family.py"))

@@ -12,7 +12,7 @@ from tests.views.showing import shown_bytes
 
 from harness import FileStore, Limits, Request, start
 from harness.events import Error, Event
-from harness.sources.audit import check
+from harness.sources.translation.audit import check
 
 SAYS = """#!/bin/sh
 echo '{"type":"init","session_id":"s","model":"%s"}'

@@ -29,7 +29,7 @@ from harness.events.usage import CLASSES
 from harness.log import codec
 from harness.log.raw import Exit, Output, Start
 from harness.sources.agents.claude import AGENT
-from harness.sources.pipeline import Pipeline
+from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, find_cases, translate
 
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent == "claude"]

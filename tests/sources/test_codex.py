@@ -26,9 +26,9 @@ from harness.events import (
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
 from harness.log.raw import Exit, Output, Start
 from harness.sources.agents.codex import AGENT
-from harness.sources.pipeline import Pipeline
 from harness.sources.registry import load
 from harness.sources.request import Request
+from harness.sources.translation.pipeline import Pipeline
 
 ASK = ("exec", "--json", "--skip-git-repo-check")
 FULL = (*ASK, "--dangerously-bypass-approvals-and-sandbox")

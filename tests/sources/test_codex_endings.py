@@ -23,7 +23,7 @@ from harness.events import (
 from harness.events.operation import Spawn
 from harness.log.raw import Control, Exit, Output, Start
 from harness.sources.agents.codex import AGENT, CodexTranslator
-from harness.sources.pipeline import Pipeline
+from harness.sources.translation.pipeline import Pipeline
 from harness.sources.translator import Ending
 from harness.testing.golden import Case, translate
 

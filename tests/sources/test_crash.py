@@ -16,7 +16,7 @@ import pytest
 from harness.events import Result
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
-from harness.sources.audit import check, recover
+from harness.sources.translation.audit import check, recover
 
 VICTIM = Path(__file__).parent / "follow_a_replay.py"
 ROUNDS = int(os.environ.get("HARNESS_KILLS", "15"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sources.probe import probe_version
+from harness.sources.process.version_probe import probe_version
 
 RECORD = '{"type":"system","subtype":"init","version":"9.9"}'
 

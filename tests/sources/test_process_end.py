@@ -26,7 +26,7 @@ from real_processes import (
     wait_until,
 )
 
-from harness.sources.process import Child, Exit, Patience
+from harness.sources.process.child import Child, Exit, Patience
 
 # The end
 

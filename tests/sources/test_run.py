@@ -22,9 +22,9 @@ from harness.events import Error, Event, Result, SessionStart, Warning
 from harness.log import codec
 from harness.log.raw import Output, read_raw
 from harness.log.store import read_all
-from harness.sources.audit import check, recover
-from harness.sources.launch import prepare
-from harness.sources.recorder import Recorder
+from harness.sources.process.launch import prepare
+from harness.sources.process.recorder import Recorder
+from harness.sources.translation.audit import check, recover
 
 RECORDINGS = Path(__file__).parents[1] / "agents"
 CLAUDE = RECORDINGS / "claude" / "2.1.325"

@@ -14,9 +14,9 @@ from harness import FileStore, Request, Run, start
 from harness.errors import UsageError
 from harness.events import Info, SessionStart
 from harness.log.store import read_all
-from harness.sources.audit import check
-from harness.sources.launch import Launch, prepare
+from harness.sources.process.launch import Launch, prepare
 from harness.sources.registry import load
+from harness.sources.translation.audit import check
 
 CLINE = """#!/bin/sh
 case "$1" in --version) echo 3.0.65; exit 0;; esac

@@ -11,7 +11,7 @@ import pytest
 from harness.events import Event
 from harness.log.raw import Output, Start
 from harness.sources.agents.claude import ClaudeTranslator
-from harness.sources.pipeline import Pipeline
+from harness.sources.translation.pipeline import Pipeline
 
 _MESSAGE = {"type": "message_start", "message": {"id": "m"}}
 _FIRST = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Once"}}

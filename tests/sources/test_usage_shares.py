@@ -11,7 +11,7 @@ from tests.sources.agent_runs import end_of, of, play, recorded
 
 from harness import FileStore, Request, start
 from harness.events import Error, Event, Result, ToolEnd, Unknown, Usage, UsageDelta, Warning
-from harness.sources.audit import check
+from harness.sources.translation.audit import check
 
 THREAD = "01a1de21-ba0d-72e0-b5a3-df499bafe3a7"
 CODEX = """#!/bin/sh

@@ -27,8 +27,8 @@ from real_processes import (
 )
 
 from harness.errors import SpawnFailed
-from harness.sources import process, watchdog
-from harness.sources.process import Exit, Patience
+from harness.sources.process import child, watchdog
+from harness.sources.process.child import Exit, Patience
 
 
 @linux_only
@@ -110,7 +110,7 @@ def test_nobody_outlives_a_harness_that_is_killed_even_if_a_copy_of_it_holds_its
 def replace_watchdog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def replace(source: str) -> None:
         (tmp_path / "watchdog.py").write_text(source)
-        monkeypatch.setattr(process, "_WATCHDOG", str(tmp_path / "watchdog.py"))
+        monkeypatch.setattr(child, "_WATCHDOG", str(tmp_path / "watchdog.py"))
 
     return replace
 

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from harness.sources.sandbox import LANDLOCK, Sandbox, bubblewrap, bubblewrap_program
+from harness.sources.sandbox.sandbox import LANDLOCK, Sandbox, bubblewrap, bubblewrap_program
 from harness.sources.tool import ToolContext
 from harness.sources.tools.bash import BashTool
 from harness.sources.workspace.output import OutputFolder

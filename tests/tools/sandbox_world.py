@@ -12,8 +12,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from harness.sources import confinement, sandbox
-from harness.sources.sandbox import bubblewrap_program
+from harness.sources.sandbox import confinement, sandbox
+from harness.sources.sandbox.sandbox import bubblewrap_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534

@@ -20,12 +20,12 @@ from workbench import Bench
 from harness.errors import UsageError
 from harness.events import Event, Relay, Result, ToolEnd
 from harness.log.stores.memory import MemoryStore
-from harness.sources import sandbox
 from harness.sources.loops import live_child
 from harness.sources.loops.resources import Resources
-from harness.sources.process import Patience
+from harness.sources.process.child import Patience
 from harness.sources.request import Limits, Request
 from harness.sources.run import start
+from harness.sources.sandbox import sandbox
 from harness.sources.tool import ToolFailure, ToolOutput
 from harness.sources.tools.bash import BashTool
 from harness.sources.tools.bash_output import BashOutputTool

@@ -22,8 +22,8 @@ import pytest
 from sandbox_world import NOBODY, as_user, as_user_in_background, interpreter, is_usable
 
 from harness.errors import UsageError
-from harness.sources import git_directories
-from harness.sources.protected import PROTECTED, guards, survey
+from harness.sources.sandbox import git_directories
+from harness.sources.sandbox.protected_paths import PROTECTED, guards, survey
 
 ENGINES = ("bubblewrap", "landlock")
 USER = os.geteuid() or NOBODY

@@ -29,10 +29,10 @@ from sandbox_world import (
 )
 
 from harness.errors import SpawnFailed, UsageError
-from harness.sources import sandbox
-from harness.sources.invocation import Invocation
-from harness.sources.process import Child
-from harness.sources.sandbox import find_sandbox
+from harness.sources.process.child import Child
+from harness.sources.process.invocation import Invocation
+from harness.sources.sandbox import sandbox
+from harness.sources.sandbox.sandbox import find_sandbox
 
 USERS = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
 ENGINES = ("bubblewrap", "landlock")
@@ -172,7 +172,7 @@ def test_what_cannot_be_confined_is_not_started(policy: str, tmp_path: Path) -> 
 
 
 def test_an_agent_that_cannot_be_confined_is_refused(tmp_path: Path) -> None:
-    from harness.sources.launch import prepare
+    from harness.sources.process.launch import prepare
     from harness.sources.request import Request
 
     with pytest.raises(UsageError, match="cannot be confined with --sandbox"):
@@ -180,7 +180,7 @@ def test_an_agent_that_cannot_be_confined_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_says_when_the_weaker_sandbox_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.sources.launch import prepare
+    from harness.sources.process.launch import prepare
     from harness.sources.request import Request
 
     if not is_usable("landlock"):
@@ -191,7 +191,7 @@ def test_a_run_says_when_the_weaker_sandbox_is_used(tmp_path: Path, monkeypatch:
 
 
 def test_the_whole_system_is_no_workspace_to_be_confined_to() -> None:
-    from harness.sources.launch import prepare
+    from harness.sources.process.launch import prepare
     from harness.sources.request import Request
 
     with pytest.raises(UsageError, match="whole system"):

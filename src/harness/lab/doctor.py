@@ -23,9 +23,9 @@ from harness.lab.recording import require_writable
 from harness.lab.scenario import load_scenario, scenario_names
 from harness.lab.verdict import Diagnosis, Finding, Patient, Trial
 from harness.sources.agent import Agent
-from harness.sources.invocation import Invocation
-from harness.sources.launch import find_binary
-from harness.sources.process import Child
+from harness.sources.process.child import Child
+from harness.sources.process.invocation import Invocation
+from harness.sources.process.launch import find_binary
 from harness.sources.registry import load, load_all
 
 VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")

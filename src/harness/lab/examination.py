@@ -19,7 +19,7 @@ from harness.lab.recording import save_recording
 from harness.lab.scenario import load_scenario
 from harness.lab.trial import Subject, play
 from harness.lab.verdict import Finding, Patient, Trial
-from harness.sources.probe import probe_version
+from harness.sources.process.version_probe import probe_version
 from harness.sources.registry import load
 
 

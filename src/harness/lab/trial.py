@@ -23,10 +23,10 @@ from harness.lab.workplace import echo_command, set_out
 from harness.log.raw import Exit, Output, read_raw
 from harness.log.stores.files import FileStore
 from harness.sources.agent import Agent
-from harness.sources.audit import RAW
-from harness.sources.probe import parse_version
+from harness.sources.process.version_probe import parse_version
 from harness.sources.request import Limits, Request
 from harness.sources.run import Run, start
+from harness.sources.translation.audit import RAW
 
 _POLL_S = 0.05
 _STDERR_LINES = 3

@@ -20,7 +20,6 @@ from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode,
 from harness.session.permissions import declined
 from harness.session.runs import Ended, Said
 from harness.session.untold import Untold, files_in
-from harness.sources.bill import prices_of
 from harness.sources.loops.conversation import Conversation, history
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of
@@ -30,6 +29,7 @@ from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Request
 from harness.sources.run import Run, start
 from harness.sources.tool import Tool
+from harness.sources.translation.bill import prices_of
 
 if TYPE_CHECKING:
     from harness.session.session import Session

@@ -13,7 +13,7 @@ from harness.rendering.session.events import HarnessThread
 from harness.rendering.session.usage import read_usage
 from harness.session.keeping import Secrets, kept_settings, kept_text, mask
 from harness.session.thread_fold import ThreadFold
-from harness.sources.audit import recover_thread
+from harness.sources.translation.audit import recover_thread
 
 _logger = logging.getLogger("harness.session")
 _SNAPSHOT = "session"
@@ -90,9 +90,9 @@ class BoundThread:
             self.append(FollowUpsChanged(pending=[]), self.id)
         if not self.fold.facts.open_run:
             return
-        from harness.sources.audit_runs import closing_of_loop, runs_in
         from harness.sources.loops.history import history
         from harness.sources.loops.pending import closing_events
+        from harness.sources.translation.logged_runs import closing_of_loop, runs_in
 
         logged = list(read_all(self.store, self.id))
         pending = history(logged).pending

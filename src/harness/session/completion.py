@@ -6,7 +6,7 @@ from harness.errors import HarnessError
 from harness.log.store import Store
 from harness.log.stores.files import FileStore
 from harness.session.bound import folded
-from harness.sources.audit import recover, recover_thread
+from harness.sources.translation.audit import recover, recover_thread
 
 
 def complete(store: Store, log_id: str) -> None:

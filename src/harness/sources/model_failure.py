@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.sources.lines import DECODE_ERRORS
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _PASSING_STATUSES = frozenset((408, 409, 425, 429))
 _PASSING_CODES = frozenset(

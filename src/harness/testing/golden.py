@@ -20,8 +20,8 @@ import msgspec
 from harness.events import Event
 from harness.log import codec
 from harness.log.raw import Entry, Exit, Output, Start
-from harness.sources.pipeline import Pipeline
 from harness.sources.registry import load
+from harness.sources.translation.pipeline import Pipeline
 
 
 class Meta(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -6,8 +6,8 @@ import re
 
 from harness.interfaces.cli.output import write_text
 from harness.log.redact import redact_text, secrets_in
-from harness.sources.launch import Launch
-from harness.sources.probe import parse_version
+from harness.sources.process.launch import Launch
+from harness.sources.process.version_probe import parse_version
 
 _SAFE = re.compile(r"[A-Za-z0-9\-_./:=@]+")
 _LONGEST_STDIN = 2000

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from harness.interfaces.cli.console import Console
 from harness.sources.agent import Agent
-from harness.sources.launch import find_binary
-from harness.sources.probe import probe_version
+from harness.sources.process.launch import find_binary
+from harness.sources.process.version_probe import probe_version
 from harness.sources.registry import load, load_all, names
 from harness.version import __version__
 
@@ -111,7 +111,7 @@ def diagnostics(found: Found) -> dict[str, Any]:
 def _sandbox() -> str:
     """What --sandbox would use here, or why there is nothing."""
     from harness.errors import UsageError
-    from harness.sources.sandbox import find_sandbox
+    from harness.sources.sandbox.sandbox import find_sandbox
 
     try:
         return find_sandbox().name

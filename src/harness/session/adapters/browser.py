@@ -16,8 +16,8 @@ from msgspec import Meta
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.events.operation import Fetch
-from harness.sources.invocation import Invocation
-from harness.sources.process import Chunk
+from harness.sources.process.child import Chunk
+from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput
 from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.commands import run_command

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import sys
 
-from harness.sources import player
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.process import replay_program
 from harness.sources.request import Request
 from harness.sources.translator import Translator
 
 
 def command(request: Request, version: Version) -> CommandLine:
     del version
-    return CommandLine(args=("-I", "-S", player.__file__, request.recording, *request.extra_args))
+    return CommandLine(args=("-I", "-S", replay_program.__file__, request.recording, *request.extra_args))
 
 
 class Plain(Translator):

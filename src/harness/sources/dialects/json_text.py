@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.sources.lines import DECODE_ERRORS, decode
+from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 
 
 def decoded(text: str) -> Any:

@@ -18,7 +18,7 @@ import msgspec
 from harness.events import Event, ReasoningDelta, TextDelta, TextRetracted, ToolInputDelta, Unknown
 from harness.sources.dialects.fields import count_of, record_of, text_of
 from harness.sources.dialects.model_ledger import ModelLedger, usage_of_call
-from harness.sources.lines import DECODE_ERRORS
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _NO_BLOCK = -1
 _TOLD_BESIDES = ("output_tokens_details", "cost", "cost_usd")

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.events import Event, Message, Result, Unknown
 from harness.sources.dialects.json_text import decoded
-from harness.sources.lines import pieces
+from harness.sources.translation.json_lines import pieces
 from harness.sources.translator import Ending, Record, Translator
 
 _JSON = ("{", "[")

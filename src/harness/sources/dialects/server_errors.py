@@ -6,7 +6,7 @@ import re
 
 from harness.events import Event, Warning
 from harness.sources.dialects.fields import first_text, record_of
-from harness.sources.lines import DECODE_ERRORS, decode
+from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 
 
 def plain(message: str) -> str:

@@ -33,7 +33,6 @@ from harness.events import (
     Suspended,
     Warning,
 )
-from harness.sources.endings import LIMITS
 from harness.sources.loops.calls import ToolCalls
 from harness.sources.loops.compactor import Compactor, is_refusal, last_refusal, refusal_as_warning
 from harness.sources.loops.entries import StepContext
@@ -49,6 +48,7 @@ from harness.sources.loops.transcript import Transcript
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolSpec, Turn, UserTurn
 from harness.sources.model_turns import ids_in
 from harness.sources.tool import Tool
+from harness.sources.translation.outcome import LIMITS
 
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "

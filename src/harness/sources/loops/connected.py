@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness.events import Result, Warning
-from harness.sources.launch import Launch
 from harness.sources.loops.host import Host
 from harness.sources.loops.worker import Job
+from harness.sources.process.launch import Launch
 from harness.sources.tool import Tool
 
 if TYPE_CHECKING:

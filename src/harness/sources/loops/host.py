@@ -13,7 +13,7 @@ from harness.log.withheld import withheld_from_tools
 from harness.sources.file_times import FileTimes
 from harness.sources.loops.outbox import Channel, Outbox
 from harness.sources.loops.relays import Relays
-from harness.sources.own_process import keep_to_itself
+from harness.sources.sandbox.own_process import keep_to_itself
 
 
 class Host:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from harness.errors import HarnessError
-from harness.sources.invocation import Invocation
-from harness.sources.process import Child, Chunk, Exit, Patience
+from harness.sources.process.child import Child, Chunk, Exit, Patience
+from harness.sources.process.invocation import Invocation
 
 _PATIENCE = Patience(kill_s=2.0)
 

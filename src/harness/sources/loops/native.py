@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.events import Info
 from harness.log.hub import Hub
-from harness.sources.launch import Launch
 from harness.sources.loops.agent import AgentRun
 from harness.sources.loops.connected import ConnectedRun, MoreTools
 from harness.sources.loops.earlier import earlier
@@ -23,6 +22,7 @@ from harness.sources.loops.surroundings import Instructions, facts, find_instruc
 from harness.sources.loops.unattended import answering
 from harness.sources.loops.worker import Job, LoopWorker
 from harness.sources.model import Model
+from harness.sources.process.launch import Launch
 from harness.sources.request import Request
 from harness.sources.worker import OnEnd
 

@@ -27,13 +27,13 @@ from harness.log.ids import new_run_id
 from harness.log.redact import secrets_in
 from harness.log.store import Metadata, Store
 from harness.log.stores.memory import MemoryStore
-from harness.sources.bill import prices_of
 from harness.sources.loops.agent import AgentRun
 from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.steering import Inbox
 from harness.sources.model import Turn
 from harness.sources.request import OWN_AGENT
+from harness.sources.translation.bill import prices_of
 
 
 class Orchestrator:

@@ -20,10 +20,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from harness.errors import SpawnFailed
-from harness.sources.invocation import Invocation
 from harness.sources.loops.live_child import LiveChild
 from harness.sources.loops.repl_pipe import LENGTH_BYTES, MOST_FRAME_BYTES
-from harness.sources.process import Chunk, Exit
+from harness.sources.process.child import Chunk, Exit
+from harness.sources.process.invocation import Invocation
 
 TRUNCATED = "\n...[truncated]"
 LOST = "it was replaced by a new one, in which `context` is there again and all other variables are gone"

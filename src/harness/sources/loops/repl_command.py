@@ -19,15 +19,15 @@ from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.sources.dialects.shell import operations_of
-from harness.sources.invocation import Invocation
 from harness.sources.loops.live_child import LiveChild
 from harness.sources.loops.repl import TRUNCATED, Stream
 from harness.sources.model import ToolSpec
-from harness.sources.process import Chunk
-from harness.sources.sandbox import Sandbox
+from harness.sources.process.child import Chunk
+from harness.sources.process.invocation import Invocation
+from harness.sources.sandbox.confined import confined
+from harness.sources.sandbox.sandbox import Sandbox
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly
-from harness.sources.workspace.confined import confined
 
 KILLED = -1
 """The exit code of a command that was ended by us."""

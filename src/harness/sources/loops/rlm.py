@@ -38,7 +38,6 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.endings import LIMITS
 from harness.sources.loops.call_words import shortened
 from harness.sources.loops.calls import ToolCalls
 from harness.sources.loops.host import Host
@@ -53,6 +52,7 @@ from harness.sources.loops.stopping import GRACE_S, stoppable
 from harness.sources.loops.subagent import ended
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
 from harness.sources.tool import ToolFailure, ToolOutput
+from harness.sources.translation.outcome import LIMITS
 
 _MOST_LOGGED_CHARACTERS = 100_000
 """Of what a single call is asked: the log need not hold the context again and again."""

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.repl import ReplLimits
 from harness.sources.model import Model
-from harness.sources.sandbox import Sandbox
+from harness.sources.sandbox.sandbox import Sandbox
 
 MAX_ITERATIONS = 20
 _MEGABYTE = 1024 * 1024

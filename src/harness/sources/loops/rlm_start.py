@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.log.hub import Hub
-from harness.sources.launch import Launch
 from harness.sources.loops.host import Host
 from harness.sources.loops.native import RELAY_DEADLINE_S, chosen_model
 from harness.sources.loops.options import AgentOptions
@@ -16,6 +15,7 @@ from harness.sources.loops.rlm_options import MAX_ITERATIONS, RlmOptions, parse
 from harness.sources.loops.steering import Inbox
 from harness.sources.loops.unattended import answering
 from harness.sources.loops.worker import LoopWorker
+from harness.sources.process.launch import Launch
 from harness.sources.worker import OnEnd
 
 
@@ -49,7 +49,7 @@ def read_context(path: str) -> str:
 
 def _options(launch: Launch) -> RlmOptions:
     from harness.sources.model_registry import open_model
-    from harness.sources.sandbox import find_sandbox
+    from harness.sources.sandbox.sandbox import find_sandbox
 
     request = launch.request
     words = parse(request.extra_args)

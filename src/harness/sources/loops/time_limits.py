@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from harness.events import Error
-from harness.sources.endings import LIMITS
 from harness.sources.loops.host import Host
 from harness.sources.request import Limits
+from harness.sources.translation.outcome import LIMITS
 
 
 class TimeLimits:

@@ -11,11 +11,11 @@ from harness.errors import HarnessError
 from harness.events import Error, Message, RelayReply, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.redact import secrets_in
-from harness.sources.bill import prices_of
-from harness.sources.launch import Launch
 from harness.sources.loops.host import Host, environment_for_tools
 from harness.sources.loops.steering import Inbox
 from harness.sources.loops.time_limits import TimeLimits
+from harness.sources.process.launch import Launch
+from harness.sources.translation.bill import prices_of
 from harness.sources.worker import OnEnd
 
 _FAREWELL_S = 1.0

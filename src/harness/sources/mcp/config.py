@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from harness.config import config_directory
-from harness.sources.lines import DECODE_ERRORS
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 FILE_NAME = "mcp.json"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")

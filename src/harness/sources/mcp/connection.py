@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.sources.invocation import Invocation
 from harness.sources.mcp import elicitation
 from harness.sources.mcp.config import Server
 from harness.sources.mcp.stdio import ServerProcess, transport
 from harness.sources.mcp.tolerant import tolerant
+from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolContext, ToolFailure
 
 CONNECT_PATIENCE_S = 30.0

@@ -14,10 +14,10 @@ from importlib import import_module
 from typing import Any
 
 from harness.errors import how_to_install
-from harness.sources.invocation import Invocation
 from harness.sources.mcp.config import Server
 from harness.sources.mcp.connection import Connection
 from harness.sources.model import ToolSpec
+from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Attachment, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.workspace.output import HeadAndTail, OutputFolder
 

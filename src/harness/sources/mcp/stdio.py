@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from harness.sources.invocation import Invocation
-from harness.sources.line_blocks import LineBlocks
-from harness.sources.process import Child
+from harness.sources.process.child import Child
+from harness.sources.process.invocation import Invocation
+from harness.sources.translation.line_blocks import LineBlocks
 
 _END_PATIENCE_S = 2.0
 """How long a server may take to end once its input has ended."""

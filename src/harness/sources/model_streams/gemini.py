@@ -9,11 +9,11 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.dialects.fields import besides
-from harness.sources.lines import DECODE_ERRORS
 from harness.sources.model_answer import Answer
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_streams.counts import count_in
 from harness.sources.model_turns import encode
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _STOPS = {"STOP": "end", "MAX_TOKENS": "length"}
 _REFUSALS = frozenset(

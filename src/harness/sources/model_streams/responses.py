@@ -8,10 +8,10 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.dialects.fields import besides, text_of
-from harness.sources.lines import DECODE_ERRORS
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_streams.counts import count_in
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _LIMITS = {"max_output_tokens": "length", "content_filter": "refusal"}
 

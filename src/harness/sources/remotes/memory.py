@@ -8,9 +8,9 @@ from typing import NamedTuple
 from harness.events import SessionStart
 from harness.log.hub import Hub
 from harness.log.store import read_all
-from harness.sources.launch import Launch
 from harness.sources.loops.history import history
 from harness.sources.model import AssistantTurn, ToolTurn, Turn, UserTurn
+from harness.sources.process.launch import Launch
 from harness.sources.remotes.places import Place
 
 _MOST_CHARACTERS = 60_000

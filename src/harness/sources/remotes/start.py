@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.log.hub import Hub
-from harness.sources.launch import Launch
+from harness.sources.process.launch import Launch
 from harness.sources.remotes.places import Place, find, read_token, without_secrets
 from harness.sources.remotes.sandbox import RemoteRun
 from harness.sources.worker import OnEnd

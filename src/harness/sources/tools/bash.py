@@ -18,15 +18,15 @@ from msgspec.structs import replace
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.sources.dialects.shell import operations_of
-from harness.sources.invocation import Invocation
-from harness.sources.process import Chunk
-from harness.sources.sandbox import Sandbox
+from harness.sources.process.child import Chunk
+from harness.sources.process.invocation import Invocation
+from harness.sources.sandbox.confined import confined
+from harness.sources.sandbox.sandbox import Sandbox
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.tools.bash_output import exit_code_of
 from harness.sources.workspace.background import Around, BackgroundCommands
 from harness.sources.workspace.commands import Ending, run_command
-from harness.sources.workspace.confined import confined
 from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
 from harness.sources.workspace.roots import Workspace
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import List
-from harness.sources.process import Exit
+from harness.sources.process.child import Exit
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.background import BackgroundCommand, BackgroundCommands

@@ -18,11 +18,11 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import Search
-from harness.sources.invocation import Invocation
-from harness.sources.line_blocks import LineBlocks
-from harness.sources.process import Chunk
+from harness.sources.process.child import Chunk
+from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
+from harness.sources.translation.line_blocks import LineBlocks
 from harness.sources.workspace import search
 from harness.sources.workspace.commands import Enough, run_command
 from harness.sources.workspace.expression import Expression, NotUnderstood, translated

@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import TypeAlias
 
 from harness.errors import HarnessError
-from harness.sources.invocation import Invocation
 from harness.sources.loops.live_child import LiveChild
-from harness.sources.process import Chunk, Exit, StreamName
+from harness.sources.process.child import Chunk, Exit, StreamName
+from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolFailure
 from harness.sources.workspace.output import HeadAndTail, KeptOutput
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from harness.errors import HarnessError
-from harness.sources.invocation import Invocation
-from harness.sources.process import Child, Chunk, Exit, Patience
+from harness.sources.process.child import Child, Chunk, Exit, Patience
+from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolFailure
 
 _PATIENCE = Patience(kill_s=2.0)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 
 from harness.sources.dialects.paths import absolute
-from harness.sources.git_directories import GIT, is_repository
+from harness.sources.sandbox.git_directories import GIT, is_repository
 from harness.sources.tool import ToolFailure
 
 VERSION_CONTROL = GIT

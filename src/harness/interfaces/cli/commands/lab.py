@@ -156,8 +156,8 @@ def _canonical(agent: str) -> str:
 
 def _installed_version(agent: str) -> Version:
     """Of the program on PATH; empty when there is none."""
-    from harness.sources.launch import find_binary
-    from harness.sources.probe import parse_version, probe_version
+    from harness.sources.process.launch import find_binary
+    from harness.sources.process.version_probe import parse_version, probe_version
     from harness.sources.registry import load
 
     known = load(agent)

@@ -151,7 +151,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _dry_run(request: Request, cwd: str, console: Console) -> int:
     from harness.interfaces.cli import dry_run
-    from harness.sources.launch import not_found, prepare
+    from harness.sources.process.launch import not_found, prepare
 
     launch = prepare(request)
     for warning in launch.warnings:

@@ -257,7 +257,7 @@ def _check(arguments: argparse.Namespace, store: FileStore, console: Console) ->
     from msgspec.structs import asdict
 
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.sources.audit import check
+    from harness.sources.translation.audit import check
 
     audit = check(store, _found(arguments, store, console))
     if arguments.json:

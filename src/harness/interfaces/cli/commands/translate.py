@@ -17,7 +17,7 @@ from harness.interfaces.cli.parser import completes
 
 if TYPE_CHECKING:
     from harness.events import Event
-    from harness.sources.pipeline import Pipeline
+    from harness.sources.translation.pipeline import Pipeline
 
 SUMMARY = "turn recorded output of an agent into any format"
 _BLOCK_BYTES = 256 * 1024
@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.sources.pipeline import Pipeline
     from harness.sources.registry import load
+    from harness.sources.translation.pipeline import Pipeline
 
     agent = load(arguments.agent)
     pipeline = Pipeline(agent.translator())
@@ -60,7 +60,7 @@ def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[E
     from harness.log.ids import new_run_id
     from harness.log.raw import Exit, Output, Start
     from harness.log.stores.memory import MemoryStore
-    from harness.sources.line_blocks import LineBlocks
+    from harness.sources.translation.line_blocks import LineBlocks
 
     clock = new_clock()
     run_id = new_run_id(clock())

@@ -12,7 +12,7 @@ import msgspec
 from harness.config import cache_directory
 from harness.errors import HarnessError
 from harness.log.files import make_private_directory, replace_private
-from harness.sources.invocation import Invocation
+from harness.sources.process.invocation import Invocation
 
 _PATIENCE_S = 10.0
 """For all of it: a program that does not know the question begins to work instead, and may do so for hours."""
@@ -51,7 +51,7 @@ def version_in(output: str) -> str:
 
 
 def _ask(binary: str, args: tuple[str, ...]) -> str:
-    from harness.sources.process import Child
+    from harness.sources.process.child import Child
 
     output: list[bytes] = []
     try:

@@ -12,8 +12,8 @@ from msgspec.structs import fields, replace
 
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.sources.agent import Agent, Version
-from harness.sources.invocation import Invocation
-from harness.sources.probe import parse_version, probe_version
+from harness.sources.process.invocation import Invocation
+from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.registry import load
 from harness.sources.request import Request
 from harness.version import __version__
@@ -103,8 +103,8 @@ def _sandbox_warnings(request: Request, environ: Mapping[str, str]) -> tuple[str
     """Raises UsageError where nothing can be confined: now, and not in the middle of a run."""
     if not request.sandbox:
         return ()
-    from harness.sources.protected import require_apart
-    from harness.sources.sandbox import find_sandbox
+    from harness.sources.sandbox.protected_paths import require_apart
+    from harness.sources.sandbox.sandbox import find_sandbox
 
     if os.path.realpath(request.cwd) == "/":
         raise UsageError(
@@ -159,7 +159,7 @@ def _with_recording(request: Request) -> Request:
 
 
 def _meta_of(recording: str) -> dict[str, Any]:
-    from harness.sources.player import meta_text
+    from harness.sources.process.replay_program import meta_text
 
     try:
         meta = msgspec.json.decode(meta_text(recording) or b"{}")

@@ -10,14 +10,14 @@ from harness.errors import AgentNotFound, HarnessError
 from harness.events import Event, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.raw import Control, Entry, Exit
-from harness.sources.bill import Bill, prices_of
-from harness.sources.earlier_usage import earlier_usage
-from harness.sources.launch import Launch, not_found
-from harness.sources.own_sessions import find_session
-from harness.sources.pipeline import Pipeline
-from harness.sources.process import Child
-from harness.sources.recorder import Recorder
-from harness.sources.watch import Watch
+from harness.sources.process.child import Child
+from harness.sources.process.earlier_usage import earlier_usage
+from harness.sources.process.launch import Launch, not_found
+from harness.sources.process.limits import Watch
+from harness.sources.process.own_sessions import find_session
+from harness.sources.process.recorder import Recorder
+from harness.sources.translation.bill import Bill, prices_of
+from harness.sources.translation.pipeline import Pipeline
 from harness.sources.worker import OnEnd
 
 _HOLD_MS = 200

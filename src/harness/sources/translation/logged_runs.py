@@ -24,7 +24,7 @@ from harness.events.steering import Steering
 from harness.log.ids import is_run_id
 from harness.log.raw import Exit, RawWriter, Start
 from harness.log.stores.files import FileStore
-from harness.sources.course import Course
+from harness.sources.translation.run_lifecycle import Course
 
 DIED = "The process ended while the call was running; nobody knows how far it came."
 _SAID = (Message, TextDelta, ToolStart)

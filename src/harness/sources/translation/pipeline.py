@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.events import Event, SessionStart, Warning
 from harness.log.raw import Control, Entry, Exit, Output, Start
-from harness.sources.course import Course
-from harness.sources.lines import DECODE_ERRORS, as_written, decode, pieces
+from harness.sources.translation.json_lines import DECODE_ERRORS, as_written, decode, pieces
+from harness.sources.translation.run_lifecycle import Course
 from harness.sources.translator import Ending, Translator
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import to_builtins
 
 from harness.log.raw import Entry, Output, RawWriter, Start
-from harness.sources.launch import Launch
-from harness.sources.line_blocks import LineBlocks
-from harness.sources.process import Chunk
+from harness.sources.process.child import Chunk
+from harness.sources.process.launch import Launch
+from harness.sources.translation.line_blocks import LineBlocks
 
 if TYPE_CHECKING:
     from harness.log.redact import Redactor

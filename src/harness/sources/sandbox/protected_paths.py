@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from harness import config
 from harness.errors import UsageError
-from harness.sources import git_directories
-from harness.sources.git_directories import GIT, GUARDED, Found
+from harness.sources.sandbox import git_directories
+from harness.sources.sandbox.git_directories import GIT, GUARDED, Found
 
 PROTECTED: dict[str, str] = {
     GIT: "git: hooks and configuration",
@@ -166,7 +166,7 @@ def _configured(root: str, found: Found) -> Iterator[tuple[str, str | None]]:
 
 def _own_places() -> Iterator[str]:
     """Harness itself, and what it believes: a workspace may lie around them."""
-    yield os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    yield os.path.dirname(os.path.realpath(config.__file__))
     yield from map(os.path.realpath, (sys.prefix, config.config_directory(), config.data_directory()))
 
 

@@ -58,7 +58,7 @@ class StandIns:
         self._held: list[Any] = []
 
     def hold(self, locks: str, wanted: list[tuple[str, str | None]]) -> None:
-        self._module = load_beside("placeholders")
+        self._module = load("placeholders")
         self._held = self._module.hold(locks, wanted)
 
     def release(self) -> None:
@@ -268,7 +268,7 @@ def confine(policy: bytes, stand_ins: StandIns) -> None:
     import errno
 
     try:
-        wanted = load_beside("confinement").confine(policy)
+        wanted = load("confinement").confine(policy)
         if wanted.get("stand_ins"):
             stand_ins.hold(wanted["locks"], wanted["stand_ins"])
     except OSError:
@@ -277,11 +277,12 @@ def confine(policy: bytes, stand_ins: StandIns) -> None:
         raise OSError(errno.EINVAL, str(error)) from error
 
 
-def load_beside(name: str) -> Any:
-    """By its path, because nothing of Harness can be imported here."""
+def load(name: str) -> Any:
+    """A module of `sandbox`, by its path: nothing of Harness can be imported here."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    sources = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = os.path.join(sources, "sandbox", f"{name}.py")
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

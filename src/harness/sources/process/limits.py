@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 
 from harness.log.raw import Control
-from harness.sources.bill import Bill
-from harness.sources.course import Course
-from harness.sources.launch import Launch
+from harness.sources.process.launch import Launch
+from harness.sources.translation.bill import Bill
+from harness.sources.translation.run_lifecycle import Course
 
 
 class Watch:

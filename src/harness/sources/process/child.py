@@ -24,9 +24,9 @@ from typing import Literal, NamedTuple, Self, TypeAlias
 import msgspec
 
 from harness.errors import SpawnFailed
-from harness.sources.invocation import Invocation
-from harness.sources.pipes import Feed, Pipes, waiting_bytes
-from harness.sources.program import pack, start_failure
+from harness.sources.process.find_binary import pack, start_failure
+from harness.sources.process.invocation import Invocation
+from harness.sources.process.pipes import Feed, Pipes, waiting_bytes
 
 StreamName: TypeAlias = Literal["stdout", "stderr"]
 

@@ -15,8 +15,8 @@ import msgspec
 
 from harness.sources.agent import SessionFiles
 from harness.sources.dialects.command_line import argument_of
-from harness.sources.launch import Launch
-from harness.sources.lines import DECODE_ERRORS
+from harness.sources.process.launch import Launch
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _VARIABLE = re.compile(r"\$(\w+)")
 _LARGEST_BYTES = 4 * 1024 * 1024

@@ -25,10 +25,10 @@ from msgspec.structs import replace
 
 from harness.config import data_directory
 from harness.errors import HarnessError, UsageError
-from harness.sources.confinement import OLDEST_LANDLOCK, is_known_machine, landlock_version
-from harness.sources.git_directories import GIT
-from harness.sources.invocation import Invocation
-from harness.sources.protected import Guard, Survey, guards
+from harness.sources.process.invocation import Invocation
+from harness.sources.sandbox.confinement import OLDEST_LANDLOCK, is_known_machine, landlock_version
+from harness.sources.sandbox.git_directories import GIT
+from harness.sources.sandbox.protected_paths import Guard, Survey, guards
 
 _FAMILIES_IN_OWN_NETWORK = (2, 10, 16)
 """IPv4, IPv6, and netlink, with which bubblewrap sets up the loopback. Not Unix sockets: those are files,
@@ -173,7 +173,7 @@ def _all_but(folder: str, closed: set[str]) -> Iterator[str]:
 
 def works(sandbox: Sandbox) -> bool:
     """Whether it starts a program here: being installed says little, least of all inside a container."""
-    from harness.sources.process import Child
+    from harness.sources.process.child import Child
 
     try:
         child = Child(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from harness.errors import AgentNotFound, HarnessError, InvalidDirectory, SpawnFailed
-from harness.sources.invocation import Invocation
+from harness.sources.process.invocation import Invocation
 
 _TOO_MANY_FILES = "Too many files are open; close some, or raise the limit (`ulimit -n`)."
 _TOO_MANY_PROCESSES = (

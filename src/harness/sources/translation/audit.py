@@ -21,7 +21,8 @@ from harness.log.hub import Hub
 from harness.log.raw import Entry, Exit, Output, RawWriter, Start, entries_with_ends, read_raw
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore
-from harness.sources.audit_runs import (
+from harness.sources.registry import load
+from harness.sources.translation.logged_runs import (
     LoggedRun,
     closing_events,
     closing_of_loop,
@@ -29,8 +30,7 @@ from harness.sources.audit_runs import (
     raw_paths,
     runs_in,
 )
-from harness.sources.pipeline import Pipeline
-from harness.sources.registry import load
+from harness.sources.translation.pipeline import Pipeline
 
 RAW = RawWriter.suffix
 _SETTLED = "settled"

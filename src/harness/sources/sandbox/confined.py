@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from harness.errors import UsageError
-from harness.sources.git_directories import switch_off_new
-from harness.sources.invocation import Invocation
-from harness.sources.protected import survey
-from harness.sources.sandbox import Sandbox
+from harness.sources.process.invocation import Invocation
+from harness.sources.sandbox.git_directories import switch_off_new
+from harness.sources.sandbox.protected_paths import survey
+from harness.sources.sandbox.sandbox import Sandbox
 from harness.sources.tool import ToolFailure
 
 

@@ -30,7 +30,7 @@ from harness.events import (
     Warning,
 )
 from harness.log.raw import Control, Exit, Start
-from harness.sources.endings import LIMITS, decide, failure_of
+from harness.sources.translation.outcome import LIMITS, decide, failure_of
 
 _TAIL_LINES = 20
 """How much of the agent's last output a failure quotes."""
