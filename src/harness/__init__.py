@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from harness.session.goals import GoalOptions
     from harness.session.harness import Harness
     from harness.session.outcome import RunOutcome
-    from harness.session.remembering import Memory
     from harness.session.session import Session
+    from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
     from harness.sources.function_tool import tool
     from harness.sources.model_registry import open_model
@@ -97,7 +97,7 @@ _HOMES = {
     "HeartbeatHandler": "harness.session.config",
     "Limits": "harness.sources.request",
     "LogLocked": "harness.errors",
-    "Memory": "harness.session.remembering",
+    "Memory": "harness.session.thread_memory",
     "MemoryDefaults": "harness.session.config",
     "MemoryStore": "harness.log.stores.memory",
     "Mode": "harness.session.config",

@@ -11,8 +11,8 @@ from thread_in_hand import Asked, ThreadInHand, calls
 from harness.events import Event, GoalChanged, GoalEvaluated, Message, Result
 from harness.events.operation import Read
 from harness.log.store import Query
+from harness.session.child_threads import thread_judge
 from harness.session.goals import GoalOptions, Goals
-from harness.session.side_threads import thread_judge
 from harness.sources.function_tool import tool
 from harness.sources.model import AssistantTurn, Model, SystemTurn, UserTurn
 

@@ -14,11 +14,11 @@ from harness.events import Event, StateChanged
 from harness.log.codec import decode, encode
 from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.encoding import to_wire
-from harness.session.bound import BoundThread
 from harness.session.config import BackingAgent, Mode, Subagent
 from harness.session.harness import Harness
-from harness.session.remembering import Memory
+from harness.session.open_thread import BoundThread
 from harness.session.thread_fold import ThreadFold
+from harness.session.thread_memory import Memory
 
 __all__ = ["storage"]
 

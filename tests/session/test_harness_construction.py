@@ -13,7 +13,7 @@ from harness.log.stores.files import FileStore
 from harness.rendering.session.events import Error
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, Mode, Subagent
 from harness.session.harness import Harness
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 
 
 def build(*modes: Mode, **options: Any) -> Harness:

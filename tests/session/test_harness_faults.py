@@ -19,7 +19,7 @@ from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.harness import Harness
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 from harness.sources.model import UserTurn
 from harness.testing.faulty_store import FaultyStore
 

@@ -21,7 +21,7 @@ from harness.log.stores.files import FileStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 
 __all__ = ["storage"]
 

@@ -10,7 +10,7 @@ from running_kit import fake_claude
 
 from harness.log.stores.files import FileStore
 from harness.session.config import Mode
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 
 
 def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:

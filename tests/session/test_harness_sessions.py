@@ -8,7 +8,7 @@ from harness_kit import Model, Record, StoreMaker, later, opened, run, storage
 
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 
 __all__ = ["storage"]
 

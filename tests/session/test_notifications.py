@@ -11,7 +11,7 @@ import pytest
 from harness.errors import UsageError
 from harness.events import Event, NotificationChanged, Signal
 from harness.session.builtin.notification_inbox import NotificationInboxTool
-from harness.session.dispatch import Dispatched, Post, dispatch, notify
+from harness.session.notification_delivery import Dispatched, Post, dispatch, notify
 from harness.session.notifications import (
     Circumstances,
     Inbox,

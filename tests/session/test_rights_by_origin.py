@@ -12,8 +12,8 @@ from harness.errors import UsageError
 from harness.session.config import BUILTIN_TOOLS
 from harness.session.harness import Harness
 from harness.session.permissions import SessionPermissions
-from harness.session.remembering import Memory
 from harness.session.state import SessionState
+from harness.session.thread_memory import Memory
 from harness.sources.function_tool import tool
 from harness.sources.tool import Renamed, Tool
 

@@ -15,7 +15,7 @@ from harness.session.config import BackingAgent
 from harness.session.goal_judge import GoalContext, Score
 from harness.session.goals import GoalOptions
 from harness.session.harness import Harness
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 
 
 def verdict(decision: str, reason: str = "") -> str:

@@ -25,7 +25,7 @@ from running_kit import (
 from harness.events import BufferingEnd, ObservationEnd, Result, ThreadRenamed, UsageDelta
 from harness.log.stores.files import FileStore
 from harness.session.config import MemoryDefaults
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 from harness.sources.translation.audit import check as audit
 
 LONG = "word " * 400

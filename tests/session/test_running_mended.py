@@ -35,7 +35,7 @@ from harness.rendering.session.events import HarnessEvent
 from harness.session.config import BackingAgent, Mode
 from harness.session.goals import GoalOptions
 from harness.session.harness import Harness
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 from harness.sources.function_tool import tool
 from harness.sources.loops.conversation import history
 from harness.sources.model import ToolSpec

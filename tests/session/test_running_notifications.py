@@ -9,8 +9,8 @@ from harness_kit import Model, call, log_of, opened
 from running_kit import YOLO, Gate, Live, check, ends, in_loop, started, starts, waiting
 
 from harness.events import Signal
-from harness.session.dispatch import dispatch
 from harness.session.harness import Harness
+from harness.session.notification_delivery import dispatch
 from harness.session.notifications import Notification, Policy
 
 

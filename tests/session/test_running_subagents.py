@@ -15,7 +15,7 @@ from harness.lab.script_file import parse_script
 from harness.lab.server import Server
 from harness.log.stores.files import FileStore
 from harness.session.config import Subagent
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.model_registry import open_model
 

@@ -17,7 +17,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.rendering.state.fold import StateFold
 from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceConfig
 
 EXPLORE = Subagent(

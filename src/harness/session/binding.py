@@ -20,9 +20,9 @@ from harness.log.ids import is_log_id
 from harness.log.store import Fork, Metadata, Query
 from harness.rendering.session.events import HarnessThread, ThreadChanged, ThreadDeleted
 from harness.rendering.session.events import StateChanged as StateRestored
-from harness.session.bound import BoundThread, create_bound, open_bound, thread_of
+from harness.session.child_threads import HIDDEN
 from harness.session.locking import call
-from harness.session.side_threads import HIDDEN
+from harness.session.open_thread import BoundThread, create_bound, open_bound, thread_of
 from harness.session.thread_fold import rest
 from harness.session.threads import quietly_release
 

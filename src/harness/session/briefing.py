@@ -39,7 +39,7 @@ from harness.events.operation import Write
 from harness.log.hub import Hub
 from harness.rendering.steering import signal_text
 from harness.session.builtin.submit_plan import is_approved
-from harness.session.untold import who_works
+from harness.session.undelivered_signals import who_works
 from harness.sources.tool import spelled
 
 MOST_CHARACTERS = 16_000

@@ -22,7 +22,7 @@ from harness.session.config import (
     ToolsInput,
     tools_of,
 )
-from harness.session.remembering import Memory
+from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceConfig
 from harness.sources.request import Limits
 

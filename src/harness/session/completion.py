@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.errors import HarnessError
 from harness.log.store import Store
 from harness.log.stores.files import FileStore
-from harness.session.bound import folded
+from harness.session.open_thread import folded
 from harness.sources.translation.audit import recover, recover_thread
 
 

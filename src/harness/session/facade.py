@@ -19,7 +19,7 @@ from harness.session.signals import Branch
 from harness.sources.request import Limits
 
 if TYPE_CHECKING:
-    from harness.session.answers import Display
+    from harness.session.approvals import Display
     from harness.session.catalogue import ModelCatalogue
     from harness.session.goals import Goals
     from harness.session.heartbeats import Heartbeats

@@ -25,7 +25,6 @@ from harness.log.ids import new_run_id
 from harness.log.redact import secrets_in
 from harness.log.store import Store
 from harness.log.stores.memory import MemoryStore
-from harness.session.bound import folded, known_thread
 from harness.session.bus import Listener
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import checked
@@ -43,14 +42,14 @@ from harness.session.config import (
     check_modes,
     default_mode,
 )
-from harness.session.dispatch import EVERY_MS, dispatch
 from harness.session.facade import Facade
 from harness.session.heartbeats import Heartbeats
 from harness.session.locking import NoLock
 from harness.session.mcp_servers import McpInput, McpServers
+from harness.session.modes import unknown_mode
+from harness.session.notification_delivery import EVERY_MS, dispatch
+from harness.session.open_thread import folded, known_thread
 from harness.session.permissions import CategoryResolver, check_resolver
-from harness.session.remembering import Memory
-from harness.session.selection import unknown_mode
 from harness.session.services import (
     Browser,
     Gateway,
@@ -64,6 +63,7 @@ from harness.session.services import (
     UseTracker,
 )
 from harness.session.session import Session
+from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceInput, Workspaces
 
 _logger = logging.getLogger("harness.session")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.events import Event
 from harness.session.config import RequestContext
-from harness.session.keeping import check_event
 from harness.session.services import Workspace
 from harness.session.state import SessionState, Transaction
+from harness.session.storable_settings import check_event
 
 if TYPE_CHECKING:
     from harness.session.session import Session

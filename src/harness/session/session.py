@@ -19,21 +19,21 @@ from harness.rendering.session.encoding import to_wire
 from harness.rendering.session.events import HarnessMessage, TokenUsage
 from harness.rendering.session.messages import Role
 from harness.rendering.session.usage import NOTHING_USED, read_usage, usage_of
-from harness.session.answers import Approvals, Display, FollowUps, RunState, StreamState, Suspensions
+from harness.session.agent_driver import Backing, CommandBacking, NativeBacking, described
+from harness.session.approvals import Approvals, Display, FollowUps, RunState, StreamState, Suspensions
 from harness.session.attachments import File, contents
-from harness.session.backing import Backing, CommandBacking, NativeBacking, described
 from harness.session.binding import Binding
-from harness.session.bound import BoundThread
 from harness.session.bus import Bus, Listener
 from harness.session.checks import check_text, checked_limits
 from harness.session.config import BackingAgent, CommandAgent, RequestContext
-from harness.session.extras import QUIET, Extras
 from harness.session.goals import Goals
+from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, Subagents
 from harness.session.notifications import Notification, NotificationInput, Policy
+from harness.session.open_thread import BoundThread
 from harness.session.outcome import RunOutcome
 from harness.session.permissions import SessionPermissions
+from harness.session.run_hooks import QUIET, Extras
 from harness.session.runs import Runs, Said
-from harness.session.selection import MemoryRoles, ModelSelection, ModeSelection, Subagents
 from harness.session.services import Workspace
 from harness.session.signalling import SentSignal
 from harness.session.signals import Branch, split

@@ -12,12 +12,12 @@ from harness.events import Error, Signal
 from harness.rendering.session.events import HarnessMessage
 from harness.rendering.session.messages import Role
 from harness.rendering.session.translation import history_messages
-from harness.session.around import AroundInbox
 from harness.session.config import RequestContext
-from harness.session.dispatch import Post, notify
-from harness.session.keeping import check_event
+from harness.session.notification_delivery import Post, notify
 from harness.session.notifications import Inbox, Notification, NotificationInput, Policy
+from harness.session.session_host import AroundInbox
 from harness.session.signals import Accepted, Branch, create, decide, from_input
+from harness.session.storable_settings import check_event
 
 if TYPE_CHECKING:
     from harness.session.session import Session

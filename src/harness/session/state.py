@@ -14,9 +14,9 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.events import Event, StateChanged
-from harness.session.keeping import check_event
 from harness.session.permission_rules import RULES_KEY, check_rules
 from harness.session.state_schema import plain_json, schema_of, without_halves
+from harness.session.storable_settings import check_event
 
 _logger = logging.getLogger("harness.session")
 

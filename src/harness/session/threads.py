@@ -11,7 +11,7 @@ from harness.errors import UnknownSession, UsageError
 from harness.log.store import Query, read_all
 from harness.rendering.session.events import FilePart, HarnessMessage, HarnessThread, ImagePart, TextPart
 from harness.rendering.session.translation import history_messages
-from harness.session.bound import BoundThread, known_thread, thread_of
+from harness.session.open_thread import BoundThread, known_thread, thread_of
 
 if TYPE_CHECKING:
     from harness.session.session import Session

@@ -30,8 +30,8 @@ from harness.events import (
 )
 from harness.log.hub import Hub
 from harness.log.store import Fork, Metadata, Store, read_all
+from harness.session.child_threads import HIDDEN, SideThread, Surroundings, create_side
 from harness.session.config import Subagent
-from harness.session.side_threads import HIDDEN, SideThread, Surroundings, create_side
 from harness.sources.loops.conversation import Conversation, Entry
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from harness.session.memory.ask_text import Patience
 from harness.session.memory.config import MemoryConfig, Observation, Reflection, Retrieval, read_config
 from harness.session.memory.failure import MemoryFailure
-from harness.session.memory.processor import ObservationalMemory
+from harness.session.memory.memory import ObservationalMemory
 from harness.session.memory.recall import Archive, RecallTool, ThreadSummary
 from harness.session.memory.record import MemoryRecord, RecordFold
-from harness.session.memory.resource import OtherThread, OtherThreads
+from harness.session.memory.shared_memory import OtherThread, OtherThreads
 from harness.session.memory.thresholds import ThresholdRange
-from harness.session.memory.transport import Patience
 
 __all__ = [
     "Archive",

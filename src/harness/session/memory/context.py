@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from harness.session.memory import prompts
 from harness.session.memory.dates import local, with_relative_days, zone
 from harness.session.memory.formatting import Transcript
-from harness.session.memory.notebook import Notebook
+from harness.session.memory.memory_state import Notebook
 from harness.session.memory.observations import for_the_model, parts_of, ungrouped
 from harness.session.memory.steps import Entry
 from harness.sources.model import SystemTurn, Turn, UserTurn

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from harness.session.memory import prompts
+from harness.session.memory.ask_text import ModelFailed, Patience, answer_text
 from harness.session.memory.config import MemoryConfig
 from harness.session.memory.dates import zone
 from harness.session.memory.formatting import Transcript
 from harness.session.memory.observations import is_degenerate, list_lines, shortened, with_short_lines
 from harness.session.memory.steps import Entry
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.session.memory.transport import ModelFailed, Patience, answer_text
 from harness.sources.model import Ask, Attachment, Model, SystemTurn, UserTurn
 
 _THREAD = re.compile(r'^<thread id="([^"\n]*)">[ \t]*\n(.*?)^</thread>', re.MULTILINE | re.DOTALL)

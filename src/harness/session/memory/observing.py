@@ -22,14 +22,14 @@ from harness.events import (
     ObservationStart,
 )
 from harness.session.memory.activation import Trigger
+from harness.session.memory.ask_text import Patience
 from harness.session.memory.failure import MemoryFailure
-from harness.session.memory.notebook import Notebook
+from harness.session.memory.memory_state import Notebook
 from harness.session.memory.observer import Before, Observed, Observer
 from harness.session.memory.steps import Entry, has_open_calls
 from harness.session.memory.thresholds import block_after, chunks_to_activate, is_buffering_due
+from harness.session.memory.token_window import last_seq
 from harness.session.memory.tokens import turn_tokens
-from harness.session.memory.transport import Patience
-from harness.session.memory.window import last_seq
 from harness.sources.model import Model
 
 STOPPED = "stopped before its end"

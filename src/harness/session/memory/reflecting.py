@@ -20,8 +20,9 @@ from harness.events import (
     ReflectionStart,
 )
 from harness.session.memory.activation import THRESHOLD, Trigger
+from harness.session.memory.ask_text import Patience
 from harness.session.memory.failure import MemoryFailure
-from harness.session.memory.notebook import Notebook
+from harness.session.memory.memory_state import Notebook
 from harness.session.memory.observations import oldest_lines, tail_after
 from harness.session.memory.observing import STOPPED
 from harness.session.memory.reflector import Reflector
@@ -31,7 +32,6 @@ from harness.session.memory.thresholds import (
     reflection_slice,
     slice_target,
 )
-from harness.session.memory.transport import Patience
 from harness.sources.model import Model
 
 

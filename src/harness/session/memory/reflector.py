@@ -8,12 +8,12 @@ from collections.abc import Callable
 import msgspec
 
 from harness.session.memory import prompts
+from harness.session.memory.ask_text import ModelFailed, Patience, answer_text
 from harness.session.memory.config import MemoryConfig
 from harness.session.memory.observations import is_degenerate, regrouped, with_short_lines
 from harness.session.memory.observer import tagged
 from harness.session.memory.thresholds import compression_levels
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.session.memory.transport import ModelFailed, Patience, answer_text
 from harness.sources.model import Ask, Model, SystemTurn, UserTurn
 
 _ANY_TAG = re.compile(r"^[ \t]*</?(observations|current-task|suggested-response)>[ \t]*$\n?", re.MULTILINE)

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from harness.events import MemoryStatus
-from harness.session.memory.notebook import Notebook
+from harness.session.memory.memory_state import Notebook
 from harness.session.memory.record import Activity, MemoryRecord
 
 

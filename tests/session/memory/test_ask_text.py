@@ -8,7 +8,7 @@ import pytest
 from memory_bench import Answering, run
 
 from harness.events import Error
-from harness.session.memory.transport import ModelFailed, Patience, answer_text, is_transient
+from harness.session.memory.ask_text import ModelFailed, Patience, answer_text, is_transient
 from harness.sources.model import Ask, UserTurn
 
 ASK = Ask(turns=(UserTurn("hello"),))

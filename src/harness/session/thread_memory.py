@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from harness.events import Error, Event, MemoryStatus, Signal, Steering, UsageDelta
 from harness.events.memory import Noting
 from harness.log.store import Query, read_all
-from harness.session.bound import BoundThread
 from harness.session.memory import (
     MemoryConfig,
     MemoryFailure,
@@ -25,6 +24,7 @@ from harness.session.memory import (
     read_config,
 )
 from harness.session.memory.thresholds import maximum
+from harness.session.open_thread import BoundThread
 from harness.sources.loops.conversation import Entry, StepContext, history
 from harness.sources.model import Ask, Model, Turn
 from harness.sources.tool import Tool

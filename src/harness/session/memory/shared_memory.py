@@ -8,13 +8,13 @@ from typing import Protocol
 import msgspec
 
 from harness.events import Event
+from harness.session.memory.ask_text import ModelFailed
 from harness.session.memory.context import other_thread_text
-from harness.session.memory.notebook import Notebook
+from harness.session.memory.memory_state import Notebook
 from harness.session.memory.observer import Before
 from harness.session.memory.observing import Observing
 from harness.session.memory.steps import Entry
 from harness.session.memory.tokens import turn_tokens
-from harness.session.memory.transport import ModelFailed
 from harness.sources.model import Model
 
 

@@ -11,7 +11,7 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.rendering.session.events import HarnessThread
 from harness.rendering.session.usage import read_usage
-from harness.session.keeping import Secrets, kept_settings, kept_text, mask
+from harness.session.storable_settings import Secrets, kept_settings, kept_text, mask
 from harness.session.thread_fold import ThreadFold
 from harness.sources.translation.audit import recover_thread
 

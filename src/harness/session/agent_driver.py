@@ -19,7 +19,7 @@ from harness.session.briefing import Briefing
 from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, Said
-from harness.session.untold import Untold, files_in
+from harness.session.undelivered_signals import Untold, files_in
 from harness.sources.loops.conversation import Conversation, history
 from harness.sources.loops.options import AgentOptions
 from harness.sources.loops.spoken import turn_of

@@ -21,21 +21,21 @@ from harness.events import (
 )
 from harness.log.codec import encode
 from harness.log.hub import Hub
-from harness.session.around import Around, words_of_user
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.subagent import SubagentTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
 from harness.session.builtin.tasks import task_tools
+from harness.session.child_threads import thread_judge
 from harness.session.config import RequestContext
 from harness.session.goals import Goals
-from harness.session.remembering import Remembrance
 from harness.session.runs import Beginning
 from harness.session.services import Span
-from harness.session.side_threads import thread_judge
+from harness.session.session_host import Around, words_of_user
 from harness.session.signalling import Signalling
 from harness.session.signals import create
 from harness.session.state_signals import state_signals
+from harness.session.thread_memory import Remembrance
 from harness.sources.loops.conversation import Entry, StepContext
 from harness.sources.loops.host import Host
 from harness.sources.loops.options import AgentOptions

@@ -13,9 +13,9 @@ from harness.rendering.session.events import DisplayState
 from harness.rendering.session.lifecycle import pending_approval, pending_suspension
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.config import RequestContext
-from harness.session.keeping import check_event
 from harness.session.permissions import NOT_APPROVED
 from harness.session.runs import Beginning, Said
+from harness.session.storable_settings import check_event
 from harness.sources.loops.replies import check_reply
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from harness.log.ids import new_run_id
 from harness.session.memory.config import MemoryConfig
 from harness.session.memory.record import Progress, RecordFold
 from harness.session.memory.thresholds import maximum, message_threshold, retention_floor
+from harness.session.memory.token_window import Window
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.session.memory.window import Window
 
 Append: TypeAlias = Callable[[Event], Event | None]
 """Puts an event into the log of the thread at once; may give it back as it is there."""

@@ -24,20 +24,20 @@ from msgspec.structs import replace
 
 from harness.events import Event, MemoryStatus, Signal, ThreadCreated, ThreadRenamed
 from harness.session.memory.activation import THRESHOLD, Occasion, Trigger, last_activity_ms
+from harness.session.memory.ask_text import Patience
 from harness.session.memory.config import MemoryConfig, read_config
 from harness.session.memory.context import Shown
 from harness.session.memory.dates import zone
 from harness.session.memory.failure import MemoryFailure
-from harness.session.memory.notebook import Append, Notebook
+from harness.session.memory.gap_marker import gap_signal
+from harness.session.memory.memory_state import Append, Notebook
 from harness.session.memory.observing import Observing
 from harness.session.memory.record import MemoryRecord, RecordFold
 from harness.session.memory.reflecting import Reflecting
-from harness.session.memory.resource import Neighbours, OtherThreads
+from harness.session.memory.shared_memory import Neighbours, OtherThreads
 from harness.session.memory.status import record, status
 from harness.session.memory.steps import Entry, Step, has_open_calls, model_name
-from harness.session.memory.temporal import gap_signal
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.session.memory.transport import Patience
 from harness.sources.model import Model, Turn
 
 LONGEST_WAIT_S = 30.0
