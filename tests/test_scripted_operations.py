@@ -11,7 +11,7 @@ import pytest
 
 from harness.events import Event, Operation, ToolStart
 from harness.events.operation import Command, List, Read, Search, Tasks, Write
-from harness.sources.dialects.shell import operations_of
+from harness.sources.formats.shell import operations_of
 from harness.stage import ViewOptions
 from harness.testing.golden import Case, find_cases, translate
 from harness.views import activity

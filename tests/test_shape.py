@@ -36,7 +36,7 @@ SPAWNING = (
     "os.system",
 )
 
-PURE = ("events/", "stage.py", "views/", "rendering/", "sources/agents/", "sources/dialects/")
+PURE = ("events/", "stage.py", "views/", "rendering/", "sources/agents/", "sources/formats/")
 INPUT_OUTPUT_CLOCK_AND_IDS = (
     "asyncio",
     "builtins.input",

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.events.operation import Command, List, Operation, Read, Search, Write
-from harness.sources.dialects.paths import absolute
-from harness.sources.dialects.shell import operations_of
+from harness.sources.formats.paths import absolute
+from harness.sources.formats.shell import operations_of
 
 
 def read(path: str, start: int | None = None, end: int | None = None) -> Read:

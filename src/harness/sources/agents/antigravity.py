@@ -33,9 +33,9 @@ from harness.events import (
 from harness.events.operation import Operation, Spawn
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.antigravity_tools import ANTIGRAVITY, SHELL
-from harness.sources.dialects.command_line import flags_of, has
-from harness.sources.dialects.fields import (
+from harness.sources.formats.antigravity_tools import ANTIGRAVITY, SHELL
+from harness.sources.formats.command_line import flags_of, has
+from harness.sources.formats.fields import (
     amount_of,
     besides,
     count_of,
@@ -44,9 +44,9 @@ from harness.sources.dialects.fields import (
     record_of,
     text_of,
 )
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.plain_answer import PlainAnswer
-from harness.sources.dialects.subagents import Subagents
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.subagents import Subagents
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

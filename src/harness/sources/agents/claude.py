@@ -12,14 +12,14 @@ from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
 from harness.events.operation import Operation, Skill
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.claude_children import ChildUsage
-from harness.sources.dialects.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
-from harness.sources.dialects.command_line import flags_of, has, numbers_of
-from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.server_errors import retried
-from harness.sources.dialects.stream_json import StreamJson
-from harness.sources.dialects.toolset import Call
+from harness.sources.formats.claude_children import ChildUsage
+from harness.sources.formats.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
+from harness.sources.formats.command_line import flags_of, has, numbers_of
+from harness.sources.formats.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.server_errors import retried
+from harness.sources.formats.stream_json import StreamJson
+from harness.sources.formats.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

@@ -25,14 +25,14 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, SessionFiles, Version
-from harness.sources.dialects.cline_calls import ToolCalls
-from harness.sources.dialects.cline_legacy import LegacyChat
-from harness.sources.dialects.cline_speech import Speaker, Speech, usage_of
-from harness.sources.dialects.cline_team import TaskBoard
-from harness.sources.dialects.command_line import flags_of, has
-from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
-from harness.sources.dialects.json_text import decoded
-from harness.sources.dialects.subagents import Subagents
+from harness.sources.formats.cline_calls import ToolCalls
+from harness.sources.formats.cline_legacy import LegacyChat
+from harness.sources.formats.cline_speech import Speaker, Speech, usage_of
+from harness.sources.formats.cline_team import TaskBoard
+from harness.sources.formats.command_line import flags_of, has
+from harness.sources.formats.fields import count_of, first_text, record_of, text_of
+from harness.sources.formats.json_text import decoded
+from harness.sources.formats.subagents import Subagents
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 

@@ -36,14 +36,14 @@ from harness.events import (
 from harness.events.operation import Operation
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.codex_items import CALLS, Call, Children, success_of
-from harness.sources.dialects.codex_usage import includes, usage_of
-from harness.sources.dialects.command_line import argument_of, has, numbers_of
-from harness.sources.dialects.fields import exit_code_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.live_output import continuation
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.plain_answer import PlainAnswer
-from harness.sources.dialects.server_errors import plain
+from harness.sources.formats.codex_items import CALLS, Call, Children, success_of
+from harness.sources.formats.codex_usage import includes, usage_of
+from harness.sources.formats.command_line import argument_of, has, numbers_of
+from harness.sources.formats.fields import exit_code_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.live_output import continuation
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.server_errors import plain
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
 

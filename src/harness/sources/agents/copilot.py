@@ -39,10 +39,10 @@ from harness.events import (
 )
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import argument_of, flags_of
-from harness.sources.dialects.copilot_calls import CopilotCalls
-from harness.sources.dialects.fields import besides, count_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.server_errors import plain
+from harness.sources.formats.command_line import argument_of, flags_of
+from harness.sources.formats.copilot_calls import CopilotCalls
+from harness.sources.formats.fields import besides, count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.server_errors import plain
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

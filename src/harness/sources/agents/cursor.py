@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from harness.events import Event, Message, ReasoningDelta, TasksChanged, TextDelta, ToolEnd, Unknown, Warning
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of, has
-from harness.sources.dialects.cursor_tools import (
+from harness.sources.formats.command_line import flags_of, has
+from harness.sources.formats.cursor_tools import (
     CURSOR,
     SHELLS,
     TODO_LISTS,
@@ -28,9 +28,9 @@ from harness.sources.dialects.cursor_tools import (
     subagent_name_of,
     tool_of,
 )
-from harness.sources.dialects.fields import count_of, items_of, record_of, text_of
-from harness.sources.dialects.stream_json import StreamJson
-from harness.sources.dialects.todo_lists import tasks_of
+from harness.sources.formats.fields import count_of, items_of, record_of, text_of
+from harness.sources.formats.stream_json import StreamJson
+from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

@@ -29,21 +29,16 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of
-from harness.sources.dialects.droid_tools import (
-    DROID,
-    TODO_LISTS,
-    exit_code_of,
-    todo_list_of,
-)
-from harness.sources.dialects.fields import count_of, first_text, record_of, text_of
-from harness.sources.dialects.json_text import decoded
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.plain_answer import PlainAnswer
-from harness.sources.dialects.server_errors import code_of
-from harness.sources.dialects.stream_results import error_of, outcome_of
-from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.toolset import Call, unannounced
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.droid_tools import DROID, TODO_LISTS, exit_code_of, todo_list_of
+from harness.sources.formats.fields import count_of, first_text, record_of, text_of
+from harness.sources.formats.json_text import decoded
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.server_errors import code_of
+from harness.sources.formats.stream_results import error_of, outcome_of
+from harness.sources.formats.subagents import Subagents
+from harness.sources.formats.toolset import Call, unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

@@ -35,8 +35,8 @@ from harness.events import (
 )
 from harness.events.operation import Spawn
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.fields import count_of, record_of, text_of
-from harness.sources.dialects.gemini_results import (
+from harness.sources.formats.fields import count_of, record_of, text_of
+from harness.sources.formats.gemini_results import (
     STOPS,
     error_code,
     is_any,
@@ -44,13 +44,13 @@ from harness.sources.dialects.gemini_results import (
     usage_of,
     usage_of_tokens,
 )
-from harness.sources.dialects.gemini_tools import APPROVED, GEMINI, verdict_of
-from harness.sources.dialects.node_traces import NodeTraces
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.plain_answer import PlainAnswer
-from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.todo_lists import tasks_of
-from harness.sources.dialects.toolset import Call, unannounced
+from harness.sources.formats.gemini_tools import APPROVED, GEMINI, verdict_of
+from harness.sources.formats.node_traces import NodeTraces
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.subagents import Subagents
+from harness.sources.formats.todo_lists import tasks_of
+from harness.sources.formats.toolset import Call, unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

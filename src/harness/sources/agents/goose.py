@@ -34,10 +34,10 @@ from harness.events import (
 )
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of, numbers_of
-from harness.sources.dialects.fields import amount_of, count_of, first_text, record_of, text_of
-from harness.sources.dialects.goose_calls import Calls
-from harness.sources.dialects.goose_notices import (
+from harness.sources.formats.command_line import flags_of, numbers_of
+from harness.sources.formats.fields import amount_of, count_of, first_text, record_of, text_of
+from harness.sources.formats.goose_calls import Calls
+from harness.sources.formats.goose_notices import (
     INTERRUPTED,
     INTERRUPTION,
     Banner,
@@ -45,9 +45,9 @@ from harness.sources.dialects.goose_notices import (
     is_own,
     verdict_of,
 )
-from harness.sources.dialects.goose_speech import Speech
-from harness.sources.dialects.goose_usage import usage_of
-from harness.sources.dialects.plain_answer import PlainAnswer
+from harness.sources.formats.goose_speech import Speech
+from harness.sources.formats.goose_usage import usage_of
+from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
 

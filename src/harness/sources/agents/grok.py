@@ -38,18 +38,18 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of
-from harness.sources.dialects.fields import count_of, items_of, record_of, text_of
-from harness.sources.dialects.grok_speakers import Speakers
-from harness.sources.dialects.grok_tools import GROK, is_failure, output_of_call, subagent_of, todos_of
-from harness.sources.dialects.grok_usage import total_of, usage_of, without_unknown_cost
-from harness.sources.dialects.json_text import decoded
-from harness.sources.dialects.live_output import continuation
-from harness.sources.dialects.model_ledger import usage_of_call
-from harness.sources.dialects.server_errors import plain
-from harness.sources.dialects.stream_json import StreamJson
-from harness.sources.dialects.todo_lists import tasks_of
-from harness.sources.dialects.toolset import Call
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.fields import count_of, items_of, record_of, text_of
+from harness.sources.formats.grok_speakers import Speakers
+from harness.sources.formats.grok_tools import GROK, is_failure, output_of_call, subagent_of, todos_of
+from harness.sources.formats.grok_usage import total_of, usage_of, without_unknown_cost
+from harness.sources.formats.json_text import decoded
+from harness.sources.formats.live_output import continuation
+from harness.sources.formats.model_ledger import usage_of_call
+from harness.sources.formats.server_errors import plain
+from harness.sources.formats.stream_json import StreamJson
+from harness.sources.formats.todo_lists import tasks_of
+from harness.sources.formats.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

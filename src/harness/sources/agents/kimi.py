@@ -27,10 +27,10 @@ from harness.events import (
     Unknown,
 )
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of
-from harness.sources.dialects.fields import amount_of, count_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.json_text import arguments_of
-from harness.sources.dialects.kimi_tools import (
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.fields import amount_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.json_text import arguments_of
+from harness.sources.formats.kimi_tools import (
     KIMI,
     SHELLS,
     SPAWNER,
@@ -41,12 +41,12 @@ from harness.sources.dialects.kimi_tools import (
     members_of_swarm,
     verdict_of,
 )
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.plain_answer import PlainAnswer
-from harness.sources.dialects.server_errors import retried
-from harness.sources.dialects.subagents import Subagents
-from harness.sources.dialects.todo_lists import tasks_of
-from harness.sources.dialects.toolset import Call, unannounced
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.server_errors import retried
+from harness.sources.formats.subagents import Subagents
+from harness.sources.formats.todo_lists import tasks_of
+from harness.sources.formats.toolset import Call, unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

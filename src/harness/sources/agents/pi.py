@@ -26,21 +26,21 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of
-from harness.sources.dialects.fields import amount_of, count_of, first_text, record_of, text_of
-from harness.sources.dialects.live_output import continuation
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.pi_answers import Answers
-from harness.sources.dialects.pi_tools import (
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.fields import amount_of, count_of, first_text, record_of, text_of
+from harness.sources.formats.live_output import continuation
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.pi_answers import Answers
+from harness.sources.formats.pi_tools import (
     Call,
     exit_code_of_call,
     meaning_of,
     output_of_result,
     told_by_result,
 )
-from harness.sources.dialects.plain_answer import PlainAnswer
-from harness.sources.dialects.server_errors import code_of, retried
-from harness.sources.dialects.toolset import unannounced
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.server_errors import code_of, retried
+from harness.sources.formats.toolset import unannounced
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

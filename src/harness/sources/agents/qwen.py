@@ -27,15 +27,15 @@ from harness.events import (
 )
 from harness.log.raw import Start
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.dialects.command_line import flags_of, has, numbers_of
-from harness.sources.dialects.fields import count_of, first_text, items_of, record_of, text_of
-from harness.sources.dialects.model_ledger import ModelLedger
-from harness.sources.dialects.node_traces import NodeTraces
-from harness.sources.dialects.outputs import output_of
-from harness.sources.dialects.qwen_tools import QWEN, QWEN_BEFORE_0_21
-from harness.sources.dialects.session_ledger import SessionLedger, usage_of_prompt
-from harness.sources.dialects.stream_json import StreamJson
-from harness.sources.dialects.toolset import Call
+from harness.sources.formats.command_line import flags_of, has, numbers_of
+from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.model_ledger import ModelLedger
+from harness.sources.formats.node_traces import NodeTraces
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.qwen_tools import QWEN, QWEN_BEFORE_0_21
+from harness.sources.formats.session_ledger import SessionLedger, usage_of_prompt
+from harness.sources.formats.stream_json import StreamJson
+from harness.sources.formats.toolset import Call
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

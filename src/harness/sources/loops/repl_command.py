@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import Command
-from harness.sources.dialects.shell import operations_of
+from harness.sources.formats.shell import operations_of
 from harness.sources.loops.live_child import LiveChild
 from harness.sources.loops.repl import TRUNCATED, Stream
 from harness.sources.model import ToolSpec

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harness.events import Usage
-from harness.sources.dialects.fields import besides, text_of
+from harness.sources.formats.fields import besides, text_of
 from harness.sources.model_answer import Answer, OpenCall
 from harness.sources.model_failure import Failure, read_error
 from harness.sources.model_streams.counts import count_in

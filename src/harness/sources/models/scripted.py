@@ -33,7 +33,7 @@ from msgspec import Meta
 
 from harness.errors import UsageError
 from harness.events import Event, Usage
-from harness.sources.dialects.fields import besides
+from harness.sources.formats.fields import besides
 from harness.sources.model import Ask, AssistantTurn, UserTurn
 from harness.sources.model_answer import Answer
 from harness.sources.model_turns import encode

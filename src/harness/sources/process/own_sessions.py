@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.sources.agent import SessionFiles
-from harness.sources.dialects.command_line import argument_of
+from harness.sources.formats.command_line import argument_of
 from harness.sources.process.launch import Launch
 from harness.sources.translation.json_lines import DECODE_ERRORS
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from harness.events import Operation
 from harness.events.operation import Command
-from harness.sources.dialects.shell import operations_of
+from harness.sources.formats.shell import operations_of
 from harness.sources.process.child import Chunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.confined import confined

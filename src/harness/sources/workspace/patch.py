@@ -1,4 +1,4 @@
-"""Read and apply a patch of the format that `dialects.patch` shows, with the context as the only address.
+"""Read and apply a patch of the format that `formats.patch` shows, with the context as the only address.
 
 A patch := "*** Begin Patch", files, "*** End Patch". A file is added (every line with `+`), deleted, or
 updated by hunks, and then perhaps moved. A hunk may begin with `@@` lines: each names a line, from which on

@@ -1,0 +1,192 @@
+"""What the tools of Claude Code mean, and what their results tell beyond what was asked for.
+
+Its meanings say it from a call's input, its corrections again when the result knows better: real line
+ranges, created or updated, files that a shell command changed besides.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.events.operation import Operation, Read, Search, Spawn, Write
+from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.meanings import (
+    Input,
+    Meaning,
+    fetching,
+    keeping_tasks,
+    listing,
+    nothing,
+    spawning,
+    using_skill,
+    writing,
+)
+from harness.sources.formats.paths import absolute
+from harness.sources.formats.shell import operations_of
+from harness.sources.formats.toolset import Call, Toolset, Verdict, agreed, as_the_call, lines_of
+
+SHELLS = frozenset({"Bash", "PowerShell"})
+SPAWNERS = frozenset({"Task", "Agent"})
+SKILLS = frozenset({"Skill"})
+ANSWERS = frozenset({"StructuredOutput"})
+"""Hand over the answer as data: the result tells it, and nothing else was done."""
+_READERS = ("Read", "NotebookRead")
+_WRITERS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+_EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,9})$", re.MULTILINE)
+"""The first line of what a failed command gives back."""
+
+
+def _read(input: Input, cwd: str) -> list[Operation] | None:
+    path = first_text(input, "file_path", "path", "notebook_path")
+    start = count_of(input.get("offset", input.get("start_line"))) or None
+    limit = count_of(input.get("limit", input.get("line_count"))) or None
+    end = start + limit - 1 if start and limit else None
+    return [Read(path=absolute(path, cwd), start_line=start, end_line=end)] if path else None
+
+
+def _search(input: Input, cwd: str) -> list[Operation] | None:
+    query = first_text(input, "pattern", "query", "glob")
+    return [Search(query=query, path=absolute(text_of(input.get("path")), cwd))] if query else None
+
+
+def _run(input: Input, cwd: str) -> list[Operation] | None:
+    command = first_text(input, "command", "cmd")
+    return operations_of(command, cwd) if command else None
+
+
+_MEANINGS: dict[str, Meaning] = {
+    **dict.fromkeys(_READERS, _read),
+    **dict.fromkeys(_WRITERS, writing("file_path", "filePath", "path", "notebook_path", "notebookPath")),
+    **dict.fromkeys(("Grep", "Glob"), _search),
+    "LS": listing("path"),
+    **dict.fromkeys(SHELLS, _run),
+    **dict.fromkeys(SKILLS, using_skill("skill", "skill_name", "command", "name")),
+    **dict.fromkeys(SPAWNERS, spawning("description", "prompt", names=("subagent_type",))),
+    **dict.fromkeys(("WebFetch", "WebSearch", "web_fetch", "web_search"), fetching),
+    **dict.fromkeys(
+        ("TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"), keeping_tasks
+    ),
+} | dict.fromkeys(
+    (
+        "AgentOutputTool",
+        "AskUserQuestion",
+        "BashOutput",
+        "CronCreate",
+        "CronDelete",
+        "CronList",
+        "EnterPlanMode",
+        "EnterWorktree",
+        "ExitPlanMode",
+        "ExitWorktree",
+        "KillBash",
+        "KillShell",
+        "ListAgents",
+        "ListMcpResourcesTool",
+        "Monitor",
+        "ReadMcpResourceTool",
+        "ReportFindings",
+        "ScheduleWakeup",
+        "SendMessage",
+        "SlashCommand",
+        "StructuredOutput",
+        "TaskOutput",
+        "TaskStop",
+        "ToolSearch",
+        "Workflow",
+    ),
+    nothing,
+)
+
+
+def _read_really(call: Call, detail: Input, _output: str) -> list[Operation] | None:
+    file = record_of(detail.get("file"))
+    path = first_text(file, "filePath", "file_path", "path")
+    start = count_of(file.get("startLine")) or None
+    lines = count_of(file.get("numLines")) or None
+    if not path or not start or not lines:
+        return None
+    return [Read(path=absolute(path, call.cwd), start_line=start, end_line=start + lines - 1)]
+
+
+def _written_really(call: Call, detail: Input, output: str) -> list[Operation] | None:
+    asked = call.operation
+    if not isinstance(asked, Write):
+        return None
+    path = absolute(first_text(detail, "filePath"), call.cwd) or asked.path
+    change = _change_of(detail, output)
+    start, end = _written_lines(detail, is_new=change == "create")
+    return [Write(path=path, start_line=start, end_line=end, change=change)]
+
+
+def _change_of(detail: Input, output: str) -> str:
+    change = text_of(detail.get("type"))
+    if change in ("create", "update"):
+        return change
+    if "originalFile" in detail:
+        return "create" if detail["originalFile"] is None else "update"
+    return "create" if output.startswith("File created") else "update"
+
+
+def _written_lines(detail: Input, *, is_new: bool) -> tuple[int | None, int | None]:
+    """First and last line that the file got: of all hunks, without the lines around them."""
+    lines = [line for hunk in items_of(detail.get("structuredPatch")) for line in _changed(record_of(hunk))]
+    if lines:
+        return min(lines), max(lines)
+    return lines_of(text_of(detail.get("content")) if is_new else "")
+
+
+def _changed(hunk: Input) -> list[int]:
+    """Numbers of the added lines, and of the lines that stand where others were taken out."""
+    number = count_of(hunk.get("newStart"))
+    if number is None:
+        return []
+    found: list[int] = []
+    for line in items_of(hunk.get("lines")):
+        mark = text_of(line)[:1]
+        if mark in ("+", "-"):
+            found.append(max(1, number))
+        if mark not in ("-", "\\"):
+            number += 1
+    return found
+
+
+def _run_really(call: Call, detail: Input, _output: str) -> list[Operation] | None:
+    known = {operation.path for operation in call.operations if isinstance(operation, Write)}
+    changed = [
+        path
+        for item in items_of(record_of(detail.get("bashEditDiff")).get("changedFiles"))
+        if (path := absolute(text_of(item), call.cwd)) and path not in known
+    ]
+    return [*call.operations, *(Write(path=path) for path in dict.fromkeys(changed))] if changed else None
+
+
+def _spawned_really(call: Call, detail: Input, _output: str) -> list[Operation] | None:
+    asked, agent_id = call.operation, text_of(detail.get("agentId"))
+    return [replace(asked, agent_id=agent_id)] if isinstance(asked, Spawn) and agent_id else None
+
+
+def _command_ended(_call: Call, detail: Any, output: str, is_success: bool) -> Verdict:
+    """Told only in words, and only for failures; the data beside the result repeat them."""
+    if is_success:
+        return True, None
+    return False, agreed(False, _EXIT_CODE.match(detail if isinstance(detail, str) else output))
+
+
+CLAUDE = Toolset(
+    meanings=_MEANINGS,
+    corrections={
+        **dict.fromkeys(_READERS, _read_really),
+        **dict.fromkeys(_WRITERS, _written_really),
+        **dict.fromkeys(SHELLS, _run_really),
+        **dict.fromkeys(SPAWNERS, _spawned_really),
+    },
+    shells=SHELLS,
+    spawners=SPAWNERS,
+    verdict=_command_ended,
+    keeps_directory=True,
+)
+CLAUDE_1 = replace(CLAUDE, verdict=as_the_call)
+"""Before 2.0: a failed command gives back what it wrote, and nothing else."""

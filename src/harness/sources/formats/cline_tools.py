@@ -1,0 +1,301 @@
+"""What the tools of Cline mean, and what their results tell.
+
+Many of its tools do several things in one call: the `n`-th item of the result is about the `n`-th
+thing that was asked for, so a call's meaning is a list of groups, one per item. Success is told in
+as many ways as there are kinds of results; an exit code only in words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from harness.events.operation import (
+    Command,
+    Fetch,
+    List,
+    Operation,
+    Read,
+    Search,
+    Skill,
+    Spawn,
+    Tasks,
+    Write,
+)
+from harness.sources.formats.fields import first_text, record_of, text_of
+from harness.sources.formats.meanings import DIRECTORIES, PATHS, QUERIES, Input, lines_asked
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.patch import operations_of_patch
+from harness.sources.formats.paths import absolute
+from harness.sources.formats.shell import operations_of
+from harness.sources.formats.toolset import agreed
+
+Groups: TypeAlias = "list[list[Operation]]"
+Meaning: TypeAlias = Callable[[Input, str], Groups]
+"""No groups: the input is not what the tool takes."""
+
+SHELLS = frozenset({"run_commands", "execute_command", "bash"})
+SPAWNER = "spawn_agent"
+TEAM_TASK = "team_run_task"
+
+_EXIT_CODE = re.compile(r"Command exited with code (-?\d{1,9})")
+_NUMBERED_LINE = re.compile(r" *(\d{1,9}) \|")
+_SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of ")
+_TRAILER_LENGTH = 200
+_EDITED_LINE = re.compile(r"^([+-])(\d{1,9}): ", re.MULTILINE)
+_INSERTED_AT = re.compile(r"Inserted content at line (\d{1,9}) ")
+_NEEDS_APPROVAL = re.compile(r'Tool "[^"]*" requires approval')
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call that has not ended yet."""
+
+    id: str
+    name: str
+    input: Input
+    groups: Groups
+    run_id: str = ""
+
+    @property
+    def operations(self) -> list[Operation]:
+        return [operation for group in self.groups for operation in group]
+
+
+def _each(asked: Input, *names: str) -> list[Any]:
+    """The things that are asked for: a list, or only one of them."""
+    value = next((asked[name] for name in names if name in asked), None)
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _run(asked: Input, cwd: str) -> Groups:
+    commands = [
+        item if isinstance(item, str) else first_text(record_of(item), "command", "cmd")
+        for item in _each(asked, "commands", "command", "cmd", "script")
+    ]
+    return [operations_of(command, cwd) for command in commands if command]
+
+
+def _read(asked: Input, cwd: str) -> Groups:
+    files = _each(asked, "files", "file_paths", "paths") or [asked]
+    found = [{"path": item} if isinstance(item, str) else record_of(item) for item in files]
+    return [[_reading(file, cwd)] for file in found if first_text(file, *PATHS)]
+
+
+def _reading(file: Input, cwd: str) -> Operation:
+    start, end = lines_asked(file)
+    return Read(path=absolute(first_text(file, *PATHS), cwd), start_line=start, end_line=end)
+
+
+def _write(asked: Input, cwd: str) -> Groups:
+    path = first_text(asked, *PATHS)
+    return [[Write(path=absolute(path, cwd))]] if path else []
+
+
+def _patch(asked: Input, cwd: str) -> Groups:
+    path = first_text(asked, *PATHS)
+    if path:
+        return [[Write(path=absolute(path, cwd))]]
+    writes = operations_of_patch(first_text(asked, "input", "patch", "diff", "content"), cwd)
+    return [[*writes]] if writes else []
+
+
+def _search(asked: Input, cwd: str) -> Groups:
+    queries = [text_of(item) for item in _each(asked, "queries", *QUERIES)]
+    path = absolute(first_text(asked, *DIRECTORIES), cwd)
+    return [[Search(query=query, path=path)] for query in queries if query]
+
+
+def _list(asked: Input, cwd: str) -> Groups:
+    return [[List(path=absolute(first_text(asked, *DIRECTORIES), cwd))]]
+
+
+def _fetch(asked: Input, _cwd: str) -> Groups:
+    wanted = [record_of(item) for item in _each(asked, "requests")] or [asked]
+    found = [(text_of(item.get("url")), text_of(item.get("query"))) for item in wanted]
+    return [[Fetch(url=url, query=query)] for url, query in found if url or query]
+
+
+def _skill(asked: Input, cwd: str) -> Groups:
+    name = first_text(asked, "skill", "skill_name", "name").removeprefix("/")
+    return [[Skill(path=absolute(f"skills/{name}/SKILL.md", cwd), name=name)]] if name else []
+
+
+def _spawn(asked: Input, _cwd: str) -> Groups:
+    task = first_text(asked, "task", "prompt")
+    return [[Spawn(task=task)]] if task else []
+
+
+def _team_run(asked: Input, _cwd: str) -> Groups:
+    member, task = text_of(asked.get("agentId")), text_of(asked.get("task"))
+    return [[Spawn(agent_id=member, name=member, task=task)]] if member else []
+
+
+def _team_tasks(_asked: Input, _cwd: str) -> Groups:
+    return [[Tasks()]]
+
+
+def _nothing(_asked: Input, _cwd: str) -> Groups:
+    return [[]]
+
+
+_TOOLS: dict[str, Meaning] = {
+    "run_commands": _run,
+    "execute_command": _run,
+    "bash": _run,
+    "read_files": _read,
+    "read_file": _read,
+    "editor": _write,
+    "write_to_file": _write,
+    "replace_in_file": _write,
+    "new_rule": _write,
+    "apply_patch": _patch,
+    "search_codebase": _search,
+    "search_files": _search,
+    "list_files": _list,
+    "fetch_web_content": _fetch,
+    "web_fetch": _fetch,
+    "web_search": _fetch,
+    "skills": _skill,
+    "use_skill": _skill,
+    SPAWNER: _spawn,
+    TEAM_TASK: _team_run,
+    "team_task": _team_tasks,
+} | dict.fromkeys(
+    # Known, and about nothing that an operation could name.
+    (
+        "ask_question",
+        "team_cleanup",
+        "team_mission_log",
+        "team_shutdown_teammate",
+        "team_spawn_teammate",
+        "team_status",
+    ),
+    _nothing,
+)
+
+
+def meaning_of(name: str, asked: Any, cwd: str) -> Groups:
+    """The operations of a call; no groups at all when nobody knows what it means."""
+    meaning = _TOOLS.get(name)
+    return meaning(asked, cwd) if meaning is not None and isinstance(asked, dict) else []
+
+
+def is_denied(output: str) -> bool:
+    return _NEEDS_APPROVAL.search(output) is not None
+
+
+def success_of(event: Input) -> bool | None:
+    """None: the result does not say."""
+    output = event.get("output")
+    if event.get("error"):
+        return False
+    if isinstance(output, str):
+        return False if output.startswith('Skill "') and '" not found' in output else None
+    if isinstance(output, dict):
+        return _success_of_record(output)
+    if isinstance(output, list):
+        flags = [item.get("success") for item in output if isinstance(item, dict)]
+        told = [flag for flag in flags if isinstance(flag, bool)]
+        return all(told) if told else None
+    return None
+
+
+def _success_of_record(output: Input) -> bool | None:
+    if isinstance(output.get("success"), bool):
+        return output["success"] is True
+    if isinstance(output.get("isError"), bool):
+        return output["isError"] is False
+    if isinstance(output.get("results"), list):
+        return success_of({"output": output["results"]})
+    if output.get("error"):
+        return False
+    return None if "finishReason" not in output else output["finishReason"] == "completed"
+
+
+def text_of_output(output: Any) -> str:
+    """What a tool gave back, as text."""
+    if isinstance(output, str):
+        return output
+    if isinstance(output, list):
+        return "\n".join(text_of_output(item) for item in output)
+    told = record_of(output)
+    if isinstance(told.get("content"), list):
+        return output_of(told["content"])
+    said = [told[name] for name in ("result", "error", "text", "message") if told.get(name)]
+    if said or any(name in told for name in ("result", "text")):
+        return output_of(said[0]) if said else ""
+    return output_of(output)
+
+
+def exit_code_of(call: Call, output: Any) -> int | None:
+    """Of a call that runs one command."""
+    items = _items(output)
+    if call.name not in SHELLS or len(call.groups) != 1 or len(items) != 1:
+        return None
+    return _exit_code(record_of(items[0]))
+
+
+def _items(output: Any) -> list[Any]:
+    """What was given back for each thing that was asked for."""
+    results = record_of(output).get("results", output)
+    return results if isinstance(results, list) else [results]
+
+
+def _exit_code(item: Input) -> int | None:
+    return agreed(False, _EXIT_CODE.match(text_of(item.get("error"))))
+
+
+def told_by_result(call: Call, output: Any) -> list[Operation] | None:
+    """The operations as the result tells them; None when it tells nothing better."""
+    items = _items(output)
+    if len(items) != len(call.groups):
+        return None
+    is_one = len(items) == 1
+    told = [
+        _told_by_item(operation, record_of(item), call.input, is_one=is_one)
+        for group, item in zip(call.groups, items, strict=True)
+        for operation in group
+    ]
+    return None if told == call.operations else told
+
+
+def _told_by_item(operation: Operation, item: Input, asked: Input, *, is_one: bool) -> Operation:
+    is_success = item.get("success") if isinstance(item.get("success"), bool) else None
+    result = text_of(item.get("result"))
+    match operation:
+        case Read() if is_success and (lines := _lines_read(result)):
+            operation = replace(operation, start_line=lines[0], end_line=lines[1])
+        case Write(change="") if is_success:
+            operation = _written(operation, result, asked)
+        case Command() if not is_one:
+            operation = replace(operation, exit_code=_exit_code(item))
+        case _:
+            pass
+    return operation if is_one else replace(operation, success=is_success)
+
+
+def _lines_read(result: str) -> tuple[int, int] | None:
+    """From the numbers in front of the lines, or the remark after them."""
+    if (shown := _SHOWN_LINES.search(result[-_TRAILER_LENGTH:])) is not None:
+        return int(shown[1]), int(shown[2])
+    first, last = _NUMBERED_LINE.match(result), _NUMBERED_LINE.match(result[result.rfind("\n") + 1 :])
+    return (int(first[1]), int(last[1])) if first is not None and last is not None else None
+
+
+def _written(write: Write, result: str, asked: Input) -> Write:
+    if result.startswith("File created"):
+        return replace(write, change="create")
+    new_lines = max(1, text_of(asked.get("new_text")).removesuffix("\n").count("\n") + 1)
+    if (inserted := _INSERTED_AT.match(result)) is not None:
+        start = int(inserted[1])
+        return replace(write, change="update", start_line=start, end_line=start + new_lines - 1)
+    edited = _EDITED_LINE.findall(result)
+    numbers = [int(number) for mark, number in edited if mark == "+"] or [int(number) for _, number in edited]
+    if not numbers:
+        return replace(write, change="update")
+    return replace(write, change="update", start_line=min(numbers), end_line=max(numbers))

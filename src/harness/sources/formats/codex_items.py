@@ -1,0 +1,212 @@
+"""The items of a Codex thread that are calls: commands, file changes, tools, searches, sub-agents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.events import Error, Event, Message, Outcome, Result, SessionStart
+from harness.events.operation import Fetch, Operation, Spawn, Write
+from harness.sources.formats.fields import exit_code_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.server_errors import plain
+from harness.sources.formats.shell import operations_of
+
+Item = dict[str, Any]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One item as a tool call, as far as it is known by now."""
+
+    tool_name: str
+    input: Any = None
+    operations: list[Operation] = msgspec.field(default_factory=list)
+    output: str | None = None
+    raw: Any = None
+
+
+def success_of(item: Item) -> bool | None:
+    """By the exit code, else by the status; a few items are told only when they came to something."""
+    code = exit_code_of(item.get("exit_code"))
+    if code is not None:
+        return code == 0
+    unsaid = True if item.get("type") in _TOLD_WHEN_DONE else None
+    return _SUCCESS.get(text_of(item.get("status")), unsaid)
+
+
+_ENDED = ("completed", "failed", "declined", "errored")
+_TOLD_WHEN_DONE = frozenset({"file_change", "web_search"})
+_SUCCESS = {"completed": True, "failed": False, "declined": False, "errored": False, "in_progress": None}
+
+
+def _command(item: Item, cwd: str) -> Call | None:
+    command = _line_of(item.get("command"))
+    outputs = (item[name] for name in ("aggregated_output", "output") if item.get(name))
+    if not command and ("exit_code" in item or item.get("status") in _ENDED):
+        # Which command it was nobody says, but that one has run.
+        return Call(tool_name="shell", output=output_of(next(outputs, "")), raw=item)
+    if not command:
+        return None
+    return Call(
+        tool_name="shell",
+        input={"command": command},
+        operations=operations_of(command, cwd),
+        output=output_of(next(outputs, "")),
+    )
+
+
+def _line_of(command: Any) -> str:
+    """A command as a shell takes it; some formats of Codex tell it word by word."""
+    words = items_of(command)
+    if not words or not all(isinstance(word, str) for word in words):
+        return text_of(command)
+    from shlex import join
+
+    return join(words)
+
+
+_CHANGES = {"add": "create", "update": "update", "delete": "delete"}
+
+
+def _file_change(item: Item, _cwd: str) -> Call | None:
+    changes = [record_of(change) for change in items_of(item.get("changes"))] or [item]
+    writes = [write for change in changes for write in _writes_of(change)]
+    if not writes:
+        return None
+    told = {name: item[name] for name in ("changes", "path") if name in item}
+    return Call(tool_name="file_change", input=told, operations=writes)
+
+
+def _writes_of(change: Item) -> list[Operation]:
+    """How a file changed is a word, or an object that also tells where it was moved to."""
+    path, kind = text_of(change.get("path")), change.get("kind")
+    told = record_of(kind) or {"type": kind}
+    moved = text_of(told.get("move_path"))
+    if path and moved:
+        return [Write(path=path, change="move"), Write(path=moved, change="create")]
+    return [Write(path=path, change=_CHANGES.get(text_of(told.get("type")), ""))] if path else []
+
+
+def _mcp_tool_call(item: Item, _cwd: str) -> Call:
+    """What a tool of somebody else's does, nobody here knows."""
+    name = "__".join(filter(None, ("mcp", text_of(item.get("server")), text_of(item.get("tool")))))
+    return Call(tool_name=name, input=item.get("arguments"), output=_mcp_output(item), raw=item)
+
+
+def _mcp_output(item: Item) -> str | None:
+    error, result = item.get("error"), record_of(item.get("result"))
+    if error:
+        return first_text(record_of(error), "message") or output_of(error)
+    if not result:
+        return None
+    return output_of(result.get("content") or result)
+
+
+def _web_search(item: Item, _cwd: str) -> Call:
+    """While it begins, Codex does not say yet what is looked for."""
+    query, action = text_of(item.get("query")), record_of(item.get("action"))
+    url, queries = text_of(action.get("url")), items_of(action.get("queries"))
+    if not url and query.startswith(("http://", "https://")):
+        url = query
+    if url:
+        fetches: list[Operation] = [Fetch(url=url, query=text_of(action.get("pattern")))]
+    else:
+        wanted = dict.fromkeys(text_of(each) for each in [*queries, query] if text_of(each))
+        fetches = [Fetch(query=each) for each in wanted]
+    return Call(tool_name="web_search", input={"query": query} if query else None, operations=fetches)
+
+
+def _collab_tool_call(item: Item, _cwd: str) -> Call:
+    """Sub-agents: spawned, written to, waited for, closed. How they fare is told by `Children`."""
+    name, prompt = text_of(item.get("tool")) or "collab_tool_call", text_of(item.get("prompt"))
+    threads = _threads_of(item)
+    spawned: list[Operation] = [Spawn(agent_id=thread, task=prompt) for thread in threads or [""]]
+    states = record_of(item.get("agents_states")).values()
+    words = [text_of(record_of(state).get("message")) for state in states]
+    told = {"prompt": prompt, "receiver_thread_ids": threads}
+    return Call(
+        tool_name=name,
+        input={key: value for key, value in told.items() if value},
+        operations=spawned if name == _SPAWN else [],
+        output="\n".join(filter(None, words)) or None,
+    )
+
+
+def _threads_of(item: Item) -> list[str]:
+    return [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
+
+
+CALLS: dict[str, Callable[[Item, str], Call | None]] = {
+    "collab_tool_call": _collab_tool_call,
+    "command_execution": _command,
+    "file_change": _file_change,
+    "mcp_tool_call": _mcp_tool_call,
+    "web_search": _web_search,
+}
+"""Kind of item → the call that it is; None where it lacks what makes it one."""
+
+_SPAWN, _WRITE_TO, _CLOSE = "spawn_agent", "send_input", "close_agent"
+_ENDS: dict[str, Outcome] = {
+    "completed": "completed",
+    "errored": "failed",
+    "interrupted": "interrupted",
+    "not_found": "interrupted",
+    "shutdown": "interrupted",
+}
+
+
+class Children:
+    """Sub-agents as runs of their own, named by their threads.
+
+    Their states are told only when the main agent asks for them. One that is written to after its
+    end works again: that is another run of its thread, `<thread>#2`.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, str] = {}
+        self._times: Counter[str] = Counter()
+
+    def after(self, item: Item, call_id: str) -> tuple[list[Event], list[Operation]]:
+        """What a call on sub-agents has led to; nothing if it is no such call."""
+        if item.get("type") != "collab_tool_call":
+            return [], []
+        tool, prompt = item.get("tool"), text_of(item.get("prompt"))
+        threads = _threads_of(item)
+        if tool in (_SPAWN, _WRITE_TO):
+            # The states that come with it are those of before.
+            return [event for thread in threads for event in self._begin(thread, call_id, prompt)], []
+        events: list[Event] = []
+        operations: list[Operation] = []
+        states = record_of(item.get("agents_states"))
+        for thread in dict.fromkeys([*threads, *states]):
+            state = record_of(states.get(thread))
+            outcome = _ENDS.get(text_of(state.get("status")))
+            if outcome is None and tool == _CLOSE:
+                outcome = "interrupted"
+            if outcome is None or (thread not in self._open and thread in self._times):
+                continue
+            events.extend(self._begin(thread, call_id, ""))
+            events.extend(self._end(thread, outcome, text_of(state.get("message"))))
+            action = "completed" if outcome == "completed" else "failed"
+            operations.append(Spawn(agent_id=thread, action=action))
+        return events, operations
+
+    def _begin(self, thread: str, call_id: str, prompt: str) -> list[Event]:
+        if thread in self._open:
+            return []
+        self._times[thread] += 1
+        times = self._times[thread]
+        run_id = self._open[thread] = thread if times == 1 else f"{thread}#{times}"
+        start = SessionStart(run_id=run_id, parent_id=call_id, session_id=thread, agent="codex")
+        return [start, Message(role="user", text=prompt, run_id=run_id)] if prompt else [start]
+
+    def _end(self, thread: str, outcome: Outcome, words: str) -> list[Event]:
+        run_id = self._open.pop(thread)
+        result = Result(run_id=run_id, success=outcome == "completed", outcome=outcome)
+        if outcome == "failed" and words:
+            return [Error(message=plain(words), code="turn_failed", run_id=run_id), result]
+        return [replace(result, text=words)]

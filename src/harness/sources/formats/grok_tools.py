@@ -1,0 +1,181 @@
+"""What the tools of Grok mean, and what their results tell beyond what was asked for.
+
+A result holds what the tool itself says of it (`rawOutput`): an object with a `type`, and mostly one
+more key that names how it went.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.events.operation import List, Operation, Read, Spawn, Write
+from harness.sources.formats.fields import count_of, exit_code_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.meanings import (
+    Input,
+    Meaning,
+    fetching,
+    keeping_tasks,
+    listing,
+    nothing,
+    reading,
+    running,
+    searching,
+    spawning,
+    using_skill,
+    writing,
+)
+from harness.sources.formats.paths import absolute
+from harness.sources.formats.toolset import Call, Toolset, Verdict, lines_of
+
+_SUBAGENT_ID = re.compile(r"^subagent_id: (\S+)", re.MULTILINE)
+_STATUS_LINE = re.compile(r"\Aexit: [^\n]*\n")
+_SAYINGS = ("message", "tool_output_for_prompt", "content", "summary_for_prompt", "text", "output", "summary")
+
+_MEANINGS: dict[str, Meaning] = {
+    "run_terminal_command": running("command"),
+    "monitor": running("command"),
+    "read_file": reading("target_file", "file_path", "path"),
+    "search_replace": writing("file_path", "path", change="update"),
+    "write": writing("file_path", "path"),
+    "list_dir": listing("target_directory", "path"),
+    "grep": searching("pattern"),
+    "spawn_subagent": spawning("description", "prompt", names=("subagent_type",)),
+    "skill": using_skill("skill", "name"),
+    "todo_write": keeping_tasks,
+    "web_search": fetching,
+    "web_fetch": fetching,
+} | dict.fromkeys(
+    (
+        "ask_user_question",
+        "enter_plan_mode",
+        "exit_plan_mode",
+        "get_command_or_subagent_output",
+        "image_edit",
+        "image_gen",
+        "image_to_video",
+        "kill_command_or_subagent",
+        "reference_to_video",
+        "scheduler_create",
+        "scheduler_delete",
+        "scheduler_list",
+        "search_tool",
+        "send_feedback",
+        "workflow",
+    ),
+    nothing,
+)
+
+
+def is_failure(raw: Input) -> bool:
+    """A command that failed is a completed call; here it is none."""
+    if raw.get("type") != "Bash":
+        return False
+    return (
+        raw.get("exit_code") not in (0, None) or raw.get("timed_out") is True or raw.get("signal") is not None
+    )
+
+
+def output_of_call(raw: Input, text: str) -> str:
+    """What it gave back: as shown, else as the tool's own object says it. A failed command tells its exit code."""
+    if is_failure(raw):
+        return text_of(raw.get("output_for_prompt")) or text
+    return text or _STATUS_LINE.sub("", text_of(raw.get("output_for_prompt"))) or _saying(raw)
+
+
+def _saying(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raw = record_of(value)
+    said = first_text(raw, *_SAYINGS)
+    if said:
+        return said
+    inner = [item for name, item in raw.items() if name != "type" and isinstance(item, dict | str)]
+    return _saying(inner[0]) if len(inner) == 1 else ""
+
+
+def subagent_of(raw: Input, output: str) -> str:
+    told = _SUBAGENT_ID.search(output)
+    return text_of(raw.get("subagent_id")) or (told[1] if told is not None else "")
+
+
+def todos_of(raw: Input) -> Input:
+    """The whole to-do list, where a result tells it, under the name that Claude's dialect has for it."""
+    todos = record_of(raw.get("TodosUpdated")).get("todos")
+    return {} if todos is None else {"newTodos": todos}
+
+
+def _read_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
+    asked, file = call.operation, record_of(raw.get("FileContent"))
+    if not isinstance(asked, Read) or not file:
+        return None
+    path = text_of(file.get("absolute_path")) or asked.path
+    start, lines = count_of(file.get("offset")), lines_of(text_of(file.get("raw_output")))[1]
+    if start is None and count_of(file.get("limit")) is None:
+        return [Read(path=path)]
+    first = start or 1
+    return [Read(path=path, start_line=first, end_line=first + lines - 1 if lines else asked.end_line)]
+
+
+def _written_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
+    asked, done = call.operation, record_of(raw.get("EditsApplied"))
+    if not isinstance(asked, Write) or not done:
+        return None
+    said = text_of(done.get("tool_output_for_prompt"))
+    lines = [
+        line
+        for item in items_of(record_of(done.get("edits")).get("details"))
+        for line in _lines_written(record_of(item))
+    ]
+    return [
+        Write(
+            path=absolute(text_of(done.get("absolute_path")), call.cwd) or asked.path,
+            start_line=min(lines, default=None),
+            end_line=max(lines, default=None),
+            change="create" if said.endswith("has been created.") else "update",
+        )
+    ]
+
+
+def _lines_written(edit: Input) -> list[int]:
+    first = count_of(edit.get("new_line"))
+    last = lines_of(text_of(edit.get("new_string")))[1] or 1
+    return [first, first + last - 1] if first else []
+
+
+def _listed_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
+    path = absolute(text_of(record_of(raw.get("Content")).get("absolute_root_path")), call.cwd)
+    return [List(path=path)] if path else None
+
+
+def _spawned_really(call: Call, raw: Input, output: str) -> list[Operation] | None:
+    asked, agent_id = call.operation, subagent_of(raw, output)
+    if not isinstance(asked, Spawn) or not agent_id:
+        return None
+    return [replace(asked, agent_id=agent_id, name=asked.name or text_of(raw.get("subagent_type")))]
+
+
+def _command_ended(_call: Call, raw: Any, _output: str, is_success: bool) -> Verdict:
+    """A command that was killed has a code too, which means nothing."""
+    told = record_of(raw)
+    code = exit_code_of(told.get("exit_code")) if told.get("signal") is None else None
+    if not is_success:
+        return False, code or None
+    return (None if code is None else code == 0), code
+
+
+GROK = Toolset(
+    meanings=_MEANINGS,
+    corrections={
+        "read_file": _read_really,
+        "search_replace": _written_really,
+        "write": _written_really,
+        "list_dir": _listed_really,
+        "spawn_subagent": _spawned_really,
+    },
+    shells=frozenset({"run_terminal_command"}),
+    spawners=frozenset({"spawn_subagent"}),
+    verdict=_command_ended,
+)

@@ -1,0 +1,295 @@
+"""The JSON stream of OpenCode (`opencode run --format json`), which its relatives share.
+
+step_start   a model call begins
+reasoning    what the model thought, whole (only with `--thinking`)
+text         what it said, whole; or what the agent itself put into the conversation (`synthetic`)
+tool_use     a call that has ended, with everything about it
+step_finish  a model call has ended: why, tokens, cost
+error        something failed; more work may follow
+done         the session rests (newer versions)
+
+Each line is `{type, timestamp, sessionID, part}`. Older and flatter forms, without `part`, are
+read likewise. How the run ended nobody says: it is told by the last thing that happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Message,
+    Outcome,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    Unknown,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.sources.formats.fields import amount_of, count_of, first_text, record_of, text_of
+from harness.sources.formats.json_text import decoded
+from harness.sources.formats.opencode_calls import Calls
+from harness.sources.translator import Ending, Record, Translator
+
+_SESSION_KEYS = ("sessionID", "session_id", "sessionId")
+_UNFINISHED = frozenset({"", "tool-calls", "unknown"})
+"""Reasons after which the agent asks the model again; a run that ends with one was cut off."""
+_CUT_ANSWERS = {
+    "length": "the answer was cut off: the model reached its output limit",
+    "content-filter": "the answer was cut off: the model's provider filtered it",
+    "error": "the model's answer ended with an error",
+}
+_ERROR_CODES = {
+    "run ended with an auto-rejected permission": "permission_denied",
+    "run ended without an assistant message": "no_output",
+}
+"""Errors that come as mere sentences, by how these begin."""
+_BANNERS = ("Performing one time database migration", "sqlite-migration:", "Database migration complete")
+_ABORTED = "MessageAbortedError"
+_REFUSED = Error(
+    message="the agent stopped: it asked for a permission that nobody could give", code="permission_denied"
+)
+_SAID_NOTHING = Error(message="the model returned no output", code="no_output")
+
+
+class OpencodeStream(Translator):
+    """Inherit, and name the agent."""
+
+    agent: ClassVar[str]
+    rules: ClassVar[dict[str, str]] = {
+        "step_start": "_step_start",
+        "reasoning": "_reasoning",
+        "text": "_text",
+        "tool_use": "_tool_use",
+        "step_finish": "_step_finish",
+        "error": "_error",
+        "done": "_done",
+        # Forms of earlier versions.
+        "session.start": "",
+        "session.init": "",
+        "init": "",
+        "message": "_message",
+        "assistant": "_message",
+        "result": "_done",
+        "complete": "_done",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = Calls(self.agent)
+        self._session_id = ""
+        self._told_parts: set[tuple[str, int]] = set()
+        self._told_errors: set[str] = set()
+        """Lines of errors that stderr may repeat."""
+        self._last_reason = ""
+        """Why the last model call ended; "" while one goes on."""
+        self._last_error: Error | None = None
+        """Unless something happened after it."""
+        self._has_output = False
+        self._announced: Result | None = None
+
+    def record(self, record: Record) -> Sequence[Event]:
+        session_id = record.get("sessionID")
+        if session_id == self._session_id:
+            return super().record(record)
+        session_id = first_text(record, *_SESSION_KEYS)
+        if not session_id or session_id == self._session_id:
+            return super().record(record)
+        self._session_id = session_id
+        return [SessionStart(session_id=session_id, agent=self.agent), *super().record(record)]
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        notice = line.removeprefix("! ").removeprefix("Error: ")
+        if notice.startswith("permission requested: "):
+            self.rule = "permission"
+            return self._calls.refusal_notice(notice)
+        if notice.startswith("network retry "):
+            self.rule = "retry"
+            return [Warning(message=notice, code="retry")]
+        if notice.startswith(_BANNERS):
+            self.rule = "banner"
+            return []
+        if notice in self._told_errors:
+            self.rule = "repeated"
+            return []
+        return super().stderr(line)
+
+    def finish(self, ending: Ending) -> Sequence[Event]:
+        if self._announced is not None:
+            return [self._announced]
+        error = self._end_error()
+        if error is None:
+            is_open = self._last_reason in _UNFINISHED
+            return [] if is_open else [Result(success=True, stop_reason=self._last_reason)]
+        if ending.signal is not None or ending.outcome is not None:
+            return []  # it was stopped: what it would have made of its failure is not known
+        outcome: Outcome = "interrupted" if error.code == _ABORTED else "failed"
+        if error is self._last_error:
+            return [Result(success=False, outcome=outcome, stop_reason="error")]
+        return [error, Result(success=False, outcome=outcome, stop_reason=self._last_reason)]
+
+    def _end_error(self) -> Error | None:
+        """Why the run failed, if it ends now. The exit code is 0 for most of these."""
+        if self._last_error is not None:
+            return self._last_error
+        if self._calls.was_refused:
+            return _REFUSED
+        if (cut := _CUT_ANSWERS.get(self._last_reason)) is not None:
+            return Error(message=cut, code=self._last_reason)
+        is_over = self._last_reason not in _UNFINISHED
+        return _SAID_NOTHING if is_over and not self._has_output else None
+
+    def _goes_on(self) -> None:
+        self._last_error = None
+        self._last_reason = ""
+
+    def _is_repeated(self, part: Record, content: int = 0) -> bool:
+        """Whether this part was told before, with the same content."""
+        part_id = text_of(part.get("id"))
+        if not part_id:
+            return False
+        key = (part_id, content)
+        if key in self._told_parts:
+            self.rule = f"{self.rule}/repeated"
+            return True
+        self._told_parts.add(key)
+        return False
+
+    def _step_start(self, record: Record) -> Sequence[Event]:
+        if not self._is_repeated(_part_of(record)):
+            self.turns = (self.turns or 0) + 1
+            self._goes_on()
+            self._calls.was_refused = False
+        return ()
+
+    def _reasoning(self, record: Record) -> Sequence[Event]:
+        part = _part_of(record)
+        text = part.get("text")
+        if not isinstance(text, str):
+            return [Unknown(raw=record)]
+        self._last_error = None
+        if not text or self._is_repeated(part, hash(text)):
+            return ()
+        return (ReasoningDelta(id=text_of(part.get("id")), text=text),)
+
+    def _text(self, record: Record) -> Sequence[Event]:
+        part = _part_of(record)
+        text = part.get("text")
+        if not isinstance(text, str):
+            return [Unknown(raw=record)]
+        if self._is_repeated(part, hash(text)):
+            return ()
+        if part.get("synthetic") is True:
+            return self._synthetic(part)
+        self._last_error = None
+        if not text:
+            return ()
+        self._has_output = True
+        return (Message(role="assistant", text=text, id=text_of(part.get("id"))),)
+
+    def _synthetic(self, part: Record) -> Sequence[Event]:
+        """What the agent itself asks of the model is said by nobody; but it tells what happened."""
+        self.rule = "text/synthetic"
+        self._goes_on()
+        is_compaction = record_of(part.get("metadata")).get("compaction_continue") is True
+        return (Compacted(trigger="auto"),) if is_compaction else ()
+
+    def _message(self, record: Record) -> Sequence[Event]:
+        """Earlier versions told whole messages, the prompt among them."""
+        if record.get("role") == "user":
+            self.rule = "message/user"
+            return ()
+        text = first_text(record, "content", "text")
+        if not text:
+            is_empty = record.get("content", record.get("text")) == ""
+            return () if is_empty else [Unknown(raw=record)]
+        self._has_output = True
+        return [Message(role="assistant", text=text, id=text_of(record.get("id")))]
+
+    def _tool_use(self, record: Record) -> Sequence[Event]:
+        events = self._calls.tell(_part_of(record), self.working_directory)
+        if events is None:
+            return [Unknown(raw=record)]
+        self._last_error = None
+        self._has_output = True
+        if not events:
+            self.rule = "tool_use/repeated"
+        return events
+
+    def _step_finish(self, record: Record) -> Sequence[Event]:
+        part = _part_of(record)
+        if self._is_repeated(part):
+            return ()
+        self._last_error = None
+        self._last_reason = text_of(part.get("reason"))
+        usage = _usage_of(part)
+        return (UsageDelta(usage=usage, id=text_of(part.get("id"))),) if usage else ()
+
+    def _error(self, record: Record) -> Sequence[Event]:
+        error = _error_of(record)
+        self._last_error = error
+        self._told_errors.update(error.message.split("\n"))
+        return [error]
+
+    def _done(self, record: Record) -> Sequence[Event]:
+        """Newer versions only say that they rest, and older ones how they ended."""
+        if "result" in record or "success" in record or record.get("type") != "done":
+            is_success = record.get("success") is not False
+            self._announced = Result(
+                success=is_success,
+                outcome="completed" if is_success else "failed",
+                text=first_text(record, "result", "content", "text"),
+            )
+        return ()
+
+
+def _part_of(record: Record) -> Record:
+    part = record.get("part")
+    return part if isinstance(part, dict) else record
+
+
+def _usage_of(part: Record) -> Usage:
+    tokens = record_of(part.get("tokens"))
+    cache = record_of(tokens.get("cache"))
+    input, output = count_of(tokens.get("input")), count_of(tokens.get("output"))
+    read, write = count_of(cache.get("read")), count_of(cache.get("write"))
+    reasoning = count_of(tokens.get("reasoning"))
+    if (
+        reasoning
+        and output
+        and count_of(tokens.get("total")) == sum(filter(None, (input, output, read, write)))
+    ):
+        output = max(0, output - reasoning)  # the total shows that reasoning was counted as output as well
+    # Zero is also what it says of a model whose price it does not know.
+    cost = amount_of(part.get("cost")) or None
+    return Usage(
+        input=input,
+        output=output,
+        cache_read=read,
+        cache_write=write,
+        reasoning=reasoning,
+        cost_usd=cost,
+        cost_source="" if cost is None else "stated",
+    )
+
+
+def _error_of(record: Record) -> Error:
+    told: Any = record.get("error")
+    if not isinstance(told, dict):
+        message = text_of(told) or text_of(record.get("message"))
+        code = next((code for start, code in _ERROR_CODES.items() if message.startswith(start)), "")
+        return Error(message=message or "unknown error", code=code or text_of(record.get("code")) or "error")
+    data, name = record_of(told.get("data")), text_of(told.get("name"))
+    message = first_text(data, "message") or first_text(told, "message") or name
+    message = first_text(record_of(decoded(message)), "message") or message  # some is JSON within the text
+    status = count_of(data.get("statusCode"))
+    if not message:
+        message = msgspec.json.encode(told).decode()
+    return Error(message=message, code=f"http_{status}" if status else name or "error")

@@ -1,0 +1,63 @@
+"""The patch format that models write for `apply_patch`: which files it changes, and how.
+
+*** Begin Patch
+*** Update File: src/old.py
+*** Move to: src/new.py
+@@ def greet():
+-    return "hi"
++    return "hello"
+*** Add File: notes.md
++text
+*** Delete File: gone.py
+*** End Patch
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from harness.events.operation import Write
+from harness.sources.formats.paths import absolute
+
+_FILE_LINE = re.compile(r"\*\*\* (Add File|Update File|Delete File|Move to):(.*)")
+_CHANGES = {"Add File": "create", "Update File": "update", "Delete File": "delete", "Move to": "create"}
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
+
+
+def operations_of_patch(text: str, cwd: str = "") -> list[Write]:
+    """One `Write` per file, in the order of the patch; a file that is named again is the same one.
+
+    A moved file is two: the old path (`move`) and the new one (`create`). Lines are known only where
+    a hunk has numbers (`@@ -1,4 +1,5 @@`); they span from the first hunk to the last.
+    """
+    writes: dict[str, Write] = {}
+    path = ""
+    for line in text.split("\n"):
+        if (found := _FILE_LINE.match(line)) is not None:
+            keyword, named = found[1], absolute(found[2].strip(), cwd)
+            if keyword == "Move to" and path in writes:
+                writes[path] = replace(writes[path], change="move")
+            path = named or path
+            if named:
+                writes[path] = _renewed(writes.get(path), Write(path=path, change=_CHANGES[keyword]))
+        elif path and (hunk := _HUNK.match(line)) is not None:
+            start = int(hunk[1])
+            writes[path] = _spanning(writes[path], start, start + max(1, int(hunk[2] or 1)) - 1)
+    return list(writes.values())
+
+
+def _renewed(before: Write | None, write: Write) -> Write:
+    """A file that a patch changes in several ways is, on the whole, updated."""
+    if before is None:
+        return write
+    return before if before.change == write.change else replace(before, change="update")
+
+
+def _spanning(write: Write, start: int, end: int) -> Write:
+    return replace(
+        write,
+        start_line=min(start, write.start_line or start),
+        end_line=max(end, write.end_line or end),
+    )
