@@ -26,8 +26,8 @@ from harness.commands import Command
 from harness.errors import UsageError
 from harness.events import Message, Result, SessionStart, TextDelta
 from harness.interfaces.server.access import Access
-from harness.interfaces.server.app import Plan, Server
-from harness.interfaces.server.desk import Setup, Standing
+from harness.interfaces.server.app import Plan, ServerApp
+from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
@@ -42,7 +42,7 @@ SAMPLED = 8
 """Of so many messages one is looked at: the clients must not be slower than the server."""
 
 
-class BenchDesk:
+class BenchBackend:
     """One conversation, into which a thread writes at a fixed rate."""
 
     def __init__(self, hub: Hub) -> None:
@@ -54,8 +54,8 @@ class BenchDesk:
     async def carry_out(self, _log_id: str, _command: Command) -> None:
         raise UsageError("nothing can be asked here")
 
-    def standing(self, _log_id: str) -> Standing:
-        return Standing(is_ours=True, is_running=True)
+    def status(self, _log_id: str) -> ConversationStatus:
+        return ConversationStatus(is_ours=True, is_running=True)
 
     def hub(self, log_id: str) -> Hub | None:
         return self._hub if log_id == self._hub.log_id else None
@@ -88,14 +88,14 @@ def serve(rate: float, count: int, size: int) -> None:
     access, port = Access("token-of-this-run-alone"), listening.getsockname()[1]
     plan = Plan(
         store=store,
-        desk=lambda: BenchDesk(hub),
+        backend=lambda: BenchBackend(hub),
         access=access,
         settings=config.load(str(folder), {}),
         default=Setup(agent="native"),
         names=names_of(port),
     )
     serving = Serving(
-        Server(plan).guarded(), listening, lambda: print(port, access.token, log_id, flush=True)
+        ServerApp(plan).guarded(), listening, lambda: print(port, access.token, log_id, flush=True)
     )
 
     def write() -> None:

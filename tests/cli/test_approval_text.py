@@ -8,7 +8,7 @@ import pytest
 
 from harness.events import Relay, RelayReply, SessionStart, ToolStart
 from harness.events.operation import Command
-from harness.interfaces.cli.approval import Reply, is_yes_or_no, question_text, reply_to
+from harness.interfaces.cli.approval import TypedReply, is_yes_or_no, question_text, reply_to
 from harness.rendering.state.shapes import relay as shape_of
 from harness.sources.loops.choices import choices_of
 from harness.sources.tools.registry import default_tools
@@ -113,15 +113,15 @@ def test_a_question_says_who_asks_and_what_each_answer_grants() -> None:
 @pytest.mark.parametrize(
     ("text", "reply"),
     [
-        ("y", Reply(True)),
-        ("YES", Reply(True)),
-        ("a", Reply(True, "always")),
-        ("p", Reply(True, "pattern")),
-        ("n", Reply(False)),
-        ("not on a Friday", Reply(False, reason="not on a Friday")),
+        ("y", TypedReply(True)),
+        ("YES", TypedReply(True)),
+        ("a", TypedReply(True, "always")),
+        ("p", TypedReply(True, "pattern")),
+        ("n", TypedReply(False)),
+        ("not on a Friday", TypedReply(False, reason="not on a Friday")),
     ],
 )
-def test_what_is_typed_is_one_of_the_answers_that_were_shown(text: str, reply: Reply) -> None:
+def test_what_is_typed_is_one_of_the_answers_that_were_shown(text: str, reply: TypedReply) -> None:
     assert reply_to(shape_of(asked("git status")), text) == reply
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from serving_world import PATIENCE_S, ServingWorld
 
 from harness.interfaces.runner.app import Runner
-from harness.interfaces.server.guard import Guard
+from harness.interfaces.server.guard import RequestGuard
 from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.sources.request import Request
@@ -25,7 +25,9 @@ class RunnerWorld(ServingWorld):
         listening = bind("127.0.0.1", 0)
         self.port = listening.getsockname()[1]
         runner = Runner(self.store, str(self.folder))
-        guard = Guard(runner.app(), access=self.access, names=names_of(int(self.host.rpartition(":")[2])))
+        guard = RequestGuard(
+            runner.app(), access=self.access, names=names_of(int(self.host.rpartition(":")[2]))
+        )
         ready = threading.Event()
         serving = Serving(guard, listening, ready.set)
         thread = threading.Thread(target=serving.run, daemon=True)

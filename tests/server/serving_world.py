@@ -17,11 +17,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from harness import config
 from harness.events import Message, SessionStart, TextDelta
 from harness.interfaces.server.access import open_access
-from harness.interfaces.server.app import Plan, Server
-from harness.interfaces.server.conversations import Conversations
-from harness.interfaces.server.desk import Desk, Setup
+from harness.interfaces.server.app import Plan, ServerApp
+from harness.interfaces.server.backend import Backend, Setup
 from harness.interfaces.server.failures import Failures
-from harness.interfaces.server.guard import Guard
+from harness.interfaces.server.guard import RequestGuard
+from harness.interfaces.server.local_backend import LocalBackend
 from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
@@ -43,8 +43,8 @@ class ServingWorld:
         self.port = 0
         self.remote: list[str] = []
         self.public_url = ""
-        self.server: Server | None = None
-        self.guard: Guard | None = None
+        self.server: ServerApp | None = None
+        self.guard: RequestGuard | None = None
 
     @property
     def host(self) -> str:
@@ -73,14 +73,14 @@ class ServingWorld:
 
     @contextmanager
     def serving_now(
-        self, make_desk: Callable[[Store, Setup], Desk] = Conversations
+        self, make_backend: Callable[[Store, Setup], Backend] = LocalBackend
     ) -> Iterator[ServingWorld]:
         listening = bind("127.0.0.1", self.port)
         self.port = listening.getsockname()[1]
         default = Setup(agent="native", cwd=str(self.folder))
         plan = Plan(
             store=self.store,
-            desk=lambda: make_desk(self.store, default),
+            backend=lambda: make_backend(self.store, default),
             access=self.access,
             settings=config.load(str(self.folder), {}),
             default=default,
@@ -89,7 +89,7 @@ class ServingWorld:
             failures=Failures(self.failures.append, is_verbose=True),
         )
         ready = threading.Event()
-        self.server = Server(plan)
+        self.server = ServerApp(plan)
         self.guard = self.server.guarded()
         serving = Serving(self.guard, listening, ready.set)
         thread = threading.Thread(target=serving.run, daemon=True)

@@ -14,7 +14,7 @@ from serving_world import PATIENCE_S, ServingWorld, is_done, run, waits
 from harness.commands import Approve, Cancel, Submit
 from harness.errors import UnknownSession, UsageError
 from harness.interfaces.client import HarnessClient, PlainClient, to_thread
-from harness.interfaces.client.transcript import Transcript
+from harness.interfaces.client.transcript import TerminalTranscript
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 
@@ -183,7 +183,7 @@ def test_a_transcript_tells_everything_once() -> None:
             ],
         }
 
-    transcript = Transcript()
+    transcript = TerminalTranscript()
     assert transcript.news(state(text="Hel")) == "\n> hi␛[2J\nHel\n· bash: ls\n"
     assert transcript.news(state(text="Hello")) == "lo"
     assert transcript.news(state(text="Hello", status="error", exitCode=2)) == "\n  ✗ bash (exit code 2)\n"
@@ -202,7 +202,7 @@ def test_a_transcript_shows_the_end_of_what_a_command_wrote_and_why_a_call_faile
             **call,
         }
         message = {"role": "assistant", "parts": [{"type": "tool", "callId": "c"}], "toolCalls": [told]}
-        return Transcript().news({"status": "idle", "messages": [message]})
+        return TerminalTranscript().news({"status": "idle", "messages": [message]})
 
     command = [{"kind": "command", "command": "seq 9"}]
     output = "".join(f"{number}\x1b\n" for number in range(9))

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from serving_world import ServingWorld, Watcher, is_done, run, waits
 
 from harness.events import Message, Result, SessionStart, Signal
-from harness.interfaces.server.conversations import Conversations
-from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.backend import Setup
+from harness.interfaces.server.local_backend import LocalBackend
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 
@@ -98,8 +98,8 @@ def test_a_socket_without_a_session_may_begin_with_another_ones_history(world: S
 
 
 def test_a_model_is_only_ever_that_of_the_same_agent(world: ServingWorld) -> None:
-    def speaking(store: Store, default: Setup) -> Conversations:
-        return Conversations(store, replace(default, model=world.script("Mine.")))
+    def speaking(store: Store, default: Setup) -> LocalBackend:
+        return LocalBackend(store, replace(default, model=world.script("Mine.")))
 
     session = finished(world)
     metadata = world.store.metadata(session)

@@ -10,14 +10,14 @@ from serving_world import ServingWorld, Watcher, run
 from websockets.exceptions import ConnectionClosed
 
 from harness.commands import Command
-from harness.interfaces.server.conversations import Conversations
-from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.failures import Failures
+from harness.interfaces.server.local_backend import LocalBackend
 
 SECRET = "sk-ant-api03-a-secret-that-nobody-may-read"
 
 
-class Broken(Conversations):
+class Broken(LocalBackend):
     """Has a mistake in it."""
 
     async def create(self, setup: Setup) -> str:

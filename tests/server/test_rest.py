@@ -430,14 +430,14 @@ def test_a_stream_of_a_session_ends_when_it_is_deleted(world: ServingWorld, kind
 
 def test_an_unknown_session_leaves_nothing_behind(world: ServingWorld) -> None:
     assert world.server is not None
-    rooms = world.server.rooms
-    assert rooms is not None
+    channels = world.server.channels
+    assert channels is not None
     with world.http() as http:
         for number in range(20):
             assert http.get(f"/api/sessions/nobody{number}/state").status_code == 404
             commands = {"commands": [{"type": "cancel"}]}
             assert http.post(f"/api/sessions/nobody{number}/commands", json=commands).status_code == 404
-    assert (len(rooms._opening), rooms.loaded) == (0, [])
+    assert (len(channels._opening), channels.loaded) == (0, [])
 
 
 def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(world: ServingWorld) -> None:
@@ -452,15 +452,15 @@ def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(world: Se
 def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) -> None:
     import asyncio
 
-    from harness.interfaces.server.conversations import Conversations
+    from harness.interfaces.server.local_backend import LocalBackend
 
     world = ServingWorld(tmp_path)
-    with world.serving_now(lambda store, default: Conversations(store, default, idle_s=0.0)):
+    with world.serving_now(lambda store, default: LocalBackend(store, default, idle_s=0.0)):
         log_id = finished(world)
         assert world.server is not None
-        rooms = world.server.rooms
-        assert rooms is not None
-        asyncio.run_coroutine_threadsafe(rooms.sweep(), rooms.loop).result(PATIENCE_S)
+        channels = world.server.channels
+        assert channels is not None
+        asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop).result(PATIENCE_S)
         assert not world.store.is_live(log_id)
         with PlainClient(world.url, token=world.access.token, session=log_id) as client:
             client.send({"type": "configure", "config": {"model": world.script([CALL], "Awake.")}})
@@ -473,18 +473,18 @@ def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) 
 def test_a_conversation_that_was_put_away_still_says_that_it_waits(tmp_path: Path) -> None:
     import asyncio
 
-    from harness.interfaces.server.conversations import Conversations
+    from harness.interfaces.server.local_backend import LocalBackend
 
     question = {"type": "tool_call", "name": "ask_user", "input": {"question": "Which?"}}
     world = ServingWorld(tmp_path)
-    with world.serving_now(lambda store, default: Conversations(store, default, idle_s=0.0)):
+    with world.serving_now(lambda store, default: LocalBackend(store, default, idle_s=0.0)):
         session = world.create(model=world.script([question], "Thanks."), prompt="ask me")["id"]
         with PlainClient(world.url, token=world.access.token, session=session) as client:
             client.until(lambda state: waits(state) and not state["isLive"], PATIENCE_S)
         assert world.server is not None
-        rooms = world.server.rooms
-        assert rooms is not None
-        asyncio.run_coroutine_threadsafe(rooms.sweep(), rooms.loop).result(PATIENCE_S)
+        channels = world.server.channels
+        assert channels is not None
+        asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop).result(PATIENCE_S)
         assert not world.store.is_live(session)
         with world.http() as http:
             assert http.get(f"/api/sessions/{session}").json()["waits"] is True

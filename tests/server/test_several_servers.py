@@ -19,9 +19,9 @@ from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run, waits
 import postgres_server
 from harness.events import Message, SessionStart
 from harness.interfaces.client import PlainClient
-from harness.interfaces.server.conversations import Conversations
-from harness.interfaces.server.desk import Desk, Setup
-from harness.interfaces.server.shared_desk import SharedDesk, desk_for
+from harness.interfaces.server.backend import Backend, Setup
+from harness.interfaces.server.local_backend import LocalBackend
+from harness.interfaces.server.shared_backend import SharedBackend, open_backend
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.postgres_commands import Asked
@@ -47,14 +47,14 @@ def store(url: str) -> Iterator[PostgresStore]:
     store.close()
 
 
-def letting_go(store: Store, default: Setup) -> Desk:
+def letting_go(store: Store, default: Setup) -> Backend:
     assert isinstance(store, PostgresStore)
-    return SharedDesk(Conversations(store, default, is_shared=True, idle_s=0), store)
+    return SharedBackend(LocalBackend(store, default, is_shared=True, idle_s=0), store)
 
 
-def impatient(store: Store, default: Setup) -> Desk:
+def impatient(store: Store, default: Setup) -> Backend:
     assert isinstance(store, PostgresStore)
-    return SharedDesk(Conversations(store, default, is_shared=True), store, taken_within_s=1.5)
+    return SharedBackend(LocalBackend(store, default, is_shared=True), store, taken_within_s=1.5)
 
 
 def commands_in(url: str) -> list[Any]:
@@ -106,7 +106,7 @@ def test_what_one_server_runs_is_watched_on_another_which_takes_over_when_it_die
                 state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
 
     here = ServingWorld(tmp_path, store)
-    with here.serving_now(desk_for):
+    with here.serving_now(open_backend):
         run(work())
 
 
@@ -154,7 +154,7 @@ def test_every_command_reaches_the_server_that_runs_the_conversation(
         assert commands_in(url) == []
 
     here = ServingWorld(tmp_path, store)
-    with here.serving_now(desk_for):
+    with here.serving_now(open_backend):
         run(work())
 
 
@@ -206,7 +206,7 @@ def test_a_run_elsewhere_is_stopped_configured_and_renamed_and_then_deleted_from
         assert commands_in(url) == []
 
     here = ServingWorld(tmp_path, store)
-    with here.serving_now(desk_for):
+    with here.serving_now(open_backend):
         run(work())
 
 
@@ -235,7 +235,7 @@ def test_of_two_who_answer_at_once_the_first_counts_and_the_other_is_told(
                 assert statuses == ({"approved"} if not told[0] else {"denied"})
 
     here = ServingWorld(tmp_path, store)
-    with here.serving_now(desk_for):
+    with here.serving_now(open_backend):
         run(work())
 
 
@@ -281,7 +281,7 @@ def test_what_a_server_did_not_take_before_it_died_is_carried_out_by_the_one_tha
         assert commands_in(url) == []
 
     here = ServingWorld(tmp_path, store)
-    with here.serving_now(desk_for):
+    with here.serving_now(open_backend):
         run(work())
 
 
@@ -314,9 +314,9 @@ def finished(tmp_path: Path, store: PostgresStore) -> Iterator[tuple[ServingWorl
         with PlainClient(here.url, token=here.access.token, session=session) as client:
             client.until(is_done, PATIENCE_S)
         assert here.server is not None
-        assert here.server.rooms is not None
-        rooms = here.server.rooms
-        asyncio.run_coroutine_threadsafe(rooms.desk.unload(session), rooms.loop).result(PATIENCE_S)
+        assert here.server.channels is not None
+        channels = here.server.channels
+        asyncio.run_coroutine_threadsafe(channels.backend.unload(session), channels.loop).result(PATIENCE_S)
         yield here, session
 
 
@@ -371,10 +371,10 @@ def test_a_conversation_in_which_nothing_happens_is_anybodys_though_it_is_watche
             await first.command("submit", prompt="one")
             await first.until(is_done)
             assert one.server is not None
-            assert one.server.rooms is not None
-            rooms = one.server.rooms
+            assert one.server.channels is not None
+            channels = one.server.channels
             while store.is_live(session):  # what comes after a run may still go on
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(rooms.sweep(), rooms.loop))
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop))
             await second.command("submit", prompt="two")
             for client in (first, second):
                 state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
@@ -412,12 +412,12 @@ def test_a_server_whose_connection_broke_asks_the_one_that_took_over(
                 said = [message["content"] for message in state["messages"] if message["role"] == "user"]
                 assert said == ["one", "two", "three"]
         assert two.server is not None
-        assert two.server.rooms is not None
-        assert two.server.rooms.desk.hub(session) is not None
+        assert two.server.channels is not None
+        assert two.server.channels.backend.hub(session) is not None
 
     (tmp_path / "two").mkdir()
     one, two = ServingWorld(tmp_path, store), ServingWorld(tmp_path / "two", PostgresStore(url))
-    with one.serving_now(desk_for), two.serving_now(desk_for):
+    with one.serving_now(open_backend), two.serving_now(open_backend):
         run(work())
     assert isinstance(two.store, PostgresStore)
     two.store.close()
@@ -427,7 +427,7 @@ def test_a_session_that_another_server_only_has_loaded_can_be_continued_here(
     tmp_path: Path, url: str, store: PostgresStore
 ) -> None:
     here = ServingWorld(tmp_path, store)
-    with here.serving_now(desk_for), serve_program(tmp_path, "--store", url) as other:
+    with here.serving_now(open_backend), serve_program(tmp_path, "--store", url) as other:
         session = other.create(model=here.script("First."), prompt="one")
         with PlainClient(here.url, token=here.access.token, session=session) as client:
             client.until(is_done, PATIENCE_S)

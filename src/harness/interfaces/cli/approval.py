@@ -21,7 +21,7 @@ _WORDS = {"y": "once", "yes": "once", "a": "always", "always": "always", "p": "p
 _NO = ("n", "no")
 
 
-class Reply(NamedTuple):
+class TypedReply(NamedTuple):
     approved: bool
     choice: str = ""
     """The id of an option; empty: once, or not at all."""
@@ -48,20 +48,20 @@ def question_text(relay: Data, *, is_whole: bool = False) -> str:
     return f"? {who}{neutralised(relay['question'])}{choices}"
 
 
-def reply_to(relay: Data, text: str) -> Reply:
+def reply_to(relay: Data, text: str) -> TypedReply:
     """What somebody says to a question that was shown."""
     word = text.lower()
     if relay["kind"] in ("permission", "plan"):
         choice = _WORDS.get(word, "")
         if relay["kind"] == "plan" and choice == "once":
-            return Reply(True, answer={"action": "approved"})
+            return TypedReply(True, answer={"action": "approved"})
         if relay["kind"] == "plan":
             feedback = {} if word in _NO else {"feedback": text}
-            return Reply(False, answer={"action": "rejected", **feedback})
+            return TypedReply(False, answer={"action": "rejected", **feedback})
         if choice in _offered(relay):
-            return Reply(True, choice if choice != "once" else "")
-        return Reply(False, reason="" if word in _NO else text)
-    return Reply(True, answer=_answer(relay, text))
+            return TypedReply(True, choice if choice != "once" else "")
+        return TypedReply(False, reason="" if word in _NO else text)
+    return TypedReply(True, answer=_answer(relay, text))
 
 
 def _permission(relay: Data, most: int, *, is_whole: bool) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.errors import HarnessError
 from harness.events import Error, Event, Result, UsageDelta, Warning
 from harness.interfaces.cli import exit_codes, formats
-from harness.interfaces.cli.asking import can_answer
 from harness.interfaces.cli.console import Console, is_terminal
 from harness.interfaces.cli.interruption import Interruption
-from harness.interfaces.cli.output import Output, ReaderGone, watch_reader
-from harness.interfaces.cli.progress import FRAME_S, Progress
+from harness.interfaces.cli.output import OutputWriter, ReaderGone, watch_reader
+from harness.interfaces.cli.progress import FRAME_S, Spinner
+from harness.interfaces.cli.run_request import can_answer
 from harness.log.stores.files import FileStore
 from harness.sources.request import Request
 from harness.sources.run import Run, start
@@ -27,12 +27,12 @@ _OUR_WARNINGS = ("log_incomplete", "raw_incomplete", "not_recorded", "unsupporte
 """Warnings of Harness itself: told to people whatever the format."""
 
 
-class Showing(NamedTuple):
+class RunDisplay(NamedTuple):
     """How a run is to be shown."""
 
     view_name: str
     options: ViewOptions
-    output: Output
+    output: OutputWriter
     console: Console
     is_on_terminal: bool
 
@@ -42,7 +42,7 @@ class Showing(NamedTuple):
 
 
 def run_and_show(
-    request: Request, store: FileStore, showing: Showing, *, redact: bool, record: str = ""
+    request: Request, store: FileStore, showing: RunDisplay, *, redact: bool, record: str = ""
 ) -> int:
     """Start a run, show it to its end; returns the exit code. `record`: a directory for `--record`."""
     if record:
@@ -101,10 +101,10 @@ def _tell_command(run: Run, console: Console) -> None:
 class Screen:
     """Writes a run's events as they come. When nobody can read them any more, the agent is stopped."""
 
-    def __init__(self, run: Run, view: View, showing: Showing) -> None:
+    def __init__(self, run: Run, view: View, showing: RunDisplay) -> None:
         self.failure: HarnessError | None = None
         """Set when standard output refused to be written."""
-        self.bill = Bill()
+        self.bill = UsageLine()
         self._run = run
         self._view = view
         self._showing = showing
@@ -142,9 +142,9 @@ class Screen:
 
     def _batches(self) -> Iterator[Sequence[Event]]:
         can_move = self._showing.is_pretty and self._showing.options.live and is_terminal(_STDERR)
-        return self._batches_with(Progress(self._showing.console)) if can_move else self._run.batches()
+        return self._batches_with(Spinner(self._showing.console)) if can_move else self._run.batches()
 
-    def _batches_with(self, progress: Progress) -> Iterator[Sequence[Event]]:
+    def _batches_with(self, progress: Spinner) -> Iterator[Sequence[Event]]:
         """The same as `Run.batches`, with a sign of life while nothing comes."""
         changed = threading.Event()
         remove = self._run.hub.add_waker(changed.set)
@@ -202,7 +202,7 @@ class Screen:
             console.warning(neutralised(event.message))
 
 
-class Bill:
+class UsageLine:
     """What a run used, for the one line after it."""
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ class Bill:
         return summary(self._fold.value)
 
 
-def _say_goodbye(run: Run, screen: Screen, showing: Showing) -> None:
+def _say_goodbye(run: Run, screen: Screen, showing: RunDisplay) -> None:
     console = showing.console
     if screen.bill.line:
         console.say(screen.bill.line)

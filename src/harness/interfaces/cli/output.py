@@ -18,7 +18,7 @@ class ReaderGone(Exception):
     """Whoever read our output has left (`| head -1`)."""
 
 
-class Output:
+class OutputWriter:
     """Contract: after the reader has left, `write_pieces` raises ReaderGone, but the file still gets everything."""
 
     def __init__(self, console: Console, tee_path: str = "") -> None:

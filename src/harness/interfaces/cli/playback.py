@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.events import Error, Event
 from harness.interfaces.cli import formats
 from harness.interfaces.cli.console import Console, can_erase, is_terminal, wants_color, width_of
-from harness.interfaces.cli.output import STDOUT, Output
+from harness.interfaces.cli.output import STDOUT, OutputWriter
 from harness.interfaces.cli.parser import completes
 from harness.log.stores.files import FileStore
 from harness.rendering.escapes import neutralised
@@ -53,7 +53,7 @@ def show(
     )
     name = formats.choose(arguments.format, is_terminal=on_terminal)
     view = formats.open_view(name, options)
-    output = Output(console, arguments.output_file)
+    output = OutputWriter(console, arguments.output_file)
     try:
         for batch in batches:
             output.write_pieces(feed_all(view, batch))

@@ -17,7 +17,7 @@ _SAVE_AND_STOP_WRAPPING, _WRAP_AND_RESTORE = "\x1b7\x1b[?7l", "\x1b[?7h\x1b8"
 _ERASE_TO_THE_RIGHT = "\x1b[K"
 
 
-class Progress:
+class Spinner:
     """Contract: `erase` before anything else is written to the terminal."""
 
     def __init__(self, console: Console) -> None:

@@ -12,7 +12,7 @@ _MOST_LINES = 6
 _SIGNS = {"complete": "✓", "error": "✗"}
 
 
-class Transcript:
+class TerminalTranscript:
     """`news` gives what was said and done since the last time, each thing once and in order."""
 
     def __init__(self) -> None:

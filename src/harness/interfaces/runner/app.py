@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from harness.errors import UsageError
 from harness.interfaces.runner.runs import KnownRun, KnownRuns, NewRun
-from harness.interfaces.server.answers import Conflict, json_answer, read_body
+from harness.interfaces.server.responses import Conflict, json_answer, read_body
 from harness.interfaces.server.sessions_api import answering
 from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.store import Store
@@ -40,13 +40,13 @@ def drop_lost_clients(listening: socket.socket) -> None:
         listening.setsockopt(socket.IPPROTO_TCP, option, _SILENCE_MS)
 
 
-class Steering(msgspec.Struct, frozen=True):
+class SteeringBody(msgspec.Struct, frozen=True):
     message: str
     key: str = ""
     """What is said again under the same key is heard once."""
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     relay_id: str
     approved: bool
     always: bool = False
@@ -91,7 +91,7 @@ class Runner:
         return json_answer({}, 202)
 
     async def _steer(self, request: Request) -> Response:
-        known, steering = self._known(request), await read_body(request, Steering)
+        known, steering = self._known(request), await read_body(request, SteeringBody)
         if known.is_new(steering.key):
             try:
                 known.run.steer(steering.message)
@@ -101,7 +101,7 @@ class Runner:
         return json_answer({}, 202)
 
     async def _reply(self, request: Request) -> Response:
-        known, reply = self._known(request), await read_body(request, Reply)
+        known, reply = self._known(request), await read_body(request, ReplyBody)
         if not known.is_new(reply.key):
             return json_answer({}, 202)
         given = {name: getattr(reply, name) for name in ("approved", "always", "answer", "reason", "choice")}

@@ -37,7 +37,7 @@ _NONCE_S = 60
 Clock = Callable[[], float]
 
 
-class Grant:
+class AccessGrant:
     """That somebody was let in, until it is taken back."""
 
     def __init__(self, key_name: str = "", ends_s: float = float("inf")) -> None:
@@ -72,8 +72,8 @@ class Access:
         self._clock = clock
         self._logouts = self._keys.logouts
         self._links: dict[str, float] = {}
-        self._of_token = Grant()
-        self._logins: dict[str, Grant] = {}
+        self._of_token = AccessGrant()
+        self._logins: dict[str, AccessGrant] = {}
         """By the credential's hash."""
         self._nonce_key = secrets.token_bytes(32)
 
@@ -107,7 +107,7 @@ class Access:
             return ""
         return self._new_credential(key_name) if self._keys.is_proof(key_name, nonce, proof) else ""
 
-    def log_out(self, grant: Grant) -> None:
+    def log_out(self, grant: AccessGrant) -> None:
         """One browser. Raises StoreError."""
         if grant.key_name:
             self._keys.remove(grant.key_name)
@@ -118,7 +118,7 @@ class Access:
         self._keys.log_out()
         self.refresh()
 
-    def grant(self, bearer: str) -> Grant | None:
+    def grant(self, bearer: str) -> AccessGrant | None:
         """What this token or credential stands for, if it is good."""
         self.refresh()
         if self.token and _is_same(self.token, bearer):
@@ -130,7 +130,7 @@ class Access:
         login.idle_ends_s = now_s + _IDLE_S
         return login
 
-    def is_good(self, grant: Grant) -> bool:
+    def is_good(self, grant: AccessGrant) -> bool:
         return grant.is_good(self._clock())
 
     def refresh(self) -> None:
@@ -138,7 +138,7 @@ class Access:
         if self._file and (mark := _mark(self._file)) != self._file_mark:
             self._file_mark = mark
             self._of_token.is_revoked = True
-            self._of_token = Grant()
+            self._of_token = AccessGrant()
             self.token = self._read(self._file)
         self._keys.refresh()
         if self._keys.logouts != self._logouts:
@@ -148,13 +148,13 @@ class Access:
     def _new_credential(self, key_name: str) -> str:
         credential = secrets.token_urlsafe(32)
         now_s = self._clock()
-        grant = Grant(key_name, now_s + _LONGEST_S)
+        grant = AccessGrant(key_name, now_s + _LONGEST_S)
         grant.idle_ends_s = now_s + _IDLE_S
         known = {name: one for name, one in self._logins.items() if one.is_good(now_s)}
         self._logins = dict([*known.items(), (_hashed(credential), grant)][-_MOST_LOGINS:])
         return credential
 
-    def _revoke(self, is_meant: Callable[[Grant], bool]) -> None:
+    def _revoke(self, is_meant: Callable[[AccessGrant], bool]) -> None:
         for name, grant in list(self._logins.items()):
             if is_meant(grant):
                 grant.is_revoked = True

@@ -1,4 +1,4 @@
-"""The server put together: rooms, routes, and the guard before all of them."""
+"""The server put together: channels, routes, and the guard before all of them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from harness.errors import HarnessError
 from harness.interfaces.cli.server_address import browsers_path, token_path
 from harness.interfaces.server.access import Access
 from harness.interfaces.server.access import open_access as open_any_access
-from harness.interfaces.server.answers import json_answer, plain_error
-from harness.interfaces.server.chat import Chat
-from harness.interfaces.server.desk import Desk, Setup
+from harness.interfaces.server.backend import Backend, Setup
+from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.chat import ChatApi
 from harness.interfaces.server.failures import Failures
-from harness.interfaces.server.guard import Guard
+from harness.interfaces.server.guard import RequestGuard
 from harness.interfaces.server.login_api import PUBLIC, LoginApi
 from harness.interfaces.server.machine_api import MachineApi
-from harness.interfaces.server.names import Names
+from harness.interfaces.server.names import HostNames
 from harness.interfaces.server.openapi import document
-from harness.interfaces.server.pages import Pages
-from harness.interfaces.server.rooms import Rooms
+from harness.interfaces.server.pages import PageFiles
+from harness.interfaces.server.responses import json_answer, plain_error
 from harness.interfaces.server.sessions_api import SessionsApi
 from harness.interfaces.server.sockets import Socket
-from harness.interfaces.server.streams import Streams
+from harness.interfaces.server.streams import StreamsApi
 from harness.log.store import Query, Store
 
 _READY_KNOWN_S = 1.0
@@ -44,12 +44,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a server is made of."""
 
     store: Store
-    desk: Callable[[], Desk]
+    backend: Callable[[], Backend]
     """Made in the server's event loop."""
     access: Access
     settings: Settings
     default: Setup
-    names: Names
+    names: HostNames
     modes: Sequence[dict[str, str]] = ()
     report: Callable[[str], object] | None = None
     """Told every request, without its secrets."""
@@ -67,13 +67,13 @@ def open_access(token_file: str = "", token: str = "") -> Access:
     return open_any_access(token_path(), browsers_path(), named_file=token_file, token=token)
 
 
-class Server:
+class ServerApp:
     """The application. Its routes can be listed, so that a test can try each."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.rooms: Rooms | None = None
-        self._pages = Pages()
+        self.channels: Channels | None = None
+        self._pages = PageFiles()
         self._was_ready = False
         self._ready_until_s = float("-inf")
         self._routed = Starlette(lifespan=self._life, exception_handlers={HTTPException: _told})
@@ -82,9 +82,9 @@ class Server:
     def routes(self) -> list[BaseRoute]:
         return self._routed.routes
 
-    def guarded(self) -> Guard:
+    def guarded(self) -> RequestGuard:
         plan = self.plan
-        return Guard(
+        return RequestGuard(
             self._routed,
             access=plan.access,
             names=plan.names,
@@ -114,24 +114,24 @@ class Server:
         plan = self.plan
         if plan.failures is not None:
             plan.failures.listen(asyncio.get_running_loop())
-        catching_up = CatchingUp(plan.store)
-        desk = plan.desk()
-        self.rooms = rooms = Rooms(plan.store, desk, tick_s=plan.tick_s)
-        rooms.open()
-        chat = Chat(plan.settings, plan.default)
-        app.router.routes[:] = self._all_routes(rooms, chat)
+        catching_up = IndexUpdater(plan.store)
+        backend = plan.backend()
+        self.channels = channels = Channels(plan.store, backend, tick_s=plan.tick_s)
+        channels.open()
+        chat = ChatApi(plan.settings, plan.default)
+        app.router.routes[:] = self._all_routes(channels, chat)
         try:
             yield
         finally:
             await chat.close()
-            await rooms.close()
+            await channels.close()
             catching_up.stop()
 
-    def _all_routes(self, rooms: Rooms, chat: Chat) -> list[BaseRoute]:
+    def _all_routes(self, channels: Channels, chat: ChatApi) -> list[BaseRoute]:
         plan = self.plan
 
         async def socket(websocket: WebSocket) -> None:
-            await Socket(websocket, rooms).serve()
+            await Socket(websocket, channels).serve()
 
         async def openapi(request: Request) -> Response:
             del request
@@ -141,8 +141,8 @@ class Server:
         return [
             WebSocketRoute("/ws", socket),
             Route("/openapi.json", openapi, methods=["GET"]),
-            *SessionsApi(rooms).routes(),
-            *Streams(rooms).routes(),
+            *SessionsApi(channels).routes(),
+            *StreamsApi(channels).routes(),
             *machine.routes(),
             *LoginApi(plan.access, plan.names.url).routes(),
             *chat.routes(),
@@ -150,7 +150,7 @@ class Server:
         ]
 
 
-class CatchingUp:
+class IndexUpdater:
     """What lists and search know is brought up to date beside everything else, and looked over now and then: what
     happens in a folder of another machine is not always told.
     """

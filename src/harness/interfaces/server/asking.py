@@ -47,7 +47,7 @@ class Deadlines(NamedTuple):
     answered_s: float
 
 
-class Asking:
+class RemoteCommand:
     """One command for one log. Contract: lives in one event loop."""
 
     def __init__(self, mailbox: PostgresCommands, log_id: str, key: str, deadlines: Deadlines) -> None:

@@ -43,7 +43,7 @@ class _Known(NamedTuple):
     account: Account
 
 
-class Bills:
+class UsageReports:
     """Contract: may be asked by several threads."""
 
     def __init__(self, store: Store, settings: Settings) -> None:

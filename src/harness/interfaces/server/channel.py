@@ -9,10 +9,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, UnknownSession
-from harness.interfaces.server.desk import Standing
-from harness.interfaces.server.following import FindHub, Following
+from harness.interfaces.server.backend import ConversationStatus
 from harness.interfaces.server.frames import Frames
-from harness.interfaces.server.outlet import Packet
+from harness.interfaces.server.log_tail import FindHub, LogTail
+from harness.interfaces.server.ws_writer import Packet
 from harness.log.store import Store
 from harness.rendering.object_stream import Operation
 from harness.rendering.state.fold import StateFold
@@ -25,12 +25,12 @@ _LOOK_EVERY_S = 1.0
 _AT_ONCE = 5_000
 """Events that are folded before others have their turn."""
 
-Rider = Callable[[Packet], bool]
+PacketListener = Callable[[Packet], bool]
 """Takes a frame at once; False when it cannot, and is to be left behind."""
-FindStanding = Callable[[str], Standing]
+FindStatus = Callable[[str], ConversationStatus]
 
 
-class Channel:
+class SessionChannel:
     """Contract: lives in one event loop; `open` before anything else, `close` last."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Channel:
         store: Store,
         log_id: str,
         find_hub: FindHub,
-        find_standing: FindStanding,
+        find_status: FindStatus,
         *,
         tick_s: float = TICK_S,
     ) -> None:
@@ -50,13 +50,13 @@ class Channel:
         """When the last one left, by the loop's clock."""
         self._store = store
         self._find_hub = find_hub
-        self._find_standing = find_standing
+        self._find_status = find_status
         self._tick_s = tick_s
         self._loop = asyncio.get_running_loop()
         self._fold = StateFold(log_id)
         self._frames = Frames(self._fold.encoded, 0)
-        self._following: Following | None = None
-        self._riders: set[Rider] = set()
+        self._tail: LogTail | None = None
+        self._riders: set[PacketListener] = set()
         self._published = asyncio.Event()
         self._published_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -66,23 +66,23 @@ class Channel:
         """How often one has looked since the log was there."""
         self._is_completed = False
         """Whether one has tried to complete the log of a run that died."""
-        self._elsewhere: Standing | None = None
+        self._elsewhere: ConversationStatus | None = None
         """How it stands while another server has it."""
 
     async def open(self) -> None:
         """Read what is there. Raises UnknownSession and StoreError."""
-        self._fold, following = await asyncio.to_thread(self._recovered)
-        self._following = following
+        self._fold, tail = await asyncio.to_thread(self._recovered)
+        self._tail = tail
         self._frames = Frames(self._fold.encoded, self._fold.seq)
         self._look()
         self._schedule()  # what came meanwhile has woken nobody
 
     async def reopen(self) -> None:
         """The log begins otherwise than before: everybody gets all of it anew. Raises as `open` does."""
-        self._stop_following()
-        fold, following = await asyncio.to_thread(self._recovered)
-        self._fold, self._following = fold, following
-        self._standing_changes()  # all of it is in the snapshot
+        self._stop_tail()
+        fold, tail = await asyncio.to_thread(self._recovered)
+        self._fold, self._tail = fold, tail
+        self._status_changes()  # all of it is in the snapshot
         # A position further on than any client's: all of them are too far behind.
         self._frames = Frames(fold.encoded, fold.seq, self._frames.head + 1)
         self._deliver(self._frames.snapshot()[1])
@@ -98,12 +98,12 @@ class Channel:
         for timer in (self._timer, self._look_timer):
             if timer is not None:
                 timer.cancel()
-        self._stop_following()
+        self._stop_tail()
 
-    def _stop_following(self) -> None:
-        if self._following is not None:
-            self._following.close()
-            self._following = None
+    def _stop_tail(self) -> None:
+        if self._tail is not None:
+            self._tail.close()
+            self._tail = None
 
     async def next(self, position: int | None) -> tuple[int, Packet]:
         """What a client at that position is to be sent, and where it is then; None: one that is new.
@@ -121,14 +121,14 @@ class Channel:
         except LookupError:
             return self._frames.snapshot()
 
-    def ride(self, rider: Rider, position: int) -> bool:
+    def ride(self, rider: PacketListener, position: int) -> bool:
         """Give this client every frame at once from now on; False when it is not at the head."""
         if position != self._frames.head:
             return False
         self._riders.add(rider)
         return True
 
-    def alight(self, rider: Rider) -> None:
+    def alight(self, rider: PacketListener) -> None:
         self._riders.discard(rider)
 
     def current(self) -> str:
@@ -148,31 +148,31 @@ class Channel:
 
     def refresh(self) -> None:
         """Something has changed about who writes, or about what can be asked."""
-        if self._following is not None:
+        if self._tail is not None:
             try:
-                self._following.refresh()
+                self._tail.refresh()
             except HarnessError:
                 return  # it was deleted
-            self._note_standing()
+            self._note_status()
             self._wake()
 
-    def _recovered(self) -> tuple[StateFold, Following]:
+    def _recovered(self) -> tuple[StateFold, LogTail]:
         if self._find_hub(self.log_id) is None:
             complete(self._store, self.log_id)
         return self._read_all()
 
-    def _read_all(self) -> tuple[StateFold, Following]:
+    def _read_all(self) -> tuple[StateFold, LogTail]:
         metadata = self._store.metadata(self.log_id)
         fold = StateFold(self.log_id, metadata.name)
-        following = Following(self._store, self.log_id, self._find_hub, self._wake)
+        tail = LogTail(self._store, self.log_id, self._find_hub, self._wake)
         try:
-            while events := following.poll():
+            while events := tail.poll():
                 for event in events:
                     fold.feed(event)
         except BaseException:
-            following.close()
+            tail.close()
             raise
-        return fold, following
+        return fold, tail
 
     def _wake(self) -> None:
         """From any thread."""
@@ -184,7 +184,7 @@ class Channel:
                 return
 
     def _schedule(self) -> None:
-        if self._timer is None and self._following is not None:
+        if self._timer is None and self._tail is not None:
             delay_s = max(0.0, self._published_s + self._tick_s - self._loop.time())
             self._timer = self._loop.call_later(delay_s, self._tick)
 
@@ -201,16 +201,16 @@ class Channel:
         operations: list[Operation] = []
         feed = self._fold.feed
         most_seq = self._fold.seq + _AT_ONCE
-        while self._following is not None and self._fold.seq < most_seq:
+        while self._tail is not None and self._fold.seq < most_seq:
             try:
-                events = self._following.poll()
+                events = self._tail.poll()
             except HarnessError:
                 return operations, False  # the log is gone, or its disk is: what was seen of it stays
             if not events:
                 return operations, False
             for event in events:
                 operations += feed(event)
-        return operations, self._following is not None
+        return operations, self._tail is not None
 
     def _publish(self, operations: list[Operation]) -> None:
         if operations:
@@ -226,39 +226,39 @@ class Channel:
         published, self._published = self._published, asyncio.Event()
         published.set()
 
-    def _note_standing(self) -> None:
-        self._publish(self._standing_changes())
+    def _note_status(self) -> None:
+        self._publish(self._status_changes())
 
-    def _standing_changes(self) -> list[Operation]:
+    def _status_changes(self) -> list[Operation]:
         try:
-            standing = self._find_standing(self.log_id)
+            status = self._find_status(self.log_id)
             self._missed = 0
         except UnknownSession:
             self._missed += 1
             return []  # what was seen of it stays
         except HarnessError:
             return []
-        is_held = standing.is_running
-        if not standing.is_ours and self._following is not None:
-            is_held = self._following.is_live()
+        is_held = status.is_running
+        if not status.is_ours and self._tail is not None:
+            is_held = self._tail.is_live()
         operations: list[Operation] = []
         if is_held:
             self._is_completed = False
         elif self._find_hub(self.log_id) is None:
             operations += self._note_end()
-        self._elsewhere = standing if standing.is_elsewhere else None
+        self._elsewhere = status if status.is_elsewhere else None
         if self._elsewhere is not None:
             return operations + self._note_elsewhere()
         operations += self._fold.note("isLive", is_held)
-        operations += self._fold.note("grants", list(standing.grants))
-        return operations + self._fold.note("capabilities", standing.capabilities)
+        operations += self._fold.note("grants", list(status.grants))
+        return operations + self._fold.note("capabilities", status.capabilities)
 
     def _note_elsewhere(self) -> list[Operation]:
         """Of a conversation that another server has: whether it runs is in its log alone."""
         if self._elsewhere is None:
             return []
         is_running = self._fold.is_going_on
-        standing = replace(
+        status = replace(
             self._elsewhere,
             can_steer=self._elsewhere.can_steer and is_running,
             can_cancel=self._elsewhere.can_cancel and self._fold.value["status"] == "running",
@@ -266,7 +266,7 @@ class Channel:
         )
         return [
             *self._fold.note("isLive", is_running),
-            *self._fold.note("capabilities", standing.capabilities),
+            *self._fold.note("capabilities", status.capabilities),
         ]
 
     def _note_end(self) -> list[Operation]:
@@ -287,6 +287,6 @@ class Channel:
     def _look(self) -> None:
         """Nobody tells when another process stops writing."""
         self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
-        self._note_standing()
+        self._note_status()
         if self._missed > 1:  # once may be the moment in which it is put in another's place
             self.end()

@@ -20,10 +20,10 @@ from starlette.routing import Route
 from harness.config import Settings
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
-from harness.interfaces.server.answers import NotFound, json_answer, read_body
+from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.chat_messages import ChatMessage, conversation
 from harness.interfaces.server.chat_models import ChatModels
-from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.responses import NotFound, json_answer, read_body
 from harness.interfaces.server.sessions_api import answering
 from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.clock import new_clock
@@ -84,7 +84,7 @@ class ChatModelList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     default_model: str
 
 
-class Talk(Protocol):
+class ChatRun(Protocol):
     """One chat that goes on."""
 
     def events(self) -> AsyncIterator[Event]: ...
@@ -94,11 +94,11 @@ class Talk(Protocol):
     async def close(self) -> None: ...
 
 
-class Chat:
+class ChatApi:
     def __init__(self, settings: Settings, default: Setup) -> None:
         self._models_here = ChatModels(settings, default)
         self._clock = new_clock()
-        self._talks: dict[str, Talk] = {}
+        self._talks: dict[str, ChatRun] = {}
 
     def routes(self) -> list[Route]:
         return [
@@ -136,7 +136,7 @@ class Chat:
             raise NotFound("relay not found", hint="it may have been answered; the first answer counts")
         return json_answer({"success": True})
 
-    async def _stream(self, session_id: str, talk: Talk) -> AsyncIterator[bytes]:
+    async def _stream(self, session_id: str, talk: ChatRun) -> AsyncIterator[bytes]:
         translation = WireTranslation()
         try:
             yield sse(encode({"type": "connected", "sessionId": session_id}), event="connected")
@@ -212,7 +212,7 @@ class _RunTalk:
             await asyncio.to_thread(self._run.wait)
 
 
-async def _rlm_talk(wanted: ChatRequest) -> Talk:
+async def _rlm_talk(wanted: ChatRequest) -> ChatRun:
     _system, _turns, prompt = conversation(wanted.messages)
     depth = () if wanted.max_depth is None else ("--max-depth", str(wanted.max_depth))
     request = asked.Request(

@@ -11,15 +11,9 @@ from msgspec.structs import replace
 from harness.commands import Answer, Approve, Configuration, Deny, Submit
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, Relay
-from harness.interfaces.server.attached import spoken
-from harness.interfaces.server.desk import Setup, Standing
-from harness.interfaces.server.ways import (
-    SUBAGENTS,
-    backing_of,
-    checked,
-    modes_of,
-    permissions_state,
-)
+from harness.interfaces.server.attachments import spoken
+from harness.interfaces.server.backend import ConversationStatus, Setup
+from harness.interfaces.server.presets import SUBAGENTS, backing_of, checked, modes_of, permissions_state
 from harness.log.hub import Hub
 from harness.log.store import Store
 from harness.session.harness import Harness
@@ -33,7 +27,7 @@ MOST_QUEUED = 100
 _LEFT_TO_THE_OTHER = "It is answered in the session that this one continues."
 
 
-class Conversation:
+class HostedConversation:
     """Contract: lives in one event loop; `begin` or `wake` first, `close` last."""
 
     def __init__(self, store: Store, setup: Setup, on_change: Callable[[], None]) -> None:
@@ -111,11 +105,11 @@ class Conversation:
         return self._session.runs.is_running
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> ConversationStatus:
         session = self._session
         facts = session.bus.fold.facts
         is_ours = load(self._setup.agent).work is not None
-        return Standing(
+        return ConversationStatus(
             is_ours=True,
             is_running=self.is_running,
             is_waiting=bool(facts.relays),

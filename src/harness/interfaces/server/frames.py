@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from harness.interfaces.server.outlet import Packet
+from harness.interfaces.server.ws_writer import Packet
 from harness.rendering.object_stream import Merger, Operation, merge
 from harness.rendering.state.wire import delta_message, state_message
 

@@ -22,10 +22,10 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harness.interfaces.server.access import Access, Grant
+from harness.interfaces.server.access import Access, AccessGrant
 from harness.interfaces.server.connections import Connections
 from harness.interfaces.server.failures import Failures
-from harness.interfaces.server.names import Names
+from harness.interfaces.server.names import HostNames
 from harness.rendering.json_text import encode
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
@@ -85,7 +85,7 @@ class Bucket:
         return True
 
 
-class Guard:
+class RequestGuard:
     """`names`: under which the page may be opened."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Guard:
         app: ASGIApp,
         *,
         access: Access,
-        names: Names,
+        names: HostNames,
         is_public: IsPublic | None = None,
         is_ready: Callable[[], Awaitable[bool]] | None = None,
         connections: Connections | None = None,
@@ -109,7 +109,7 @@ class Guard:
         self._report = report
         self._failures = failures
         self._changes = Bucket(_CHANGES_PER_S, _CHANGES_AT_ONCE)
-        self._inside: dict[_Outgoing, Grant] = {}
+        self._inside: dict[_Outgoing, AccessGrant] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -139,7 +139,7 @@ class Guard:
             self._report(f"{method} {scope['path']!a} {outgoing.status} {spent_ms:.0f} ms")
 
     async def _let_through(self, scope: Scope, receive: Receive, send: _Outgoing) -> None:
-        grant: Grant | None = scope.get("harness.grant")
+        grant: AccessGrant | None = scope.get("harness.grant")
         if grant is not None:
             self._inside[send] = grant
         try:

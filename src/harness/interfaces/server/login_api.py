@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from harness.errors import UsageError
 from harness.interfaces.server.access import Access
-from harness.interfaces.server.answers import Unauthorized, json_answer, read_body
+from harness.interfaces.server.responses import Unauthorized, json_answer, read_body
 from harness.interfaces.server.sessions_api import answering
 
 PATH = "/api/login"

@@ -17,9 +17,9 @@ from harness.config import Settings
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.parser import moment_ms
-from harness.interfaces.server.answers import json_answer
-from harness.interfaces.server.bills import Bills
-from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.backend import Setup
+from harness.interfaces.server.bills import UsageReports
+from harness.interfaces.server.responses import json_answer
 from harness.interfaces.server.sessions_api import Handler, answering
 from harness.log.store import Store
 from harness.sources.model_registry import DEMO, any_model
@@ -34,7 +34,7 @@ _AGENTS_KNOWN_S = 30.0
 
 class MachineApi:
     def __init__(self, store: Store, settings: Settings, default: Setup, modes: list[dict[str, str]]) -> None:
-        self._bills = Bills(store, settings)
+        self._bills = UsageReports(store, settings)
         self._settings = settings
         self._default = default
         self._modes = modes

@@ -15,7 +15,7 @@ _NAME = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-
 _USUAL_PORTS = (80, 443)
 
 
-class Names(msgspec.Struct, frozen=True, kw_only=True):
+class HostNames(msgspec.Struct, frozen=True, kw_only=True):
     hosts: frozenset[str]
     """Every `Host` that is ours, in lower case."""
     origins: frozenset[str]
@@ -26,7 +26,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     """Where programs of this machine find it."""
 
 
-def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> Names:
+def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> HostNames:
     """`port`: where the server listens. `remote`: NAME or NAME:PORT, under which it is reached besides, be it through
     a port that was forwarded or a proxy that speaks TLS. `public_url`: where people open it. Raises UsageError.
     """
@@ -42,8 +42,8 @@ def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> Nam
         url, host, also = _public(public_url)
         hosts.update((host, also))
         origins.add(url)
-        return Names(hosts=frozenset(hosts), origins=frozenset(origins), url=url, local_url=local)
-    return Names(hosts=frozenset(hosts), origins=frozenset(origins), url=local, local_url=local)
+        return HostNames(hosts=frozenset(hosts), origins=frozenset(origins), url=url, local_url=local)
+    return HostNames(hosts=frozenset(hosts), origins=frozenset(origins), url=local, local_url=local)
 
 
 def _parsed(text: str) -> tuple[str, int]:

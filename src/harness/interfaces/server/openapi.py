@@ -34,9 +34,12 @@ _OF_CHANGES = (400, 408, 413, 415, 429)
 _NUMBERS = ("limit", "offset", "at", "from")
 _FLAGS = ("follow", "usage", "reasoning", "human")
 _STREAM = shapes.ServerSentEvents
+_REFERENCE = "#/components/schemas/"
+_PUBLISHED_NAMES = {"ErrorBody": "Error", "UsageTotals": "Bill"}
+"""Schemas that are called otherwise in the document: generated clients have these names."""
 
 
-class Call(NamedTuple):
+class Endpoint(NamedTuple):
     method: str
     path: str
     summary: str
@@ -56,11 +59,11 @@ class Call(NamedTuple):
 
 
 _ONE = "/api/sessions/{id}"
-CALLS = (
-    Call("get", "/healthz", "Whether the server lives", shapes.Health, is_public=True),
-    Call("get", "/readyz", "Whether sessions can be read; 503 when not", shapes.Health, is_public=True),
-    Call("get", "/api/login", "Something to prove a key with", Nonce, is_public=True),
-    Call(
+ENDPOINTS = (
+    Endpoint("get", "/healthz", "Whether the server lives", shapes.Health, is_public=True),
+    Endpoint("get", "/readyz", "Whether sessions can be read; 503 when not", shapes.Health, is_public=True),
+    Endpoint("get", "/api/login", "Something to prove a key with", Nonce, is_public=True),
+    Endpoint(
         "post",
         "/api/login",
         "Let a browser in, by a link's code or by its key",
@@ -69,18 +72,18 @@ CALLS = (
         errors=(401,),
         is_public=True,
     ),
-    Call("delete", "/api/login", "Log this browser out", status=204),
-    Call("delete", "/api/logins", "Log all browsers out", status=204),
-    Call("post", "/api/links", "Another link that works once", Link, status=201),
-    Call("get", "/api/server", "This server and its defaults", shapes.ServerData),
-    Call(
+    Endpoint("delete", "/api/login", "Log this browser out", status=204),
+    Endpoint("delete", "/api/logins", "Log all browsers out", status=204),
+    Endpoint("post", "/api/links", "Another link that works once", Link, status=201),
+    Endpoint("get", "/api/server", "This server and its defaults", shapes.ServerData),
+    Endpoint(
         "get",
         "/api/sessions",
         "Sessions, those that wait or run first; 304 with an `If-None-Match` that still holds",
         shapes.SessionList,
         query=("query", "limit", "offset"),
     ),
-    Call(
+    Endpoint(
         "post",
         "/api/sessions",
         "A new conversation; with a prompt, it runs",
@@ -89,15 +92,15 @@ CALLS = (
         status=201,
         errors=(404, 409),
     ),
-    Call("get", _ONE, "One session", SessionData),
-    Call("patch", _ONE, "Give it a title or tags", SessionData, Changes, errors=(409,)),
-    Call("delete", _ONE, "Delete it; 409 while it runs", status=204, errors=(409,)),
-    Call("get", f"{_ONE}/state", "Its state, now or as it was", shapes.StateMessage, query=("at",)),
-    Call("get", f"{_ONE}/timeline", "Moments for a slider", shapes.Timeline),
-    Call("get", f"{_ONE}/runs", "Its runs", shapes.RunList),
-    Call("get", f"{_ONE}/usage", "Tokens and cost", Report),
-    Call("get", f"{_ONE}/calls/{{callId}}", "Input and output of a call, in full", shapes.CallData),
-    Call(
+    Endpoint("get", _ONE, "One session", SessionData),
+    Endpoint("patch", _ONE, "Give it a title or tags", SessionData, Changes, errors=(409,)),
+    Endpoint("delete", _ONE, "Delete it; 409 while it runs", status=204, errors=(409,)),
+    Endpoint("get", f"{_ONE}/state", "Its state, now or as it was", shapes.StateMessage, query=("at",)),
+    Endpoint("get", f"{_ONE}/timeline", "Moments for a slider", shapes.Timeline),
+    Endpoint("get", f"{_ONE}/runs", "Its runs", shapes.RunList),
+    Endpoint("get", f"{_ONE}/usage", "Tokens and cost", Report),
+    Endpoint("get", f"{_ONE}/calls/{{callId}}", "Input and output of a call, in full", shapes.CallData),
+    Endpoint(
         "post",
         f"{_ONE}/commands",
         "Carry out commands",
@@ -106,30 +109,32 @@ CALLS = (
         status=202,
         errors=(409,),
     ),
-    Call(
+    Endpoint(
         "get",
         f"{_ONE}/events",
         "Any view as server-sent events; `Last-Event-ID` resumes",
         _STREAM,
         query=("view", "follow", "from", "usage", "reasoning", "human"),
     ),
-    Call("get", f"{_ONE}/object-stream", "State and changes, for assistant-ui", _STREAM),
-    Call("get", "/api/agents", "The agents of this machine", shapes.AgentList),
-    Call("get", "/api/models", "The models of an agent", shapes.ModelList, query=("agent",)),
-    Call("get", "/api/usage", "Tokens and cost of all sessions", shapes.Bill, query=("by", "since")),
-    Call("get", "/models", "Models for /chat", ChatModelList),
-    Call("post", "/chat", "One answer, as server-sent events", _STREAM, ChatRequest),
-    Call("post", "/chat/relay/{id}", "Answer what a chat asks", shapes.Done, RelayRequest),
+    Endpoint("get", f"{_ONE}/object-stream", "State and changes, for assistant-ui", _STREAM),
+    Endpoint("get", "/api/agents", "The agents of this machine", shapes.AgentList),
+    Endpoint("get", "/api/models", "The models of an agent", shapes.ModelList, query=("agent",)),
+    Endpoint(
+        "get", "/api/usage", "Tokens and cost of all sessions", shapes.UsageTotals, query=("by", "since")
+    ),
+    Endpoint("get", "/models", "Models for /chat", ChatModelList),
+    Endpoint("post", "/chat", "One answer, as server-sent events", _STREAM, ChatRequest),
+    Endpoint("post", "/chat/relay/{id}", "Answer what a chat asks", shapes.Done, RelayRequest),
 )
 
 
 def document() -> dict[str, Any]:
-    kinds = [kind for call in CALLS for kind in (call.takes, call.gives) if kind not in (None, _STREAM)]
-    kinds = list(dict.fromkeys([shapes.Error, *kinds]))
-    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    kinds = [kind for call in ENDPOINTS for kind in (call.takes, call.gives) if kind not in (None, _STREAM)]
+    kinds = list(dict.fromkeys([shapes.ErrorBody, *kinds]))
+    schemas, components = _schemas(kinds)
     schema_of = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for call in CALLS:
+    for call in ENDPOINTS:
         paths.setdefault(call.path, {})[call.method] = _operation(call, schema_of)
     return {
         "openapi": "3.1.0",
@@ -143,7 +148,17 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(call: Call, schema_of: dict[Any, Any]) -> dict[str, Any]:
+def _schemas(kinds: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Each schema, and the components that they refer to."""
+    text = msgspec.json.encode(msgspec.json.schema_components(kinds, ref_template=f"{_REFERENCE}{{name}}"))
+    for name, published in _PUBLISHED_NAMES.items():
+        text = text.replace(f'"{name}"'.encode(), f'"{published}"'.encode())
+        text = text.replace(f'"{_REFERENCE}{name}"'.encode(), f'"{_REFERENCE}{published}"'.encode())
+    schemas, components = msgspec.json.decode(text)
+    return schemas, components
+
+
+def _operation(call: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
     in_path = [part[1:-1] for part in call.path.split("/") if part.startswith("{")]
     parameters = [_parameter(name, "path") for name in in_path]
     parameters += [_parameter(name, "query") for name in call.query]
@@ -152,7 +167,7 @@ def _operation(call: Call, schema_of: dict[Any, Any]) -> dict[str, Any]:
         answer["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     elif call.gives is not None:
         answer["content"] = {"application/json": {"schema": schema_of[call.gives]}}
-    error = {"content": {"application/json": {"schema": schema_of[shapes.Error]}}}
+    error = {"content": {"application/json": {"schema": schema_of[shapes.ErrorBody]}}}
     refusals = {str(status): {"description": _ERRORS[status], **error} for status in call.all_errors}
     operation: dict[str, Any] = {
         "summary": call.summary,
@@ -169,7 +184,7 @@ def _operation(call: Call, schema_of: dict[Any, Any]) -> dict[str, Any]:
     return operation
 
 
-def _name(call: Call) -> str:
+def _name(call: Endpoint) -> str:
     """`get-api-sessions-id-state`: what generated clients call it."""
     words = call.path.replace("{", "").replace("}", "").strip("/").split("/")
     return "-".join([call.method, *words])

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from harness.interfaces.server.answers import NotFound, error_answer
+from harness.interfaces.server.responses import NotFound, error_answer
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _ABSENT = """\
@@ -27,7 +27,7 @@ _PLACES = ("", "login")
 """Every other place within the page is behind a `#`, where no server sees it."""
 
 
-class Pages:
+class PageFiles:
     """Contract: sends nothing that was not in its folder when it was made."""
 
     def __init__(self, folder: str = _FOLDER) -> None:

@@ -14,7 +14,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from harness.errors import HarnessError, UsageError
 from harness.interfaces.server.connections import Connections
-from harness.interfaces.server.guard import LARGEST_BODY_BYTES, Guard
+from harness.interfaces.server.guard import LARGEST_BODY_BYTES, RequestGuard
 
 _GRACE_S = 5
 _BACKLOG = 128
@@ -44,7 +44,7 @@ class Serving:
     """One server. `run` blocks until `stop`, or until a signal where it is the main program."""
 
     def __init__(
-        self, guard: Guard, listening: socket.socket, on_ready: Callable[[], object] | None = None
+        self, guard: RequestGuard, listening: socket.socket, on_ready: Callable[[], object] | None = None
     ) -> None:
         """`guard`: with the application behind it."""
         self._socket = listening

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from harness.errors import HarnessError
-from harness.interfaces.server.desk import Desk
+from harness.interfaces.server.backend import Backend
 from harness.log.store import Metadata, Query, Store
 from harness.session.completion import complete
 
@@ -39,8 +39,8 @@ class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tags: list[str]
 
 
-def describe(metadata: Metadata, store: Store, desk: Desk) -> SessionData:
-    return _described(metadata, *_life(metadata.session_id, store, desk))
+def describe(metadata: Metadata, store: Store, backend: Backend) -> SessionData:
+    return _described(metadata, *_life(metadata.session_id, store, backend))
 
 
 class Listing:
@@ -50,9 +50,9 @@ class Listing:
     Contract: costs what is shown and what goes on, however many sessions there are. May be asked by several threads.
     """
 
-    def __init__(self, store: Store, desk: Desk) -> None:
+    def __init__(self, store: Store, backend: Backend) -> None:
         self._store = store
-        self._desk = desk
+        self._backend = backend
         self._completed: set[str] = set()
         """Logs whose process died, and that were completed as far as they can be."""
 
@@ -79,17 +79,17 @@ class Listing:
 
     def _rank(self, metadata: Metadata) -> tuple[int, bool, bool]:
         log_id = metadata.session_id
-        is_live, waits = _life(log_id, self._store, self._desk)
+        is_live, waits = _life(log_id, self._store, self._backend)
         if not is_live and not waits and log_id not in self._completed:
             self._completed.add(log_id)
             complete(self._store, log_id)  # its process died: only the log says whether it waits
-            is_live, waits = _life(log_id, self._store, self._desk)
+            is_live, waits = _life(log_id, self._store, self._backend)
         return (_WAITS if waits else _LIVE if is_live else _AT_REST), is_live, waits
 
     def _at_rest(self, metadata: Metadata) -> SessionData:
         """Nothing goes on in it, as far as its writer has said; what is loaded here is known better."""
-        if self._desk.hub(metadata.session_id) is not None:
-            return describe(metadata, self._store, self._desk)
+        if self._backend.hub(metadata.session_id) is not None:
+            return describe(metadata, self._store, self._backend)
         return _described(metadata, is_live=False, waits=False)
 
 
@@ -119,17 +119,17 @@ def _described(metadata: Metadata, is_live: bool, waits: bool) -> SessionData:
     )
 
 
-def _life(log_id: str, store: Store, desk: Desk) -> tuple[bool, bool]:
+def _life(log_id: str, store: Store, backend: Backend) -> tuple[bool, bool]:
     """Whether something happens in it, and whether it waits for somebody.
 
     A conversation that this server merely has loaded is not live, though its log is open.
     """
     try:
-        standing = desk.standing(log_id)
-        is_live = standing.is_running if standing.is_ours else store.is_live(log_id)
+        status = backend.status(log_id)
+        is_live = status.is_running if status.is_ours else store.is_live(log_id)
     except HarnessError:
         return False, False
-    return is_live, standing.is_waiting
+    return is_live, status.is_waiting
 
 
 def _started_ms(metadata: Metadata) -> int:

@@ -17,12 +17,19 @@ from starlette.routing import Route
 from harness.commands import Attached, Command, Rename, Submit
 from harness.errors import HarnessError, LogLocked
 from harness.events import ToolEnd, ToolProgress, ToolStart
-from harness.interfaces.server.answers import Conflict, NotFound, error_answer, json_answer, number, read_body
-from harness.interfaces.server.desk import Setup
-from harness.interfaces.server.moments import Moments
-from harness.interfaces.server.rooms import Rooms
+from harness.interfaces.server.backend import Setup
+from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.responses import (
+    Conflict,
+    NotFound,
+    error_answer,
+    json_answer,
+    number,
+    read_body,
+)
 from harness.interfaces.server.session_data import Listing, describe
 from harness.interfaces.server.shapes import SessionList
+from harness.interfaces.server.state_at import PastStates
 from harness.log.store import Metadata, read_all
 from harness.rendering.state.shapes import files_of
 from harness.views.usage import UsageFold
@@ -51,18 +58,18 @@ class CommandList(msgspec.Struct, frozen=True):
 
 
 class SessionsApi:
-    def __init__(self, rooms: Rooms) -> None:
-        self._rooms = rooms
-        self._store = rooms.store
-        self._desk = rooms.desk
-        self._past = Moments(rooms.store)
-        self._listing = Listing(rooms.store, rooms.desk)
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._store = channels.store
+        self._backend = channels.backend
+        self._past = PastStates(channels.store)
+        self._listing = Listing(channels.store, channels.backend)
         self._name = token_hex(8)
         """Tells the versions of this process from those of another."""
         self._changes = 0
         """Of what conversations can be asked."""
-        self._desk.listen(self._note_change)
-        self._desk.listen_to_replacements(self._past.forget)
+        self._backend.listen(self._note_change)
+        self._backend.listen_to_replacements(self._past.forget)
 
     def _note_change(self, log_id: str) -> None:
         del log_id
@@ -111,15 +118,15 @@ class SessionsApi:
         setup = Setup(**{name: getattr(wanted, name) for name in Setup.__struct_fields__})
         prompt = Submit(prompt=wanted.prompt, attachments=wanted.attachments)
         has_prompt = bool(wanted.prompt or wanted.attachments)
-        self._desk.check(setup, prompt if has_prompt else None)
-        log_id = await self._desk.create(setup)
+        self._backend.check(setup, prompt if has_prompt else None)
+        log_id = await self._backend.create(setup)
         if has_prompt:
-            await self._desk.carry_out(log_id, prompt)
-        return json_answer(describe(self._store.metadata(log_id), self._store, self._desk), 201)
+            await self._backend.carry_out(log_id, prompt)
+        return json_answer(describe(self._store.metadata(log_id), self._store, self._backend), 201)
 
     async def _get(self, request: Request) -> Response:
         metadata = self._store.metadata(_id(request))
-        return json_answer(describe(metadata, self._store, self._desk))
+        return json_answer(describe(metadata, self._store, self._backend))
 
     async def _change(self, request: Request) -> Response:
         changes = await read_body(request, Changes)
@@ -131,22 +138,22 @@ class SessionsApi:
             metadata.tags = changes.tags
         self._store.save_metadata(metadata)
         self._past.forget(log_id)
-        return json_answer(describe(metadata, self._store, self._desk))
+        return json_answer(describe(metadata, self._store, self._backend))
 
     async def _delete(self, request: Request) -> Response:
         log_id = _id(request)
-        if self._desk.standing(log_id).is_running:
+        if self._backend.status(log_id).is_running:
             raise Conflict("the session is running", hint="cancel it first")
-        await self._desk.unload(log_id)
+        await self._backend.unload(log_id)
         await asyncio.to_thread(self._store.delete, log_id)
-        self._rooms.forget(log_id)
+        self._channels.forget(log_id)
         self._past.forget(log_id)
         return Response(status_code=204)
 
     async def _state(self, request: Request) -> Response:
         at = number(request, "at", _END, most=_END)
         if at == _END:
-            async with self._rooms.watching(_id(request)) as channel:
+            async with self._channels.watching(_id(request)) as channel:
                 text = channel.current()
             return Response(text, media_type="application/json")
         body = await asyncio.to_thread(self._past.at, _id(request), at)
@@ -164,7 +171,7 @@ class SessionsApi:
         return {"seqs": [seq for seq, _ in chosen], "times": [at_ms for _, at_ms in chosen]}
 
     async def _runs(self, request: Request) -> Response:
-        async with self._rooms.watching(_id(request)) as channel:
+        async with self._channels.watching(_id(request)) as channel:
             return json_answer({"runs": channel.value["runs"]})
 
     async def _usage(self, request: Request) -> Response:
@@ -201,14 +208,14 @@ class SessionsApi:
         log_id = _id(request)
         self._store.metadata(log_id)
         for command in (await read_body(request, CommandList)).commands:
-            await self._desk.carry_out(log_id, command)
+            await self._backend.carry_out(log_id, command)
         return json_answer({}, 202)
 
     async def _renamed(self, metadata: Metadata, title: str) -> Metadata:
         """By whoever writes it; where that cannot be asked, only the list knows its title."""
         if metadata.kind == "thread":
             with suppress(LogLocked):
-                await self._desk.carry_out(metadata.session_id, Rename(title=title))
+                await self._backend.carry_out(metadata.session_id, Rename(title=title))
                 return self._store.metadata(metadata.session_id)
         metadata.name = title
         return metadata

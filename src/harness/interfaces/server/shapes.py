@@ -15,7 +15,7 @@ class ErrorWords(msgspec.Struct, omit_defaults=True):
     """What to do next."""
 
 
-class Error(msgspec.Struct):
+class ErrorBody(msgspec.Struct):
     error: ErrorWords
 
 
@@ -100,7 +100,7 @@ class ModelList(msgspec.Struct, kw_only=True, rename="camel"):
     default_model: str
 
 
-class Bill(msgspec.Struct):
+class UsageTotals(msgspec.Struct):
     """As `harness usage --json`: each row has what it is grouped by, and the amounts of the total."""
 
     by: str

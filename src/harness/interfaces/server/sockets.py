@@ -11,11 +11,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from harness.commands import BadCommands, Cancel, Command, Configure, Resume, Submit, read
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
-from harness.interfaces.server.channel import Channel, Rider
-from harness.interfaces.server.desk import Setup, Standing
+from harness.interfaces.server.backend import ConversationStatus, Setup
+from harness.interfaces.server.channel import PacketListener, SessionChannel
+from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
-from harness.interfaces.server.outlet import Outlet, Packet
-from harness.interfaces.server.rooms import Rooms
+from harness.interfaces.server.ws_writer import Packet, WebSocketWriter
 from harness.rendering.json_text import compact
 from harness.rendering.state.fold import StateFold
 from harness.rendering.state.wire import state_message
@@ -28,36 +28,36 @@ _POLICY, _TOO_LARGE, _UNKNOWN = 1008, 1009, 4404
 def _unbegun() -> str:
     """The state of a conversation that begins with the first prompt."""
     fold = StateFold()
-    fold.note("capabilities", Standing(can_submit=True).capabilities)
+    fold.note("capabilities", ConversationStatus(can_submit=True).capabilities)
     return state_message(fold.encoded(), 0).decode()
 
 
 _UNBEGUN = _unbegun()
 
 
-class Sender:
+class StateSender:
     """Keeps one client up to date: rides with the channel while it can take everything at once, and catches up
     by itself when it could not.
     """
 
-    def __init__(self, channel: Channel, outlet: Outlet) -> None:
+    def __init__(self, channel: SessionChannel, writer: WebSocketWriter) -> None:
         self._channel = channel
-        self._outlet = outlet
+        self._writer = writer
         self._position: int | None = None
         self._is_behind = asyncio.Event()
-        self.take: Rider = self._take  # one object, so that it can be found again
+        self.take: PacketListener = self._take  # one object, so that it can be found again
 
     async def run(self) -> None:
         """Raises OSError or RuntimeError when the client is gone."""
         while True:
             self._position, packet = await self._channel.next(self._position)
-            await self._outlet.send(packet)
-            if self._outlet.is_direct and self._channel.ride(self.take, self._position):
+            await self._writer.send(packet)
+            if self._writer.is_direct and self._channel.ride(self.take, self._position):
                 self._is_behind.clear()
                 await self._is_behind.wait()
 
     def _take(self, packet: Packet) -> bool:
-        if self._position is not None and self._outlet.write_now(packet):
+        if self._position is not None and self._writer.write_now(packet):
             self._position += 1
             return True
         self._is_behind.set()
@@ -67,11 +67,11 @@ class Sender:
 class Socket:
     """One client. What is refused is told to it alone."""
 
-    def __init__(self, websocket: WebSocket, rooms: Rooms) -> None:
+    def __init__(self, websocket: WebSocket, channels: Channels) -> None:
         self._websocket = websocket
-        self._rooms = rooms
+        self._channels = channels
         self._send: Send = websocket.scope.get("harness.send", websocket.send)
-        self._outlet = Outlet(self._send)
+        self._writer = WebSocketWriter(self._send)
         self._bucket = Bucket(COMMANDS_PER_S, COMMANDS_AT_ONCE)
         self._stack = AsyncExitStack()
         self._sending: asyncio.Task[None] | None = None
@@ -98,18 +98,18 @@ class Socket:
                 self._sending.cancel()
 
     async def _watch(self, log_id: str) -> None:
-        channel = await self._stack.enter_async_context(self._rooms.watching(log_id))
+        channel = await self._stack.enter_async_context(self._channels.watching(log_id))
         self._log_id = log_id
         loop = asyncio.get_running_loop()
         self._sending = loop.create_task(self._send_all(channel))
         self._stack.callback(loop.create_task(self._leave_with(channel)).cancel)
 
-    async def _leave_with(self, channel: Channel) -> None:
+    async def _leave_with(self, channel: SessionChannel) -> None:
         await channel.is_gone.wait()
         await self._close(_UNKNOWN, "the session was deleted")
 
-    async def _send_all(self, channel: Channel) -> None:
-        sender = Sender(channel, self._outlet)
+    async def _send_all(self, channel: SessionChannel) -> None:
+        sender = StateSender(channel, self._writer)
         try:
             await sender.run()
         except (OSError, RuntimeError, UnknownSession):
@@ -142,7 +142,7 @@ class Socket:
             if not self._log_id:
                 command = await self._begin(command)
             if self._log_id:
-                await self._rooms.desk.carry_out(self._log_id, command)
+                await self._channels.backend.carry_out(self._log_id, command)
         except HarnessError as error:
             await self._error(error.words, command.id)
 
@@ -153,16 +153,16 @@ class Socket:
             names = (name for name in known.__struct_fields__ if name in Setup.__struct_fields__)
             changes = {name: value for name in names if (value := getattr(known, name)) is not None}
             setup = replace(self._setup, **changes)
-            self._rooms.desk.check(setup)
+            self._channels.backend.check(setup)
             self._setup = setup
         elif isinstance(command, Submit):
-            self._rooms.desk.check(self._setup, command)
-            await self._watch(await self._rooms.desk.create(self._setup))
+            self._channels.backend.check(self._setup, command)
+            await self._watch(await self._channels.backend.create(self._setup))
         elif isinstance(command, Resume):
             continuing = replace(self._setup, continues=command.session_id)
             prompt = Submit(id=command.id, prompt=command.prompt)
-            self._rooms.desk.check(continuing, prompt)
-            await self._watch(await self._rooms.desk.create(continuing))
+            self._channels.backend.check(continuing, prompt)
+            await self._watch(await self._channels.backend.create(continuing))
             return prompt
         elif not isinstance(command, Cancel):  # there is nothing to stop, as in any conversation that is idle
             raise UsageError("nothing has begun yet", hint="submit a prompt first")

@@ -14,8 +14,8 @@ from starlette.routing import Route
 from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event
 from harness.interfaces.cli import formats
-from harness.interfaces.server.answers import number
-from harness.interfaces.server.rooms import Rooms
+from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.responses import number
 from harness.interfaces.server.sessions_api import answering
 from harness.rendering.state.wire import operations_of
 from harness.stage import View, ViewOptions
@@ -27,7 +27,7 @@ HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 _OBJECT_STREAM = {**HEADERS, "assistant-stream-format": "object-stream/v0"}
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """How far a reader has come: so many events of the log, and so many documents of what follows them."""
 
     events: int = 0
@@ -37,22 +37,22 @@ class Place(NamedTuple):
         return f"{self.events}.{self.documents}" if self.documents else str(self.events)
 
     @classmethod
-    def read(cls, text: str) -> Place:
+    def read(cls, text: str) -> StreamPosition:
         """The beginning, for what is not ours."""
         found = _PLACE.fullmatch(text)
         return cls(int(found[1]), int(found[2] or 0)) if found else cls()
 
 
-def sse(data: bytes, *, event: str = "", id: int | Place | None = None) -> bytes:
+def sse(data: bytes, *, event: str = "", id: int | StreamPosition | None = None) -> bytes:
     """One event; every line of the data on a line of its own."""
     head = (f"event: {event}\n" if event else "") + (f"id: {id}\n" if id is not None else "")
     body = b"".join(b"data: " + line + b"\n" for line in data.replace(b"\r", b"\n").split(b"\n"))
     return head.encode() + body + b"\n"
 
 
-class Streams:
-    def __init__(self, rooms: Rooms) -> None:
-        self._rooms = rooms
+class StreamsApi:
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
 
     def routes(self) -> list[Route]:
         return [
@@ -66,11 +66,11 @@ class Streams:
         options = ViewOptions(**{key: _flag(request, key) for key in ("usage", "reasoning", "human")})
         is_followed = _flag(request, "follow", default=True)
         start = max(
-            Place(number(request, "from", 0, most=10**12)),
-            Place.read(request.headers.get("last-event-id", "")),
+            StreamPosition(number(request, "from", 0, most=10**12)),
+            StreamPosition.read(request.headers.get("last-event-id", "")),
         )
-        self._rooms.store.metadata(log_id)  # so that an unknown one is told as such
-        shown = Showing(
+        self._channels.store.metadata(log_id)  # so that an unknown one is told as such
+        shown = ViewStream(
             formats.open_view(name, options), has_documents=name in formats.JSON_LINES and not options.human
         )
         stream = self._stream(log_id, shown, start, is_followed=is_followed)
@@ -79,13 +79,13 @@ class Streams:
     async def _object_stream(self, request: Request) -> Response:
         """The state and its changes as assistant-ui's object stream, for who speaks that and no WebSocket."""
         log_id = request.path_params["id"]
-        self._rooms.store.metadata(log_id)
+        self._channels.store.metadata(log_id)
         stream = self._objects(log_id)
         return StreamingResponse(stream, media_type="text/event-stream", headers=_OBJECT_STREAM)
 
     async def _objects(self, log_id: str) -> AsyncIterator[bytes]:
         position: int | None = None
-        async with self._rooms.watching(log_id) as channel:
+        async with self._channels.watching(log_id) as channel:
             while True:
                 try:
                     position, packet = await asyncio.wait_for(channel.next(position), _HEARTBEAT_S)
@@ -97,7 +97,7 @@ class Streams:
                     yield sse(operations_of(packet.data))
 
     async def _stream(
-        self, log_id: str, shown: Showing, start: Place, *, is_followed: bool
+        self, log_id: str, shown: ViewStream, start: StreamPosition, *, is_followed: bool
     ) -> AsyncIterator[bytes]:
         """A view begins at the beginning whatever is wanted of it; what was read already is not sent again."""
         async for batch in self.batches(log_id, is_followed=is_followed):
@@ -111,11 +111,11 @@ class Streams:
     async def batches(self, log_id: str, *, is_followed: bool) -> AsyncIterator[Sequence[Event]]:
         """All events, then those that come; an empty batch now and then, so that a lost reader is noticed."""
         changed = asyncio.Event()
-        async with self._rooms.following(log_id, changed) as following:
+        async with self._channels.tail(log_id, changed) as tail:
             while True:
                 changed.clear()
                 try:
-                    batch = await asyncio.to_thread(following.poll)
+                    batch = await asyncio.to_thread(tail.poll)
                 except HarnessError:
                     return  # it was deleted
                 if batch:
@@ -129,7 +129,7 @@ class Streams:
                     yield ()
 
 
-class Showing:
+class ViewStream:
     """What a view makes of events, as server-sent events. `has_documents`: each gives one of them at most."""
 
     def __init__(self, view: View, *, has_documents: bool) -> None:
@@ -137,14 +137,16 @@ class Showing:
         self._has_documents = has_documents
         self._seq = 0
 
-    def of(self, batch: Sequence[Event], start: Place) -> bytes:
+    def of(self, batch: Sequence[Event], start: StreamPosition) -> bytes:
         """Without what was sent before that place."""
         out: list[bytes] = []
         for event in batch:
             pieces = self._pieces(self._view.feed(event))
             self._seq = event.seq + 1
             for count, piece in enumerate(pieces, 1):
-                place = Place(self._seq) if count == len(pieces) else Place(event.seq, count)
+                place = (
+                    StreamPosition(self._seq) if count == len(pieces) else StreamPosition(event.seq, count)
+                )
                 if place > start:
                     out.append(sse(piece, id=place))
         return b"".join(out)
@@ -152,7 +154,8 @@ class Showing:
     def end(self) -> bytes:
         """What the view writes last."""
         return b"".join(
-            sse(piece, event="end", id=Place(self._seq)) for piece in self._pieces(self._view.finish())
+            sse(piece, event="end", id=StreamPosition(self._seq))
+            for piece in self._pieces(self._view.finish())
         )
 
     def _pieces(self, written: Iterable[bytes]) -> list[bytes]:

@@ -60,12 +60,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 class _Sitting:
     def __init__(self, client: PlainClient, console: Console, *, is_only_looking: bool) -> None:
-        from harness.interfaces.client.transcript import Transcript
+        from harness.interfaces.client.transcript import TerminalTranscript
 
         self._client = client
         self._console = console
         self._is_only_looking = is_only_looking
-        self._transcript = Transcript()
+        self._transcript = TerminalTranscript()
         self._shown: dict[str, Any] | None = None
         """The question that was told last: what is typed is an answer to it, and to no other."""
         self._grants: dict[str, str] = {}

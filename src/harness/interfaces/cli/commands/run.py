@@ -120,10 +120,10 @@ def _agents_help() -> str:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.errors import UsageError
-    from harness.interfaces.cli import asking, formats, preferences
+    from harness.interfaces.cli import formats, preferences, run_request
     from harness.interfaces.cli.console import can_erase, is_terminal, wants_color, width_of
-    from harness.interfaces.cli.live import Showing, run_and_show
-    from harness.interfaces.cli.output import STDOUT, Output
+    from harness.interfaces.cli.live import RunDisplay, run_and_show
+    from harness.interfaces.cli.output import STDOUT, OutputWriter
     from harness.stage import ViewOptions
 
     if arguments.words:
@@ -132,7 +132,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     view = formats.choose(arguments.format, is_terminal=on_terminal)
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
-    request = asking.request_of(arguments, settings, console)
+    request = run_request.request_of(arguments, settings, console)
     if arguments.dry_run:
         return _dry_run(request, arguments.cwd, console)
     options = ViewOptions(
@@ -143,7 +143,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         width=width_of(STDOUT, os.environ),
         live=can_erase(STDOUT, os.environ),
     )
-    showing = Showing(view, options, Output(console, arguments.output_file), console, on_terminal)
+    showing = RunDisplay(view, options, OutputWriter(console, arguments.output_file), console, on_terminal)
     store = preferences.open_store(settings)
     redact = settings.value("log.redact") and not arguments.no_redact
     return run_and_show(request, store, showing, redact=redact, record=arguments.record)

@@ -37,10 +37,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.runner.app import Runner, drop_lost_clients
     from harness.interfaces.server.app import open_access
     from harness.interfaces.server.failures import Failures
-    from harness.interfaces.server.guard import Guard
+    from harness.interfaces.server.guard import RequestGuard
     from harness.interfaces.server.names import names_of
+    from harness.interfaces.server.presets import checked_directory
     from harness.interfaces.server.serving import Serving, bind
-    from harness.interfaces.server.ways import checked_directory
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     runner = Runner(preferences.open_store(settings), checked_directory(arguments.cwd or os.getcwd()))
@@ -50,7 +50,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     listening = bind(host, arguments.port)
     drop_lost_clients(listening)
     names = names_of(listening.getsockname()[1], arguments.allow_remote, arguments.public_url)
-    guarded = Guard(
+    guarded = RequestGuard(
         runner.app(),
         access=access,
         names=names,

@@ -17,7 +17,7 @@ from harness.interfaces.cli.parser import completes, port
 if TYPE_CHECKING:
     from harness.config import Settings
     from harness.interfaces.server.app import Plan
-    from harness.interfaces.server.desk import Setup
+    from harness.interfaces.server.backend import Setup
     from harness.log.store import Store
 
 SUMMARY = "a page for the browser, and a server for programs"
@@ -98,12 +98,12 @@ def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
 def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.interruption import raise_on_interrupt
-    from harness.interfaces.server.app import Plan, Server, open_access
+    from harness.interfaces.server.app import Plan, ServerApp, open_access
     from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.names import names_of
+    from harness.interfaces.server.presets import MODES
     from harness.interfaces.server.serving import Serving, bind
-    from harness.interfaces.server.shared_desk import desk_for
-    from harness.interfaces.server.ways import MODES
+    from harness.interfaces.server.shared_backend import open_backend
 
     token = token_of_environment()
     store = _store(arguments.store) if arguments.store else preferences.open_store(settings)
@@ -113,7 +113,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     listening = bind(host, arguments.port)
     plan = Plan(
         store=store,
-        desk=lambda: desk_for(store, default),
+        backend=lambda: open_backend(store, default),
         access=access,
         settings=settings,
         default=default,
@@ -125,7 +125,9 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     raise_on_interrupt()
     try:
         Serving(
-            Server(plan).guarded(), listening, lambda: _tell(arguments, plan, console, has_token=bool(token))
+            ServerApp(plan).guarded(),
+            listening,
+            lambda: _tell(arguments, plan, console, has_token=bool(token)),
         ).run()
     finally:
         listening.close()
@@ -169,9 +171,9 @@ def _store(where: str) -> Store:
 
 def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
     from harness.errors import UsageError
-    from harness.interfaces.cli.asking import agent_of
-    from harness.interfaces.server.desk import Setup
-    from harness.interfaces.server.ways import checked_directory
+    from harness.interfaces.cli.run_request import agent_of
+    from harness.interfaces.server.backend import Setup
+    from harness.interfaces.server.presets import checked_directory
     from harness.sources.request import OWN_AGENT
 
     try:

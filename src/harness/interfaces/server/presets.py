@@ -6,13 +6,13 @@ import os
 from typing import Any, Literal
 
 from harness.errors import UsageError
-from harness.interfaces.server.desk import Setup
+from harness.interfaces.server.backend import Setup
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
 from harness.sources.model_registry import any_model
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
 
-Access = Literal["full-access", "read-only", "agent-default"]
+AgentAccess = Literal["full-access", "read-only", "agent-default"]
 
 BUILD, PLAN = "build", "plan"
 MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
@@ -36,7 +36,7 @@ SUBAGENT = "subagent"
 _READING = ("read", "grep", "glob", "list", "skill", "fetch")
 
 _MOST_STEPS = 200
-_ACCESS: dict[str, Access] = {
+_ACCESS: dict[str, AgentAccess] = {
     "": "agent-default",
     "default": "agent-default",
     "acceptEdits": "agent-default",

@@ -13,10 +13,10 @@ from harness import commands
 from harness.commands import Command
 from harness.errors import LogLocked, UsageError
 from harness.events import ThreadCreated
-from harness.interfaces.server.conversation import Conversation, check_prompt, setup_of
-from harness.interfaces.server.desk import Setup, Standing
-from harness.interfaces.server.going_back import place_before
-from harness.interfaces.server.ways import checked
+from harness.interfaces.server.backend import ConversationStatus, Setup
+from harness.interfaces.server.conversation import HostedConversation, check_prompt, setup_of
+from harness.interfaces.server.presets import checked
+from harness.interfaces.server.rewind import place_before
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
@@ -31,8 +31,8 @@ _MOST_IDLE = 16
 """So many conversations in which nothing happens and that nobody watches stay loaded: each holds a file, and memory."""
 
 
-class Conversations:
-    """A `Desk`. `default`: how a conversation is run of which nothing else is said. `is_shared`: other servers have
+class LocalBackend:
+    """A `Backend`. `default`: how a conversation is run of which nothing else is said. `is_shared`: other servers have
     the same store, and get a conversation in which nothing happens soon, though it is watched here.
     """
 
@@ -44,7 +44,7 @@ class Conversations:
         self._is_shared = is_shared
         self._idle_s = (_SHARED_IDLE_S if is_shared else _IDLE_S) if idle_s is None else idle_s
         self._clock = new_clock()
-        self._open: dict[str, Conversation] = {}
+        self._open: dict[str, HostedConversation] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Each as long as somebody holds it or waits for it."""
         self._listeners: list[Callable[[str], None]] = []
@@ -59,7 +59,7 @@ class Conversations:
                 hint="continue the whole session, or begin a new one",
             )
         log_id = new_run_id(self._clock())
-        conversation = Conversation(self._store, setup, lambda: self._changed(log_id))
+        conversation = HostedConversation(self._store, setup, lambda: self._changed(log_id))
         if before is None:
             await conversation.begin(log_id)
         else:
@@ -122,7 +122,9 @@ class Conversations:
                 command = submit
             await self._carry_out(conversation, command)
 
-    async def _continuing(self, log_id: str, empty: Conversation, session_id: str) -> Conversation:
+    async def _continuing(
+        self, log_id: str, empty: HostedConversation, session_id: str
+    ) -> HostedConversation:
         """The same conversation, which now begins with the history of a session that has ended."""
         before = self._store.metadata(session_id)
         if empty.has_begun:
@@ -135,7 +137,7 @@ class Conversations:
         del self._open[log_id]
         await asyncio.to_thread(self._store.delete, log_id)
         await asyncio.to_thread(self._fork, before, log_id, empty.setup)
-        conversation = Conversation(self._store, empty.setup, lambda: self._changed(log_id))
+        conversation = HostedConversation(self._store, empty.setup, lambda: self._changed(log_id))
         await conversation.wake(log_id, is_new=True)
         self._open[log_id] = conversation
         for listener in self._replacement_listeners:
@@ -143,7 +145,7 @@ class Conversations:
         self._changed(log_id)
         return conversation
 
-    async def _carry_out(self, conversation: Conversation, command: Command) -> None:
+    async def _carry_out(self, conversation: HostedConversation, command: Command) -> None:
         match command:
             case commands.Submit():
                 await conversation.submit(command)
@@ -168,13 +170,13 @@ class Conversations:
             case _:
                 assert_never(command)
 
-    def standing(self, log_id: str) -> Standing:
+    def status(self, log_id: str) -> ConversationStatus:
         conversation = self._open.get(log_id)
         if conversation is not None:
-            return conversation.standing
+            return conversation.status
         metadata = self._store.metadata(log_id)
         is_free = metadata.kind == "thread" and not self._store.is_live(log_id)
-        return Standing(
+        return ConversationStatus(
             is_ours=is_free,
             is_waiting=is_free and waits(metadata),
             can_submit=is_free,
@@ -218,7 +220,7 @@ class Conversations:
         for log_id in list(self._open):
             await self.unload(log_id)
 
-    async def _conversation(self, log_id: str) -> Conversation:
+    async def _conversation(self, log_id: str) -> HostedConversation:
         """The loaded one; one that is not loaded is woken. Raises HarnessError."""
         if log_id not in self._open:
             metadata = self._store.metadata(log_id)
@@ -229,7 +231,7 @@ class Conversations:
                 )
             setup = setup_of(metadata)
             setup = checked(replace(setup, agent=setup.agent or self._default.agent))
-            conversation = Conversation(self._store, setup, lambda: self._changed(log_id))
+            conversation = HostedConversation(self._store, setup, lambda: self._changed(log_id))
             await conversation.wake(log_id)
             self._open[log_id] = conversation
             self._changed(log_id)

@@ -24,9 +24,9 @@ from harness import commands
 from harness.commands import Command
 from harness.errors import HarnessError, LogLocked, StoreError, UsageError
 from harness.events import Event, FollowUpsChanged, Message, SteeringQueued
-from harness.interfaces.server.asking import Asking, Deadlines, Outcome
-from harness.interfaces.server.conversations import Conversations
-from harness.interfaces.server.desk import Desk, Setup, Standing
+from harness.interfaces.server.asking import Deadlines, Outcome, RemoteCommand
+from harness.interfaces.server.backend import Backend, ConversationStatus, Setup
+from harness.interfaces.server.local_backend import LocalBackend
 from harness.log.hub import Hub
 from harness.log.postgres_commands import Asked
 from harness.log.selection import waits
@@ -40,20 +40,20 @@ _ANSWERED_WITHIN_S = 45.0
 """Both from the moment of asking."""
 
 
-class LetGo(msgspec.Struct, frozen=True, tag_field="type", tag="let_go"):
+class Release(msgspec.Struct, frozen=True, tag_field="type", tag="let_go"):
     """Asked by another server, never by a client: unload the conversation unless it runs."""
 
 
-Wanted: TypeAlias = Command | LetGo
+Wanted: TypeAlias = Command | Release
 _decoder = msgspec.json.Decoder(Wanted)
 
 
-class SharedDesk:
-    """A `Desk` around the conversations of this server."""
+class SharedBackend:
+    """A `Backend` around the conversations of this server."""
 
     def __init__(
         self,
-        own: Conversations,
+        own: LocalBackend,
         store: PostgresStore,
         *,
         taken_within_s: float = _TAKEN_WITHIN_S,
@@ -86,7 +86,7 @@ class SharedDesk:
         """Here, or by whoever has it; who has it may change while this goes on."""
         now_s = self._loop.time()
         deadlines = Deadlines(now_s + self._taken_within_s, now_s + self._answered_within_s)
-        asking = Asking(self._mailbox, log_id, secrets.token_hex(16), deadlines)
+        asking = RemoteCommand(self._mailbox, log_id, secrets.token_hex(16), deadlines)
         command, seen_seq = msgspec.json.encode(wanted), None
         await self._unload_lost(log_id)
         while True:
@@ -110,8 +110,8 @@ class SharedDesk:
         """`seen_seq`: one who died may have carried it out already; the log tells it from there on."""
         if seen_seq is not None and await asyncio.to_thread(self._is_told, log_id, wanted, seen_seq):
             return
-        if isinstance(wanted, LetGo):
-            if self._own.standing(log_id).is_running:
+        if isinstance(wanted, Release):
+            if self._own.status(log_id).is_running:
                 raise LogLocked(
                     "something goes on in the session", hint="wait until it has ended, or stop it"
                 )
@@ -137,18 +137,18 @@ class SharedDesk:
         """If nothing goes on in it; else whoever wants it is told so."""
         with suppress(HarnessError):
             if await self._is_elsewhere(log_id):
-                await self._carry_out(log_id, LetGo())
+                await self._carry_out(log_id, Release())
 
-    def standing(self, log_id: str) -> Standing:
-        standing = self._own.standing(log_id)
-        if standing.is_ours:
-            return standing
+    def status(self, log_id: str) -> ConversationStatus:
+        status = self._own.status(log_id)
+        if status.is_ours:
+            return status
         metadata = self._store.metadata(log_id)
         if metadata.kind != "thread":
-            return standing
+            return status
         agent = load(metadata.agent_name) if metadata.agent_name else None
         return replace(
-            standing,
+            status,
             is_elsewhere=True,
             is_waiting=waits(metadata),
             can_submit=True,
@@ -234,11 +234,11 @@ class SharedDesk:
             await asyncio.to_thread(work)
 
 
-def desk_for(store: Store, default: Setup) -> Desk:
+def open_backend(store: Store, default: Setup) -> Backend:
     """Of a server that is alone with its store, or of one of several."""
     if not isinstance(store, PostgresStore):
-        return Conversations(store, default)
-    return SharedDesk(Conversations(store, default, is_shared=True), store)
+        return LocalBackend(store, default)
+    return SharedBackend(LocalBackend(store, default, is_shared=True), store)
 
 
 def _says(event: Event, text: str) -> bool:

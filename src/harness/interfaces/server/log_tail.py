@@ -20,7 +20,7 @@ class FindHub(Protocol):
         ...
 
 
-class Following:
+class LogTail:
     """A cursor into a log. Contract: used by one thread at a time; `wake` may be called from any."""
 
     def __init__(

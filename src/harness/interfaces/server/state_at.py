@@ -11,7 +11,7 @@ from harness.rendering.state.wire import state_message
 _MOST_KEPT = 2
 
 
-class Moments:
+class PastStates:
     """Contract: may be asked by several threads. A moment before the last one that was asked for is folded from
     the beginning of the log.
     """

@@ -31,7 +31,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A person's message there: only what was said before it. Empty: all of it."""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What can be asked of a conversation now."""
 
     is_ours: bool = False
@@ -62,7 +62,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Desk(Protocol):
+class Backend(Protocol):
     """Contract: everything is called in one event loop. What cannot be done raises HarnessError and changes
     nothing. Commands for one conversation are carried out in the order in which they are given. The first answer
     to a relay counts; a later one raises. A prompt that comes while a run goes on waits, first come first served.
@@ -78,14 +78,14 @@ class Desk(Protocol):
 
     async def carry_out(self, log_id: str, command: Command) -> None: ...
 
-    def standing(self, log_id: str) -> Standing: ...
+    def status(self, log_id: str) -> ConversationStatus: ...
 
     def hub(self, log_id: str) -> Hub | None:
         """Where the conversation is written, while it is loaded."""
         ...
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Be told the id of every conversation whose standing or hub has changed."""
+        """Be told the id of every conversation whose status or hub has changed."""
         ...
 
     def listen_to_replacements(self, listener: Callable[[str], None]) -> None:

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from harness.errors import HarnessError
-from harness.interfaces.server.channel import TICK_S, Channel
-from harness.interfaces.server.desk import Desk
-from harness.interfaces.server.following import Following
+from harness.interfaces.server.backend import Backend
+from harness.interfaces.server.channel import TICK_S, SessionChannel
+from harness.interfaces.server.log_tail import LogTail
 from harness.log.store import Store
 
 _SWEEP_EVERY_S = 5.0
@@ -20,25 +20,27 @@ _KEPT_S = 30.0
 """How long a conversation stays loaded that nobody watches: a page that is reloaded is back at once."""
 
 
-class Rooms:
+class Channels:
     """Contract: lives in one event loop; `open` first, `close` last."""
 
-    def __init__(self, store: Store, desk: Desk, *, tick_s: float = TICK_S, kept_s: float = _KEPT_S) -> None:
+    def __init__(
+        self, store: Store, backend: Backend, *, tick_s: float = TICK_S, kept_s: float = _KEPT_S
+    ) -> None:
         self.store = store
-        self.desk = desk
+        self.backend = backend
         self.loop = asyncio.get_running_loop()
         self._tick_s = tick_s
         self._kept_s = kept_s
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, SessionChannel] = {}
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Each as long as somebody holds it or waits for it."""
         self._changes = 0
         self._is_crowded = asyncio.Event()
         self._sweeping: asyncio.Task[None] | None = None
         self._reopening: dict[str, asyncio.Task[None]] = {}
-        self._followings: dict[str, set[Following]] = {}
-        desk.listen(self._on_change)
-        desk.listen_to_replacements(self._on_replacement)
+        self._tails: dict[str, set[LogTail]] = {}
+        backend.listen(self._on_change)
+        backend.listen_to_replacements(self._on_replacement)
 
     def open(self) -> None:
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
@@ -49,10 +51,10 @@ class Rooms:
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
-        await self.desk.close()
+        await self.backend.close()
 
     @asynccontextmanager
-    async def watching(self, log_id: str) -> AsyncIterator[Channel]:
+    async def watching(self, log_id: str) -> AsyncIterator[SessionChannel]:
         """The conversation's channel, as long as it is watched. Raises UnknownSession and StoreError."""
         channel = await self._channel(log_id)
         channel.watchers += 1
@@ -65,7 +67,7 @@ class Rooms:
             channel.left_s = asyncio.get_running_loop().time()
 
     @asynccontextmanager
-    async def following(self, log_id: str, wake: asyncio.Event, cursor: int = 0) -> AsyncIterator[Following]:
+    async def tail(self, log_id: str, wake: asyncio.Event, cursor: int = 0) -> AsyncIterator[LogTail]:
         """The events of a log, for one reader of his own."""
         loop = asyncio.get_running_loop()
 
@@ -75,16 +77,16 @@ class Rooms:
             except RuntimeError:  # the loop is closed: nobody reads any more
                 return
 
-        following = Following(self.store, log_id, self.desk.hub, woken, cursor)
-        mine = self._followings.setdefault(log_id, set())
-        mine.add(following)
+        tail = LogTail(self.store, log_id, self.backend.hub, woken, cursor)
+        mine = self._tails.setdefault(log_id, set())
+        mine.add(tail)
         try:
-            yield following
+            yield tail
         finally:
-            mine.discard(following)
+            mine.discard(tail)
             if not mine:
-                self._followings.pop(log_id, None)
-            following.close()
+                self._tails.pop(log_id, None)
+            tail.close()
 
     def is_watched(self, log_id: str) -> bool:
         channel = self._channels.get(log_id)
@@ -104,21 +106,23 @@ class Rooms:
         for place, (left_s, log_id) in enumerate(unwatched):
             if place < surplus or now_s - left_s >= self._kept_s:
                 self._channels.pop(log_id).close()
-        await self.desk.unload_idle(self.is_watched)
+        await self.backend.unload_idle(self.is_watched)
 
     def forget(self, log_id: str) -> None:
         """It was deleted."""
         channel = self._channels.pop(log_id, None)
         if channel is not None:
             channel.end()
-        for following in self._followings.get(log_id, ()):
-            following.give_up()
+        for tail in self._tails.get(log_id, ()):
+            tail.give_up()
 
-    async def _channel(self, log_id: str) -> Channel:
+    async def _channel(self, log_id: str) -> SessionChannel:
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             channel = self._channels.get(log_id)
             if channel is None or channel.is_gone.is_set():
-                channel = Channel(self.store, log_id, self.desk.hub, self.desk.standing, tick_s=self._tick_s)
+                channel = SessionChannel(
+                    self.store, log_id, self.backend.hub, self.backend.status, tick_s=self._tick_s
+                )
                 await channel.open()
                 self._channels[log_id] = channel
         return channel
@@ -130,18 +134,18 @@ class Rooms:
         channel = self._channels.get(log_id)
         if channel is not None:
             channel.refresh()
-        for following in self._followings.get(log_id, ()):
+        for tail in self._tails.get(log_id, ()):
             with suppress(HarnessError):  # it was deleted
-                following.refresh()
+                tail.refresh()
 
     def _on_replacement(self, log_id: str) -> None:
         channel = self._channels.get(log_id)
         if channel is not None:
             self._reopening[log_id] = self.loop.create_task(self._reopen(channel))
-        for following in self._followings.get(log_id, ()):
-            following.give_up()
+        for tail in self._tails.get(log_id, ()):
+            tail.give_up()
 
-    async def _reopen(self, channel: Channel) -> None:
+    async def _reopen(self, channel: SessionChannel) -> None:
         with suppress(HarnessError):  # it was deleted meanwhile
             await channel.reopen()
         self._reopening.pop(channel.log_id, None)

@@ -44,7 +44,7 @@ class Packet:
         return self._frame
 
 
-class Outlet:
+class WebSocketWriter:
     """Contract: `send` waits until the client can take more; `write_now` never waits."""
 
     def __init__(self, send: Send) -> None:
