@@ -20,13 +20,13 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import Conversation
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.orchestrator import Orchestrator
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import Conversation
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.orchestrator import Orchestrator
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask
+from harness.sources.tools.function_tool import tool
 
 ROUNDS = 5
 DELTAS = 20_000
@@ -208,7 +208,7 @@ def measure_start_up(folder: str) -> None:
     print("\nCPU and memory of a new process")
     programs = {
         "python alone": "pass",
-        "import of the loop": "import harness.sources.loops.orchestrator",
+        "import of the loop": "import harness.sources.loop.orchestrator",
         "one answer": (
             "import asyncio, sys; sys.path.insert(0, sys.argv[1]); import loop;"
             "from harness.log.stores.memory import MemoryStore as M;"

@@ -174,7 +174,7 @@ Reading = Callable[[], Awaitable[int]]
 def ours(api: str, url: str) -> Reading:
     from harness.events import TextDelta
     from harness.sources.model import Ask, UserTurn
-    from harness.sources.model_registry import open_model
+    from harness.sources.models.registry import open_model
 
     names = {
         "anthropic": "anthropic/m",

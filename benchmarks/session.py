@@ -36,12 +36,12 @@ from harness.log.stores.files import FileStore
 from harness.rendering.session.events import HarnessEvent
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import Conversation
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import Conversation
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask
+from harness.sources.tools.function_tool import tool
 
 ROUNDS = 5
 DELTAS = 20_000

@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from harness import Harness, MemoryStore, Mode
-from harness.sources.model_registry import open_model
+from harness.sources.models.registry import open_model
 from harness.sources.models.scripted import Scripted
 
 SCRIPT = Scripted(

@@ -9,16 +9,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.sources.function_tool import tool
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.orchestrator import Orchestrator
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.orchestrator import Orchestrator
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask
+from harness.sources.tools.function_tool import tool
 
 TITLE = "Harness"
 PACKAGE = "harness"
 INSTALL: tuple[str, ...] = ()
-IMPORT = "import harness.sources.loops.orchestrator"
+IMPORT = "import harness.sources.loop.orchestrator"
 PERSISTS = "files, every event"
 
 

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from harness.session.session import Session
     from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
-    from harness.sources.function_tool import tool
-    from harness.sources.model_registry import open_model
+    from harness.sources.models.registry import open_model
     from harness.sources.models.scripted import Scripted
     from harness.sources.request import Limits, Request
     from harness.sources.run import Run, run, start
     from harness.sources.tool import Tool, ToolContext, ToolOutput
+    from harness.sources.tools.function_tool import tool
 
 __all__ = [
     "AnyEvent",
@@ -115,11 +115,11 @@ _HOMES = {
     "ToolOutput": "harness.sources.tool",
     "UsageError": "harness.errors",
     "WorkspaceConfig": "harness.session.workspaces",
-    "open_model": "harness.sources.model_registry",
+    "open_model": "harness.sources.models.registry",
     "open_store": "harness.log.open_store",
     "run": "harness.sources.run",
     "start": "harness.sources.run",
-    "tool": "harness.sources.function_tool",
+    "tool": "harness.sources.tools.function_tool",
 }
 
 

@@ -23,9 +23,9 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.orchestrator import Orchestrator
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.orchestrator import Orchestrator
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, ToolSpec, Turn
 
 Answer = Sequence[Event] | Callable[[Ask], AsyncIterator[Event]]

@@ -15,12 +15,12 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
-from harness.sources.loops.repl import Repl, ReplLimits, ReplTurn, Stream
-from harness.sources.loops.rlm import RlmRun
-from harness.sources.loops.rlm_options import RlmOptions
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
+from harness.sources.rlm.options import RlmOptions
+from harness.sources.rlm.repl import Repl, ReplLimits, ReplTurn, Stream
+from harness.sources.rlm.rlm_loop import RlmRun
 
 AGENT = {"model", "permissions", "system_prompt", "max_iterations", "max_budget_usd", "relay_deadline_s"}
 

@@ -27,10 +27,10 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loops.conversation import Conversation, Entry, PendingRun, history
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import Conversation, Entry, PendingRun, history
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, Turn
 from harness.sources.translation.audit import recover_thread
 

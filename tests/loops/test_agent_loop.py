@@ -29,10 +29,10 @@ from harness.events import (
 )
 from harness.events.operation import Read
 from harness.log.ids import is_run_id
-from harness.sources.function_tool import tool
-from harness.sources.loops.agent import SUMMARISE
+from harness.sources.loop.agent_loop import SUMMARISE
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure, ToolOutput
+from harness.sources.tools.function_tool import tool
 
 
 @tool(quick=True)
@@ -375,8 +375,8 @@ def test_a_thousand_steps_cost_the_same_each() -> None:
 
 def test_models_can_be_changed_for_a_single_agent_and_must_be_given_by_somebody() -> None:
     from harness.errors import UsageError
-    from harness.sources.loops.options import AgentOptions
-    from harness.sources.loops.orchestrator import Orchestrator
+    from harness.sources.loop.options import AgentOptions
+    from harness.sources.loop.orchestrator import Orchestrator
 
     usual, other = PlayedModel(says("usual")), PlayedModel(says("other"), name="test/other")
 

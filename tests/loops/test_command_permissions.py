@@ -9,7 +9,7 @@ import pytest
 
 from harness.events import Operation
 from harness.events.operation import Command
-from harness.sources.loops.permissions import Denial, Permissions, matches, matches_any
+from harness.sources.loop.permissions import Denial, Permissions, matches, matches_any
 from harness.sources.tool import ToolPermission
 from harness.sources.tools.arguments import exactly
 

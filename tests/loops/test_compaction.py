@@ -22,14 +22,14 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.function_tool import tool
-from harness.sources.loops.compaction import is_summary, tail_start
-from harness.sources.loops.entries import Entry
-from harness.sources.loops.history import history
-from harness.sources.loops.options import AgentOptions
+from harness.sources.loop.compaction import is_summary, tail_start
+from harness.sources.loop.entries import Entry
+from harness.sources.loop.history import history
+from harness.sources.loop.options import AgentOptions
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
-from harness.sources.model_window import USUAL, window_of
+from harness.sources.models.context_window import USUAL, window_of
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 WINDOW = 1_000
 LONG = "x" * 1_200

@@ -23,10 +23,10 @@ from harness.events import (
     ToolStart,
 )
 from harness.log.stores.files import FileStore
-from harness.sources.function_tool import tool
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolOutput
+from harness.sources.tools.function_tool import tool
 
 PICTURE = Attachment("image/png", "iVBORw0KGgo=", "hi.png")
 
@@ -230,8 +230,8 @@ async def test_words_that_come_with_the_last_answer_are_answered(category: str, 
 
 @in_loop
 async def test_what_is_masked_in_the_log_the_model_keeps_until_a_restart(tmp_path: Any) -> None:
-    from harness.sources.loops.conversation import Conversation, history
-    from harness.sources.loops.host import Host
+    from harness.sources.loop.conversation import Conversation, history
+    from harness.sources.loop.loop_context import Host
 
     talk = Talk(says("noted"), says("yes"), store=FileStore(str(tmp_path)))
     secret = "hunter2-correct-horse-battery"

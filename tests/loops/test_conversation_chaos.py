@@ -14,10 +14,10 @@ from played_model import PlayedModel, calls, fails, says
 from talking import Talk, in_loop
 
 from harness.events import Event, Message, RelayReply, Signal, TextDelta
-from harness.sources.function_tool import tool
-from harness.sources.loops.permissions import Permissions, Verdict
+from harness.sources.loop.permissions import Permissions, Verdict
 from harness.sources.model import Ask, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
+from harness.sources.tools.function_tool import tool
 
 ROUNDS = int(os.environ.get("HARNESS_CHAOS", "25"))
 ACTS = 40

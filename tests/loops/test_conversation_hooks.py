@@ -20,11 +20,11 @@ from harness.events import (
     StepStart,
     ToolEnd,
 )
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import StepContext
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import StepContext
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 @tool(quick=True)
@@ -151,7 +151,7 @@ async def test_sub_agents_are_no_part_of_the_history() -> None:
 
 @in_loop
 async def test_a_nested_conversation_on_the_same_log_is_no_part_of_it_and_waits_where_it_is() -> None:
-    from harness.sources.loops.conversation import Conversation
+    from harness.sources.loop.conversation import Conversation
 
     @tool
     async def wonder(context: ToolContext) -> str:

@@ -14,10 +14,10 @@ from talking import Talk, in_loop
 
 from harness.errors import UsageError
 from harness.events import Event, Result, SessionStart, Signal, Suspended, TextDelta
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import StepContext
+from harness.sources.loop.conversation import StepContext
 from harness.sources.model import Ask, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 def signal(text: str, id: str = "s1", category: Any = "reactive", tag: str = "system-reminder") -> Signal:

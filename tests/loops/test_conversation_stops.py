@@ -19,13 +19,13 @@ from harness.events import (
     ToolEnd,
     Warning,
 )
-from harness.sources.function_tool import tool
-from harness.sources.loops import calls as calls_module
-from harness.sources.loops import stopping
-from harness.sources.loops.permissions import Permissions
-from harness.sources.loops.spoken import CUT_OFF, NOT_BEGUN
+from harness.sources.loop import cancellation
+from harness.sources.loop import tool_calls as calls_module
+from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.turns import CUT_OFF, NOT_BEGUN
 from harness.sources.model import Ask, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 @tool(quick=True)
@@ -133,7 +133,7 @@ class Deaf:
 
 @in_loop
 async def test_a_model_that_ignores_its_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.sources.loops.agent.GRACE_S", 0.05)
+    monkeypatch.setattr("harness.sources.loop.agent_loop.GRACE_S", 0.05)
     deaf = Deaf()
     talk = Talk(deaf, says("ok"))
     await asyncio.wait_for(_cancelled(talk, at=TextDelta), 2)
@@ -152,7 +152,7 @@ async def test_a_model_that_ignores_its_end_is_left_behind(monkeypatch: pytest.M
 async def test_a_deaf_model_of_a_sub_agent_is_left_behind_before_its_parent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.sources.loops.agent.GRACE_S", 0.2)
+    monkeypatch.setattr("harness.sources.loop.agent_loop.GRACE_S", 0.2)
     monkeypatch.setattr(calls_module, "_GRACE_S", 0.2)
 
     @tool
@@ -184,4 +184,4 @@ async def test_the_limit_of_steps_leaves_a_history_with_a_result_for_every_call(
 
 
 def test_the_grace_of_models_and_tools_is_the_same() -> None:
-    assert stopping.GRACE_S == calls_module._GRACE_S
+    assert cancellation.GRACE_S == calls_module._GRACE_S

@@ -10,10 +10,10 @@ from played_model import calls, says
 from talking import Talk, in_loop
 
 from harness.events import Relay, RelayReply, Result, Resumed, ToolEnd
-from harness.sources.function_tool import tool
-from harness.sources.loops.permissions import Permissions
-from harness.sources.loops.spoken import CUT_OFF
+from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.turns import CUT_OFF
 from harness.sources.model import ToolTurn, UserTurn
+from harness.sources.tools.function_tool import tool
 
 asked: list[str] = []
 

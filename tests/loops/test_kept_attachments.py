@@ -15,11 +15,11 @@ from harness import FileStore, Request, start
 from harness.events import ToolEnd
 from harness.log.codec import decode, encode
 from harness.rendering.wire.content import outcome_of
-from harness.sources.function_tool import tool
-from harness.sources.loops import call_words
-from harness.sources.loops.spoken import tool_turn
+from harness.sources.loop import tool_messages
+from harness.sources.loop.turns import tool_turn
 from harness.sources.model import Ask, Attachment, ToolTurn
 from harness.sources.tool import ToolContext, ToolOutput
+from harness.sources.tools.function_tool import tool
 
 PNG = Attachment("image/png", b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(200))).decode(), "dot.png")
 PDF = Attachment("application/pdf", b64encode(b"%PDF-1.4 nothing").decode())
@@ -150,7 +150,7 @@ def test_bytes_that_look_like_a_secret_are_left_as_they_are() -> None:
 
 
 def test_what_is_too_large_is_said_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_words, "MOST_ATTACHED_CHARACTERS", len(PNG.data) + 10)
+    monkeypatch.setattr(tool_messages, "MOST_ATTACHED_CHARACTERS", len(PNG.data) + 10)
     end, turn = end_of(PNG, PNG, PDF)
 
     assert turn.attachments == (PNG,)

@@ -10,9 +10,9 @@ from played_model import calls, play, says
 from harness.events import ToolEnd
 from harness.log.codec import decode, encode
 from harness.rendering.wire.content import outcome_of
-from harness.sources.function_tool import tool
-from harness.sources.loops import call_words
+from harness.sources.loop import tool_messages
 from harness.sources.tool import ToolOutput
+from harness.sources.tools.function_tool import tool
 
 
 def end_of(value: Any) -> ToolEnd:
@@ -44,6 +44,6 @@ def test_what_no_log_can_hold_stays_text() -> None:
 
 
 def test_data_that_is_too_large_stays_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_words, "MOST_RESULT_BYTES", 10)
+    monkeypatch.setattr(tool_messages, "MOST_RESULT_BYTES", 10)
 
     assert end_of({"rows": list(range(100))}).result is None

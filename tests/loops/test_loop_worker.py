@@ -31,18 +31,18 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.function_tool import tool
-from harness.sources.loops.agent import AgentRun
-from harness.sources.loops.host import Host
-from harness.sources.loops.native import system_prompt
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
-from harness.sources.loops.steering import Inbox
-from harness.sources.loops.worker import LoopWorker
+from harness.sources.loop.agent_loop import AgentRun
+from harness.sources.loop.inbox import Inbox
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.native import system_prompt
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.worker import LoopWorker
 from harness.sources.model import Ask, UserTurn
 from harness.sources.process.launch import prepare
 from harness.sources.request import Limits, Request
 from harness.sources.run import Run
+from harness.sources.tools.function_tool import tool
 
 
 class Started:

@@ -12,12 +12,12 @@ from harness.events import Event, Relay, Result, SessionStart, TextDelta, ToolEn
 from harness.log.ids import is_run_id
 from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
-from harness.sources.function_tool import tool
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.orchestrator import Orchestrator
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.orchestrator import Orchestrator
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, UserTurn
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 @tool(quick=True)

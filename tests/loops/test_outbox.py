@@ -10,7 +10,7 @@ from harness.events import Info, RelayReply
 from harness.log.hub import Hub
 from harness.log.store import Metadata, read_all
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loops.outbox import Outbox
+from harness.sources.loop.outbox import Outbox
 
 
 def test_an_event_that_cannot_be_written_takes_no_other_with_it() -> None:

@@ -10,11 +10,11 @@ import pytest
 from played_model import calls, play, says
 
 from harness.events import Event, Relay, RelayReply, SessionStart, ToolEnd
-from harness.sources.function_tool import tool
-from harness.sources.loops import outbox
-from harness.sources.loops.permissions import Denial, Permissions
+from harness.sources.loop import outbox
+from harness.sources.loop.permissions import Denial, Permissions
 from harness.sources.model import Ask, ToolTurn
 from harness.sources.tool import ToolPermission
+from harness.sources.tools.function_tool import tool
 
 
 @tool(quick=True)

@@ -9,13 +9,7 @@ import pytest
 
 from harness.events import Operation
 from harness.events.operation import Command, Fetch, Read, Search, Tasks, Write
-from harness.sources.loops.permissions import (
-    Denial,
-    Permissions,
-    matches,
-    matches_any,
-    permissions_for,
-)
+from harness.sources.loop.permissions import Denial, Permissions, matches, matches_any, permissions_for
 from harness.sources.tool import ToolPermission, derived_permission
 
 

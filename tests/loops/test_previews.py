@@ -10,7 +10,7 @@ import pytest
 from played_model import Played, PlayedModel, calls, follow, says
 
 from harness.events import Relay, ToolEnd
-from harness.sources.loops.permissions import Permissions, permissions_for
+from harness.sources.loop.permissions import Permissions, permissions_for
 from harness.sources.tools.registry import default_tools
 
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-three\n+four\n*** Delete File: b.txt\n*** End Patch"

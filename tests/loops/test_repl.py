@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from played_rlm import Bench, on_bench, turns_of
 
-from harness.sources.loops.repl import ReplTurn
+from harness.sources.rlm.repl import ReplTurn
 
 
 def test_variables_functions_and_imports_stay_from_turn_to_turn() -> None:

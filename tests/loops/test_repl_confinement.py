@@ -12,7 +12,7 @@ import pytest
 from played_rlm import Bench, on_bench, turns_of
 
 from harness.errors import SpawnFailed
-from harness.sources.loops import repl as repl_module
+from harness.sources.rlm import repl as repl_module
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can confine a REPL")
 
@@ -158,7 +158,7 @@ def test_closing_ends_the_process() -> None:
 
 def test_without_confinement_nothing_runs_unless_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a system whose kernel refuses."""
-    refusing = "import sys; sys.path.insert(0, {!r}); import harness.sources.loops.repl_process as p\n"
+    refusing = "import sys; sys.path.insert(0, {!r}); import harness.sources.rlm.repl_process as p\n"
     refusing += "def refuse(): raise OSError(38, 'Function not implemented')\np.confine = refuse\np.main()"
     monkeypatch.setattr(repl_module, "_BOOT", refusing)
     with pytest.raises(SpawnFailed) as raised:

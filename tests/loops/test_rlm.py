@@ -27,9 +27,9 @@ from harness.events import (
     Warning,
 )
 from harness.rendering.wire.translation import WireTranslation
-from harness.sources.loops import repl as repl_module
-from harness.sources.loops.repl import ReplLimits
 from harness.sources.model import Ask, AssistantTurn, SystemTurn, UserTurn
+from harness.sources.rlm import repl as repl_module
+from harness.sources.rlm.repl import ReplLimits
 
 
 def test_an_answer_may_come_in_the_first_round() -> None:

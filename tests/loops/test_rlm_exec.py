@@ -14,8 +14,8 @@ from played_rlm import Reaction, Stage, code, follow, play
 
 from harness.events import Event, Relay, RelayReply, ReplOutput, ReplProgress, ToolEnd, ToolStart
 from harness.events.operation import Command
-from harness.sources.loops.permissions import Permissions, permissions_for
-from harness.sources.loops.repl import ReplLimits
+from harness.sources.loop.permissions import Permissions, permissions_for
+from harness.sources.rlm.repl import ReplLimits
 from harness.sources.sandbox.sandbox import find_sandbox
 from harness.sources.tool import ToolPermission
 

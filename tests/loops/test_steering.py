@@ -11,9 +11,9 @@ from played_model import calls, fails, play, says
 
 from harness.errors import UsageError
 from harness.events import Event, Message, StepStart, TextDelta, ToolStart, Warning
-from harness.sources.function_tool import tool
-from harness.sources.loops.steering import Inbox
+from harness.sources.loop.inbox import Inbox
 from harness.sources.model import Ask, ToolTurn, UserTurn
+from harness.sources.tools.function_tool import tool
 
 
 def test_a_message_is_taken_before_the_next_step_and_logged() -> None:

@@ -21,11 +21,11 @@ from harness.events import (
     ToolEnd,
     ToolStart,
 )
-from harness.sources.function_tool import tool
-from harness.sources.loops import calls as calls_module
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop import tool_calls as calls_module
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 @tool

@@ -11,10 +11,10 @@ from talking import Talk, in_loop
 
 from harness.errors import UsageError
 from harness.events import Message, Relay, RelayReply, Result, Resumed, Signal, Suspended, ToolEnd, ToolStart
-from harness.sources.function_tool import tool
-from harness.sources.loops.spoken import CUT_OFF
+from harness.sources.loop.turns import CUT_OFF
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 asked: list[str] = []
 

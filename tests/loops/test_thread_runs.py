@@ -27,11 +27,11 @@ from harness.events import (
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Fork, Metadata, Store, read_all
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import history
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import history
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 from harness.sources.translation.audit import check, recover, recover_thread
 from harness.sources.translation.logged_runs import DIED, runs_in
 from harness.testing.golden import find_cases, translate

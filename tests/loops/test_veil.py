@@ -10,10 +10,10 @@ from played_model import PlayedModel, calls, follow, says
 
 from harness.events import Event, Message, Result, TextDelta, ToolEnd, ToolInputDelta, ToolProgress, ToolStart
 from harness.log.codec import encode_lines
-from harness.sources.function_tool import tool
-from harness.sources.loops.veil import Veil
+from harness.sources.loop.event_redactor import Veil
 from harness.sources.model import ToolTurn
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 SECRET = "correct-horse-battery-9Q7Z-staple"
 MARK = "[REDACTED:MY_TOKEN]"

@@ -16,13 +16,13 @@ from harness.events import Relay, RelayReply, Result
 from harness.log.hub import Hub
 from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import Conversation, history
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import Conversation, history
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
 from harness.sources.models.scripted import Scripted
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 @tool

@@ -10,9 +10,9 @@ import msgspec
 
 from harness.events import Event, Message
 from harness.sources.model import Ask, AssistantTurn, Call, Model, ToolSpec, UserTurn
-from harness.sources.model_failure import Retries
-from harness.sources.model_http import Patience
-from harness.sources.model_registry import open_model
+from harness.sources.models.failure import Retries
+from harness.sources.models.http import Patience
+from harness.sources.models.registry import open_model
 
 KEY = "test-key-0123456789abcdef"
 QUICK = Retries(limit=2, first_wait_s=0.001)

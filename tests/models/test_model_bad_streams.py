@@ -35,8 +35,8 @@ from harness.events import (
     Warning,
 )
 from harness.sources.model import Ask, UserTurn
-from harness.sources.model_failure import Retries
-from harness.sources.model_http import Patience
+from harness.sources.models.failure import Retries
+from harness.sources.models.http import Patience
 
 
 def test_garbage_is_left_out_and_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 from model_asking import KEY, READ
 
 from harness.sources.model import Ask, AssistantTurn, Call, ToolTurn, UserTurn
-from harness.sources.model_registry import open_model
+from harness.sources.models.registry import open_model
 
 CALLS = (
     Call("run_shell_command__run_shell_command_1794726735148_0", "functions.bash", None),

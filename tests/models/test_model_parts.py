@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sources.event_stream import EventStream
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
-from harness.sources.model_answer import Answer, MadeCall, Native, SaidText, in_order
-from harness.sources.model_failure import Failure, Retries
-from harness.sources.model_turns import EncodedOnce, closed, is_strict, split_system
+from harness.sources.models.answer import Answer, MadeCall, Native, SaidText, in_order
+from harness.sources.models.failure import Failure, Retries
+from harness.sources.models.sse import EventStream
+from harness.sources.models.turn_cache import EncodedOnce, closed, is_strict, split_system
 
 EVENTS = (
     b": hello\r\n\r\nevent: a\ndata: one\n\ndata: two\r\ndata: lines\r\n\r\nid: 7\n\ndata:three\n\ndata: end"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.errors import MissingExtra, UsageError
-from harness.sources.model_registry import PROVIDERS, open_model, provider_names, usable, usual_model
+from harness.sources.models.registry import PROVIDERS, open_model, provider_names, usable, usual_model
 
 KEY = "test-key-0123456789abcdef"
 

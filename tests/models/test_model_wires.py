@@ -121,8 +121,8 @@ def test_what_the_model_reasoned_goes_back_to_it_and_to_nobody_else(api: Api, la
 
 
 def test_reasoning_written_as_text_goes_back_to_servers_that_want_it(lab: Lab) -> None:
-    from harness.sources.model_http import Endpoint, HttpModel
     from harness.sources.models.chat import Chat, Habits
+    from harness.sources.models.http import Endpoint, HttpModel
 
     server = lab(LOOKING, {"text": "Done."})
     endpoint = Endpoint(provider="deepseek", model="some", url=f"{server.url}/v1", key=KEY)

@@ -21,7 +21,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.sources.model import Ask, AssistantTurn, UserTurn
-from harness.sources.model_registry import open_model
+from harness.sources.models.registry import open_model
 from harness.sources.models.scripted import Response, Scripted, Text
 
 LOOK = {

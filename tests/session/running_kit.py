@@ -16,10 +16,10 @@ from harness_kit import Model, Record
 from harness.events import Event, Message, Result, SessionStart, StepEnd, TextDelta, ToolEnd, ToolStart
 from harness.session.config import CommandAgent
 from harness.session.harness import Harness
-from harness.sources.function_tool import tool
 from harness.sources.model import Ask, SystemTurn
 from harness.sources.models.scripted import Scripted
 from harness.sources.tool import Tool
+from harness.sources.tools.function_tool import tool
 
 YOLO = {"yolo": True}
 NO_MODEL = {"currentModelId": ""}

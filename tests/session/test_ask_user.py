@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Result, Suspended
 from harness.session.builtin.ask_user import ANSWER_SCHEMA, AskUserTool
 from harness.session.builtin.submit_plan import REPLY_SCHEMA, SubmitPlanTool, is_approved
-from harness.sources.loops.conversation import Conversation, history
+from harness.sources.loop.conversation import Conversation, history
 from harness.sources.model import ToolTurn
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput
 

@@ -19,12 +19,12 @@ from harness.log.store import Fork, Metadata, Query
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.tasks import task_tools
 from harness.session.config import Subagent
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import history
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import history
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
-from harness.sources.model_registry import open_model
+from harness.sources.models.registry import open_model
+from harness.sources.tools.function_tool import tool
 
 HELPER = Subagent(
     id="helper", name="Helper", description="Tries something.", instructions="unused", forked=True

@@ -13,8 +13,8 @@ from harness.events.operation import Read
 from harness.log.store import Query
 from harness.session.child_threads import thread_judge
 from harness.session.goals import GoalOptions, Goals
-from harness.sources.function_tool import tool
 from harness.sources.model import AssistantTurn, Model, SystemTurn, UserTurn
+from harness.sources.tools.function_tool import tool
 
 
 class GoalThread(ThreadInHand):

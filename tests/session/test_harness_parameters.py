@@ -19,8 +19,8 @@ from harness.session.adapters.traces import TraceFile
 from harness.session.config import Mode, RequestContext
 from harness.session.harness import Harness
 from harness.session.services import AvailableModel, ModelAuthStatus
-from harness.sources.function_tool import tool
 from harness.sources.tool import Tool, ToolContext
+from harness.sources.tools.function_tool import tool
 
 PROVED_HERE = {
     "browser",

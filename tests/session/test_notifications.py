@@ -24,7 +24,7 @@ from harness.session.notifications import (
     summary_signal,
     usual_ruling,
 )
-from harness.sources.loops.spoken import turn_of
+from harness.sources.loop.turns import turn_of
 from harness.sources.model import UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
 

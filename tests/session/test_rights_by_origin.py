@@ -14,8 +14,8 @@ from harness.session.harness import Harness
 from harness.session.permissions import SessionPermissions
 from harness.session.state import SessionState
 from harness.session.thread_memory import Memory
-from harness.sources.function_tool import tool
 from harness.sources.tool import Renamed, Tool
+from harness.sources.tools.function_tool import tool
 
 
 def named(name: str, left: list[str]) -> Tool:

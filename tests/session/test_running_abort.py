@@ -26,8 +26,8 @@ from running_kit import (
 from harness.events import RelayReply, Result
 from harness.log.stores.files import FileStore
 from harness.session.config import Mode
-from harness.sources.function_tool import tool
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 def nothing_after_the_end(record: Record) -> bool:
@@ -188,8 +188,8 @@ async def test_what_a_stopped_tool_still_says_is_not_told(monkeypatch: pytest.Mo
         context.progress("still here")
         return "too late"
 
-    monkeypatch.setattr("harness.sources.loops.calls._GRACE_S", 0.05)
-    monkeypatch.setattr("harness.sources.loops.agent.GRACE_S", 0.05)
+    monkeypatch.setattr("harness.sources.loop.tool_calls._GRACE_S", 0.05)
+    monkeypatch.setattr("harness.sources.loop.agent_loop.GRACE_S", 0.05)
     async with opened(Live(call("stubborn")), tools=[stubborn], initial_state=YOLO) as (harness, record):
         first = started(harness.send_message(content="go"))
         await reached.wait()

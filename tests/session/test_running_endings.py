@@ -97,7 +97,7 @@ async def test_tools_that_cannot_be_made_are_an_error_of_the_run() -> None:
 
 @in_loop
 async def test_a_tool_that_breaks_is_told_to_the_model_and_the_run_goes_on() -> None:
-    from harness.sources.function_tool import tool
+    from harness.sources.tools.function_tool import tool
 
     @tool
     async def work() -> str:

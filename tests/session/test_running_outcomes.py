@@ -30,10 +30,10 @@ from harness.events import Event, StepEnd, UsageDelta
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode, RequestContext
 from harness.session.outcome import RunOutcome
-from harness.sources.function_tool import tool
 from harness.sources.model import Ask
 from harness.sources.request import Limits
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 
 @in_loop

@@ -14,8 +14,8 @@ from harness.events import Relay, ToolEnd, ToolStart
 from harness.rendering.session.events import HarnessEvent
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.config import Subagent
-from harness.sources.function_tool import tool
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
 
 OPTIONS = [{"label": "Tests", "description": "more of them"}, {"label": "Docs"}]
 

@@ -17,7 +17,7 @@ from harness.log.stores.files import FileStore
 from harness.session.config import Subagent
 from harness.session.thread_memory import Memory
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
-from harness.sources.model_registry import open_model
+from harness.sources.models.registry import open_model
 
 EXPLORE = Subagent(
     id="explore", name="Explore", description="Looks.", instructions="You explore.", default_model_id="sub"

@@ -15,9 +15,9 @@ from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.encoding import to_wire
 from harness.session.config import Subagent
 from harness.session.workspaces import WorkspaceConfig
-from harness.sources.function_tool import tool
 from harness.sources.model import Attachment
 from harness.sources.tool import ToolOutput
+from harness.sources.tools.function_tool import tool
 
 __all__ = ["storage"]
 

@@ -12,7 +12,7 @@ from harness.events import Signal
 from harness.session import attachments, signals
 from harness.session.signals import Branch, create, decide, from_input
 from harness.session.state_lanes import StateLanes, StateUpdate, cache_key
-from harness.sources.loops.spoken import turn_of
+from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 
 

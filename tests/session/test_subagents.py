@@ -10,10 +10,10 @@ from thread_in_hand import EXPLORE, Asked, ThreadInHand, calls
 
 from harness.events import Relay, RelayReply, Result, SessionStart, ToolEnd
 from harness.session.config import RequestContext, Subagent
-from harness.sources.function_tool import FunctionTool, tool
-from harness.sources.loops.entries import StepContext
-from harness.sources.loops.permissions import Denial, Permissions
+from harness.sources.loop.entries import StepContext
+from harness.sources.loop.permissions import Denial, Permissions
 from harness.sources.model import SystemTurn, ToolTurn, UserTurn
+from harness.sources.tools.function_tool import FunctionTool, tool
 
 
 def delegated(task: str = "look", **more: Any) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
 from harness.session.builtin.subagent import SubagentTool
 from harness.session.config import RequestContext, Subagent
-from harness.sources.loops.conversation import Conversation
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
-from harness.sources.loops.policy import PermissionPolicy
+from harness.sources.loop.conversation import Conversation
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.policy import PermissionPolicy
 from harness.sources.model import Ask, Model, ToolSpec, Turn
 from harness.sources.models.scripted import Scripted
 from harness.sources.tool import Tool

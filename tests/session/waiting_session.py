@@ -18,8 +18,8 @@ from harness.log.stores.files import FileStore
 from harness.rendering.session.events import HarnessEvent
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.function_tool import tool
 from harness.sources.models.scripted import Scripted
+from harness.sources.tools.function_tool import tool
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "ask": ("ask_user", {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sources.file_times import FileTimes, StaleFile
+from harness.sources.tools.file_times import FileTimes, StaleFile
 
 
 def test_a_file_must_have_been_read_and_be_unchanged(tmp_path: Path) -> None:

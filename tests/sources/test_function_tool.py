@@ -11,8 +11,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.events.operation import Read
-from harness.sources.function_tool import FunctionTool, output_of, tool
 from harness.sources.tool import ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tools.function_tool import FunctionTool, output_of, tool
 
 
 class Point(msgspec.Struct):

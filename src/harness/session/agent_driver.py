@@ -20,10 +20,10 @@ from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode,
 from harness.session.permissions import declined
 from harness.session.runs import Ended, Said
 from harness.session.undelivered_signals import Untold, files_in
-from harness.sources.loops.conversation import Conversation, history
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.spoken import turn_of
-from harness.sources.loops.time_limits import TimeLimits
+from harness.sources.loop.conversation import Conversation, history
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.time_limits import TimeLimits
+from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Request
@@ -427,7 +427,7 @@ def _model_id(session: Session, mode: Mode) -> str:
     model_id = session.model.get() or mode.default_model_id
     if model_id:
         return model_id
-    from harness.sources.model_registry import LOCAL, usual_model
+    from harness.sources.models.registry import LOCAL, usual_model
 
     usual = usual_model(session.harness.environ)
     if usual and not usual.startswith(f"{LOCAL}/"):  # a model of this machine is somebody's choice

@@ -10,11 +10,11 @@ from harness.events import Error, Event, Operation, Result, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.session.goal_judge import Judge, JudgeQuestion, ask_model
-from harness.sources.loops.conversation import Conversation, Entry, history
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
-from harness.sources.loops.policy import PermissionPolicy
+from harness.sources.loop.conversation import Conversation, Entry, history
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.policy import PermissionPolicy
 
 HIDDEN = "forkedSubagent"
 """The setting that keeps a thread out of lists."""

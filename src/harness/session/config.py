@@ -153,7 +153,7 @@ def default_mode(modes: Sequence[Mode], default_mode_id: str) -> Mode:
 
 def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, ...]:
     """The tools themselves; typed functions become tools."""
-    from harness.sources.function_tool import tool
+    from harness.sources.tools.function_tool import tool
 
     if callable(given) and not isinstance(given, Sequence | Mapping):
         given = given(context)

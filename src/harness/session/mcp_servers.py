@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness.errors import UsageError
-from harness.sources.loops.host import environment_for_tools
+from harness.sources.loop.loop_context import environment_for_tools
 from harness.sources.tool import Tool
 
 if TYPE_CHECKING:

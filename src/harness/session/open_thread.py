@@ -90,8 +90,8 @@ class BoundThread:
             self.append(FollowUpsChanged(pending=[]), self.id)
         if not self.fold.facts.open_run:
             return
-        from harness.sources.loops.history import history
-        from harness.sources.loops.pending import closing_events
+        from harness.sources.loop.history import history
+        from harness.sources.loop.suspended_run import closing_events
         from harness.sources.translation.logged_runs import closing_of_loop, runs_in
 
         logged = list(read_all(self.store, self.id))

@@ -30,8 +30,8 @@ from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.permission_rules import KINDS, POLICIES, RULES_KEY
 from harness.session.state import SessionState
-from harness.sources.loops.choices import label_of
-from harness.sources.loops.permissions import Verdict, matches_any
+from harness.sources.loop.choices import label_of
+from harness.sources.loop.permissions import Verdict, matches_any
 from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
 
 CategoryResolver = Callable[[str], ToolCategory | None]

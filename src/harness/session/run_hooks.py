@@ -36,9 +36,9 @@ from harness.session.signalling import Signalling
 from harness.session.signals import create
 from harness.session.state_signals import state_signals
 from harness.session.thread_memory import Remembrance
-from harness.sources.loops.conversation import Entry, StepContext
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
+from harness.sources.loop.conversation import Entry, StepContext
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
 from harness.sources.model import Turn
 from harness.sources.tool import Tool
 

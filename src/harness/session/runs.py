@@ -35,7 +35,7 @@ from harness.events import (
 from harness.session.config import RequestContext
 from harness.session.outcome import Endings, RunOutcome
 from harness.session.request import KEY, request_context
-from harness.sources.loops.spoken import user_message
+from harness.sources.loop.turns import user_message
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import Limits
 

@@ -40,8 +40,8 @@ from harness.session.signals import Branch, split
 from harness.session.state import SessionState
 from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
-from harness.sources.loops.conversation import Conversation
-from harness.sources.loops.veil import Veil
+from harness.sources.loop.conversation import Conversation
+from harness.sources.loop.event_redactor import Veil
 from harness.sources.request import OWN_AGENT, Limits
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from harness.log.store import Store
 from harness.session.config import BackingAgent, RequestContext, tools_of
 from harness.session.goals import GoalOptions
 from harness.session.signals import split
-from harness.sources.loops.conversation import Conversation
-from harness.sources.loops.host import Host, environment_for_tools
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.policy import PermissionPolicy
+from harness.sources.loop.conversation import Conversation
+from harness.sources.loop.loop_context import Host, environment_for_tools
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.policy import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool
 from harness.sources.translation.bill import prices_of

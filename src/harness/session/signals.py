@@ -1,7 +1,7 @@
 """Signals: what the model is told that nobody typed, and a person's words with attributes.
 
 A signal has a category and a tag. The model sees `<tag name="value">escaped text</tag>`, and a person's words
-without attributes as they are: `harness.sources.loops.spoken` writes them, for live runs and old ones alike.
+without attributes as they are: `harness.sources.loop.turns` writes them, for live runs and old ones alike.
 Nothing here does I/O: ids come from the caller, the time from the log.
 """
 

@@ -25,7 +25,7 @@ from harness.session.memory import (
 )
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import BoundThread
-from harness.sources.loops.conversation import Entry, StepContext, history
+from harness.sources.loop.conversation import Entry, StepContext, history
 from harness.sources.model import Ask, Model, Turn
 from harness.sources.tool import Tool
 

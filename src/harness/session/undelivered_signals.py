@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.events import Event, Result, SessionStart, Signal
 from harness.log.hub import Hub
-from harness.sources.loops.spoken import turn_of
+from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import REMOTE_AGENT
 

@@ -1,7 +1,7 @@
 """What a loop may call: the contract of a tool, and what it is given and gives back.
 
 A class that inherits `Tool` gets the defaults of `operations` and `permission`; any typed function
-becomes one with `harness.sources.function_tool.tool`.
+becomes one with `harness.sources.tools.function_tool.tool`.
 
 Rules
 1. `run` may be called several times at once, and is cancelled like any coroutine: it then ends what it
@@ -27,8 +27,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 import msgspec
 
 from harness.events import Operation, Task
-from harness.sources.file_times import FileTimes, StaleFile
 from harness.sources.model import Attachment, ToolSpec
+from harness.sources.tools.file_times import FileTimes, StaleFile
 
 __all__ = [
     "Attachment",

@@ -12,13 +12,13 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
 from harness.session.memory import MemoryFailure, ObservationalMemory, RecordFold
-from harness.sources.function_tool import tool
-from harness.sources.loops.conversation import Conversation, history
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.permissions import Permissions
+from harness.sources.loop.conversation import Conversation, history
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, AssistantTurn, SystemTurn, ToolTurn, Turn, UserTurn
 from harness.sources.models.scripted import Scripted
+from harness.sources.tools.function_tool import tool
 
 CONFIG = {"timezone": "UTC", "observation": {"messageTokens": 1_000}}
 LOG_ID = "0190a2b4-0000-7000-8000-000000000000"

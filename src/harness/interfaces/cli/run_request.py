@@ -82,8 +82,8 @@ def agent_of(name: str, settings: Settings, *, recording: str = "", model: str =
 
 
 def _own_agent(model: str) -> Agent:
-    from harness.sources.model_registry import usual_model
     from harness.sources.models.local import trouble
+    from harness.sources.models.registry import usual_model
 
     if model or usual_model():
         return load(OWN_AGENT)

@@ -33,10 +33,10 @@ from harness.rendering.json_text import encode
 from harness.rendering.wire.events import UNTOLD
 from harness.rendering.wire.translation import WireTranslation
 from harness.sources import request as asked
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.orchestrator import Orchestrator
-from harness.sources.loops.permissions import Denial, Permissions
-from harness.sources.model_registry import open_model
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.orchestrator import Orchestrator
+from harness.sources.loop.permissions import Denial, Permissions
+from harness.sources.models.registry import open_model
 from harness.sources.run import Run, start
 from harness.sources.tool import ToolPermission
 from harness.sources.tools.registry import default_tools

@@ -6,8 +6,8 @@ from harness import model_names
 from harness.config import Settings
 from harness.interfaces.cli import inventory
 from harness.interfaces.server.backend import Setup
-from harness.sources.model_registry import DEMO, LOCAL, PROVIDERS, SCRIPTED, any_model, usable
 from harness.sources.models.local import USUAL
+from harness.sources.models.registry import DEMO, LOCAL, PROVIDERS, SCRIPTED, any_model, usable
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
 

@@ -22,7 +22,7 @@ from harness.interfaces.server.bills import UsageReports
 from harness.interfaces.server.responses import json_answer
 from harness.interfaces.server.sessions_api import Handler, answering
 from harness.log.store import Store
-from harness.sources.model_registry import DEMO, any_model
+from harness.sources.models.registry import DEMO, any_model
 from harness.sources.registry import load
 from harness.sources.remotes import places
 from harness.sources.request import REMOTE_AGENT
@@ -127,8 +127,8 @@ def _all_agents() -> list[dict[str, Any]]:
 
 def _provider_models() -> list[dict[str, Any]]:
     """One of each provider: whatever else it has can be named as well."""
-    from harness.sources.model_registry import PROVIDERS, usable
     from harness.sources.models.local import USUAL
+    from harness.sources.models.registry import PROVIDERS, usable
 
     usual = {name: provider.usual_model for name, provider in PROVIDERS.items()} | {"local": USUAL}
     demo = {

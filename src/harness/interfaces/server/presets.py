@@ -8,7 +8,7 @@ from typing import Any, Literal
 from harness.errors import UsageError
 from harness.interfaces.server.backend import Setup
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
-from harness.sources.model_registry import any_model
+from harness.sources.models.registry import any_model
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
 
@@ -70,7 +70,7 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
         return CommandAgent(
             name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)
         )
-    from harness.sources.loops.native import system_prompt
+    from harness.sources.loop.native import system_prompt
 
     told = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
     most = setup.max_turns or _MOST_STEPS

@@ -50,8 +50,8 @@ class ChatGateway:
             return None
         if not name:
             raise UsageError(f"{model_id!r} names no model", hint=f"write {self.id}/MODEL")
-        from harness.sources.model_http import Endpoint, HttpModel, require_httpx
         from harness.sources.models.chat import Chat, Habits
+        from harness.sources.models.http import Endpoint, HttpModel, require_httpx
 
         require_httpx()
         endpoint = Endpoint(provider=self.id, model=name, url=self._url, key=self._key)

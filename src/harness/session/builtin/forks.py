@@ -32,10 +32,10 @@ from harness.log.hub import Hub
 from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.child_threads import HIDDEN, SideThread, Surroundings, create_side
 from harness.session.config import Subagent
-from harness.sources.loops.conversation import Conversation, Entry
-from harness.sources.loops.host import Host
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.spoken import tool_turn
+from harness.sources.loop.conversation import Conversation, Entry
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.turns import tool_turn
 from harness.sources.model import AssistantTurn
 from harness.sources.tool import (
     FileChange,

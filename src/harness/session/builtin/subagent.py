@@ -20,9 +20,9 @@ from harness.rendering.session.runs import aborted_output
 from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.builtin.forks import ForkParent, ForkRefused, converse, open_fork
 from harness.session.config import RequestContext, Subagent, tools_of
-from harness.sources.loops.agent import AgentRun
-from harness.sources.loops.options import AgentOptions
-from harness.sources.loops.policy import PermissionPolicy
+from harness.sources.loop.agent_loop import AgentRun
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.policy import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly

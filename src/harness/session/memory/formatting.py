@@ -18,7 +18,7 @@ from harness.session.memory.dates import day_text, local
 from harness.session.memory.steps import Entry
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
 from harness.sources.model import AssistantTurn, Attachment, SystemTurn, ToolTurn, UserTurn
-from harness.sources.model_turns import encode
+from harness.sources.models.turn_cache import encode
 
 _MOST_RESULT_TOKENS = 10_000
 _CHARACTERS_PER_TOKEN = 4

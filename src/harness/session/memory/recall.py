@@ -15,7 +15,7 @@ from harness.session.memory.observations import iso
 from harness.session.memory.steps import Entry
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
 from harness.sources.model import AssistantTurn, SystemTurn, ToolTurn, UserTurn
-from harness.sources.model_turns import encode
+from harness.sources.models.turn_cache import encode
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
 

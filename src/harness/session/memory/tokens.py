@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from harness.sources.model import AssistantTurn, Attachment, ToolTurn, Turn, UserTurn
-from harness.sources.model_turns import encode, text_of
+from harness.sources.models.turn_cache import encode, text_of
 
 TokenCounter: TypeAlias = Callable[[str], int]
 """Tokens of a text; anybody's own may be used."""

@@ -11,7 +11,7 @@ from harness.sources.worker import Worker
 
 
 def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
-    from harness.sources.loops.native import start
+    from harness.sources.loop.native import start
 
     return start(launch, hub, on_end, redact)
 

@@ -25,11 +25,11 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.model_answer import Answer, MadeCall, SaidText, in_order
-from harness.sources.model_http import Endpoint, Prepared
-from harness.sources.model_images import longest_side
-from harness.sources.model_streams.anthropic import AnthropicReader
-from harness.sources.model_turns import (
+from harness.sources.models.answer import Answer, MadeCall, SaidText, in_order
+from harness.sources.models.anthropic_stream import AnthropicReader
+from harness.sources.models.http import Endpoint, Prepared
+from harness.sources.models.images import longest_side
+from harness.sources.models.turn_cache import (
     EncodedOnce,
     arguments_of,
     cannot_show,

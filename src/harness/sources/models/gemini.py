@@ -24,10 +24,10 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.model_answer import Answer, MadeCall, SaidText, in_order
-from harness.sources.model_http import Endpoint, Prepared
-from harness.sources.model_streams.gemini import GeminiReader
-from harness.sources.model_turns import (
+from harness.sources.models.answer import Answer, MadeCall, SaidText, in_order
+from harness.sources.models.gemini_stream import GeminiReader
+from harness.sources.models.http import Endpoint, Prepared
+from harness.sources.models.turn_cache import (
     EncodedOnce,
     arguments_of,
     cannot_show,

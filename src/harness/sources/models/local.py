@@ -20,9 +20,9 @@ import msgspec
 from harness.errors import HarnessError, MissingExtra, UsageError, how_to_install
 from harness.events import Error, Event, StepEnd
 from harness.sources.model import Ask
-from harness.sources.model_http import Endpoint, HttpModel, require_httpx
-from harness.sources.model_weights import SIZE_MB, has_weights, weights_path
 from harness.sources.models.chat import Chat, Habits
+from harness.sources.models.http import Endpoint, HttpModel, require_httpx
+from harness.sources.models.local_weights import SIZE_MB, has_weights, weights_path
 
 USUAL = "smollm2"
 _CONTEXT_TOKENS = 8192

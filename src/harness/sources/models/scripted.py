@@ -35,8 +35,8 @@ from harness.errors import UsageError
 from harness.events import Event, Usage
 from harness.sources.formats.fields import besides
 from harness.sources.model import Ask, AssistantTurn, UserTurn
-from harness.sources.model_answer import Answer
-from harness.sources.model_turns import encode
+from harness.sources.models.answer import Answer
+from harness.sources.models.turn_cache import encode
 
 
 class _Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.events import SessionStart
 from harness.log.hub import Hub
 from harness.log.store import read_all
-from harness.sources.loops.history import history
+from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn, ToolTurn, Turn, UserTurn
 from harness.sources.process.launch import Launch
 from harness.sources.remotes.places import Place

@@ -34,7 +34,7 @@ from harness.events import (
 from harness.log.codec import UNREADABLE, decode
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
-from harness.sources.loops.replies import check_reply
+from harness.sources.loop.replies import check_reply
 from harness.sources.process.launch import Launch
 from harness.sources.remotes.memory import Memory, remembered
 from harness.sources.remotes.places import Place

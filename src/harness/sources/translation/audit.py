@@ -174,7 +174,7 @@ def recover_thread(store: Store, log_id: str) -> bool:
 
 
 def _settle_runs(store: Store, hub: Hub) -> None:
-    from harness.sources.loops.history import history
+    from harness.sources.loop.history import history
 
     logged = list(read_all(store, hub.log_id))
     paths = own_raw_paths(store, hub.log_id) if isinstance(store, FileStore) else {}

@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import TypeAlias
 
 from harness.errors import HarnessError
-from harness.sources.loops.live_child import LiveChild
 from harness.sources.process.child import Chunk, Exit, StreamName
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolFailure
+from harness.sources.workspace.async_process import LiveChild
 from harness.sources.workspace.output import HeadAndTail, KeptOutput
 
 MOST_AT_ONCE = 8

@@ -46,7 +46,7 @@ def _line(found: AgentStatus) -> str:
 
 def _ours() -> str:
     """What needs no installing."""
-    from harness.sources.model_registry import usual_model
+    from harness.sources.models.registry import usual_model
 
     if model := usual_model():
         return f"Without any, `harness run` uses its own agent here, with {model}."

@@ -82,7 +82,7 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
 
 def _list_providers(arguments: argparse.Namespace) -> int:
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.sources.model_registry import usable
+    from harness.sources.models.registry import usable
 
     if arguments.json:
         write_json([row._asdict() for row in usable()])
@@ -92,7 +92,7 @@ def _list_providers(arguments: argparse.Namespace) -> int:
 
 
 def _provider_lines() -> list[str]:
-    from harness.sources.model_registry import usable
+    from harness.sources.models.registry import usable
 
     rows = usable()
     width = max(len(row.provider) for row in rows)
@@ -105,7 +105,7 @@ def _fetch(arguments: argparse.Namespace, console: Console) -> int:
     del arguments
     from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
-    from harness.sources.model_weights import fetch
+    from harness.sources.models.local_weights import fetch
 
     raise_on_interrupt()
     write_text(fetch(console.say) + "\n")

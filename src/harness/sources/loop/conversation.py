@@ -1,0 +1,199 @@
+"""Runs one after the other on one log; what was said before is what the model sees.
+
+    conversation = Conversation(Host(hub, cwd=…, env=…, secrets=…))
+    ended = await conversation.send(options, "fix the bug")
+    if isinstance(ended, Suspended):
+        [relay] = conversation.pending.relays
+        ended = await conversation.resume(options, {relay.id: RelayReply(id=relay.id, approved=True, answer="…")})
+
+A log that another process wrote is taken up again with what `history` reads from it.
+
+Rules
+1. One run at a time, in the thread of the event loop. Cancelling `send` or `resume` closes everything; the
+   next `send` works, and its model sees a result for every call.
+2. A run that waits has its `Result` when it was resumed to its end, or given up: `send` gives it up.
+3. What is added while a run goes on, or waits, is in the log at once, and for the model it comes after the
+   results of the calls that it had asked for by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.events import Message, RelayReply, Result, Signal, Suspended
+from harness.sources.loop.agent_loop import AgentRun
+from harness.sources.loop.entries import Entry, StepContext
+from harness.sources.loop.history import History, history
+from harness.sources.loop.inbox import Inbox, Said
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.replies import check_reply
+from harness.sources.loop.suspended_run import PendingRun, closing_events, cut_off
+from harness.sources.loop.transcript import Transcript
+from harness.sources.loop.turns import turn_of
+from harness.sources.model import Attachment
+
+__all__ = ["Conversation", "Entry", "History", "PendingRun", "StepContext", "history"]
+
+_GIVEN_UP = "the run was given up"
+
+
+class Conversation:
+    def __init__(
+        self,
+        host: Host,
+        entries: Sequence[Entry] = (),
+        *,
+        pending: PendingRun | None = None,
+        untaken: Sequence[Said] = (),
+    ) -> None:
+        """`entries`, `pending` and `untaken`: what `history` says of the log."""
+        self.host = host
+        self._transcript = Transcript(entries)
+        self.entries: list[Entry] = self._transcript.entries
+        """Everything that was said, the system prompt left out; it grows as runs go on."""
+        self.pending = pending
+        """The run that waits for answers, if there is one."""
+        self._untaken = untaken
+        self._run: AgentRun | None = None
+        if pending is not None:
+            self._transcript.restore(pending)
+
+    @property
+    def run_id(self) -> str:
+        """Of the run that goes on; empty when there is none."""
+        return self._run.run_id if self._run is not None else ""
+
+    async def send(
+        self,
+        options: AgentOptions,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        message_id: str = "",
+        run_id: str = "",
+        parent_id: str = "",
+        name: str = "",
+    ) -> Result | Suspended:
+        """Say something, in a run of its own, until that ends or waits.
+
+        `parent_id`: the call whose sub-agent this is; such a run is no part of the log's own history, and does
+        not suspend: its calls wait where they are. Raises UsageError when a run is going on.
+        """
+        self._check_idle()
+        self.give_up()
+        run = self._open(options, run_id=run_id, parent_id=parent_id, name=name)
+        said = Said(text, tuple(attachments), message_id or self.host.new_id())
+        return await self._follow(run, run.begin(said))
+
+    async def wake(self, options: AgentOptions, signal: Signal, *, run_id: str = "") -> Result | Suspended:
+        """The same because of a signal. Raises UsageError when a run is going on."""
+        self._check_idle()
+        self.give_up()
+        run = self._open(options, run_id=run_id)
+        return await self._follow(run, run.begin(signal))
+
+    async def resume(self, options: AgentOptions, replies: Mapping[str, RelayReply]) -> Result | Suspended:
+        """Go on with the run that waits, with the answers to its relays, by their ids.
+
+        A permission that was being asked for when its process died may be left unanswered: it is then waited
+        for again. Raises UsageError when nothing waits for any of the answers: the first one counts; and for what is
+        no answer to its question.
+        """
+        self._check_idle()
+        pending = self.pending
+        relays = pending.relays if pending is not None else ()
+        taken = {relay.id: replies[relay.id] for relay in relays if relay.id in replies}
+        left = [relay for relay in relays if relay.id not in taken]
+        if pending is None or (replies and not taken) or any(relay.kind != "permission" for relay in left):
+            raise UsageError(
+                "nothing waits for this answer (any more)", hint="the open questions are in `pending.relays`"
+            )
+        for relay in relays:
+            if relay.id in taken:
+                check_reply(relay, taken[relay.id])
+        self.pending = None
+        run = self._open(options, run_id=pending.run_id)
+        return await self._follow(run, run.resume(pending, taken))
+
+    def give_up(self, reason: str = _GIVEN_UP) -> bool:
+        """End the run that waits, if there is one: its questions count as refused, its calls as stopped."""
+        pending, self.pending = self.pending, None
+        if pending is None:
+            return False
+        channel = self.host.channel(pending.run_id)
+        channel.on_stamped = self._transcript.note
+        self._transcript.close_calls(cut_off(pending))
+        for event in closing_events(pending, reason, self.host.hub.clock()):
+            channel.put(event)
+        channel.close()
+        self._transcript.take_additions()
+        return True
+
+    def leave(self) -> bool:
+        """Let go of a run that only waits for a permission: in the log it goes on waiting, and who takes that up
+        can answer it. False when no run does that.
+        """
+        return self._run is not None and self._run.leave()
+
+    def steer(self, text: str, attachments: Sequence[Attachment] = (), *, message_id: str = "") -> bool:
+        """Say something to the run that goes on; False when there is none that could take it."""
+        if self._run is None:
+            return False
+        self.host.outbox.flush()  # it is in the log at once, after what came before it
+        try:
+            self._run.inbox.steer(text, tuple(attachments), message_id or self.host.new_id())
+        except UsageError:
+            return False
+        return True
+
+    def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
+        """Put it into the log, and show it to the model with its next step. It starts no run.
+
+        A run that goes on takes it in; one that would have ended goes on for the words of a user, and for a
+        signal of a user or a notification. What `before_step` adds is seen in the very step that is being
+        prepared; `at_once` makes it an entry right away.
+        """
+        if self._run is not None and self._run.has_begun:
+            self._run.add(event, at_once=at_once)
+            return
+        waiting = self.pending
+        channel = self.host.channel(waiting.run_id if waiting is not None else self.host.hub.log_id)
+        channel.on_stamped = self._transcript.note
+        self._transcript.add(turn_of(event), wants_answer=False)
+        channel.put(event)
+        channel.close()
+        if waiting is not None:
+            self.pending = replace(waiting, additions=self._transcript.additions())
+
+    def reply(self, reply: RelayReply) -> bool:
+        """Answer somebody who waits in the run that goes on. False when nobody waits for it (any more)."""
+        return self.host.reply(reply)
+
+    def _check_idle(self) -> None:
+        if self._run is not None:
+            raise UsageError("a run is going on already", hint="steer it, or wait until it has ended")
+
+    def _open(self, options: AgentOptions, **identity: str) -> AgentRun:
+        self.host.stopped = None
+        inbox, self._untaken = Inbox(self._untaken), ()
+        return AgentRun(self.host, options, transcript=self._transcript, inbox=inbox, **identity)  # type: ignore[arg-type]
+
+    async def _follow(
+        self, run: AgentRun, going_on: Coroutine[Any, Any, Result | Suspended]
+    ) -> Result | Suspended:
+        self._run = run
+        task = asyncio.current_task()
+        assert task is not None, "this is a coroutine"
+        self.host.runs[run.run_id] = task
+        try:
+            return await going_on
+        finally:
+            self._run = None
+            self.host.runs.pop(run.run_id, None)
+            self.pending = run.pending

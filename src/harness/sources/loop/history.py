@@ -1,0 +1,350 @@
+"""What a log says of the conversation in it: the turns a model would be sent, and what still waits.
+
+One pass over the events, from whatever agent they are: a program's run gives the same entries as one of our
+own, as far as its events tell. Sub-agents are left out: what they said, their caller was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Message,
+    Relay,
+    RelayReply,
+    Result,
+    Resumed,
+    SessionStart,
+    Signal,
+    SteeringQueued,
+    StepEnd,
+    StepStart,
+    Suspended,
+    ThreadCreated,
+    ToolEnd,
+    ToolStart,
+    Usage,
+    UsageDelta,
+)
+from harness.sources.loop.compaction import compacted
+from harness.sources.loop.entries import Entry
+from harness.sources.loop.inbox import Said, said_of
+from harness.sources.loop.suspended_run import PendingRun
+from harness.sources.loop.turns import CUT_OFF, NOT_BEGUN, calls_of, message_id, tool_turn, turn_of
+from harness.sources.model import AssistantTurn, Call, ToolTurn, Turn, UserTurn
+
+
+class History(msgspec.Struct, kw_only=True):
+    entries: list[Entry]
+    pending: PendingRun | None = None
+    """The last run, when it waits for answers: suspended, or its process died while somebody was asked."""
+    untaken: list[Said] = msgspec.field(default_factory=list)
+    """What was said to a run that died before it could take it: it is still to be told."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        """For a model that goes on with something else: what waits counts as given up."""
+        turns = [entry.turn for entry in self.entries]
+        pending = self.pending
+        if pending is not None:
+            for call in pending.calls:
+                entry = pending.results.get(call.id)
+                turns.append(entry.turn if entry is not None else _never_ended(call.id, pending.begun))
+            turns += [entry.turn for entry in pending.additions]
+        return turns + [UserTurn(said.text, said.attachments) for said in self.untaken]
+
+
+def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
+    """Read a log from its beginning, or from where a run begins. `before`: what was said in logs before this one."""
+    chronicle = _Chronicle(before)
+    for event in events:
+        chronicle.feed(event)
+    return chronicle.finish()
+
+
+def _never_ended(call_id: str, begun: Collection[str]) -> ToolTurn:
+    return ToolTurn(call_id, CUT_OFF if call_id in begun else NOT_BEGUN, is_error=True)
+
+
+class _Answer:
+    """What the model said in one go: its words, the calls it asked for, what came of them."""
+
+    __slots__ = ("begun", "calls", "first", "message", "opaque", "results", "text")
+
+    def __init__(self, first: Event) -> None:
+        self.first = first
+        self.message: Message | None = None
+        self.text = ""
+        self.opaque: Any = None
+        self.calls: dict[str, Call] = {}
+        self.results: dict[str, Entry] = {}
+        self.begun: set[str] = set()
+
+    def say(self, message: Message) -> None:
+        self.message = self.message or message
+        self.text = f"{self.text}\n\n{message.text}" if self.text else message.text
+        self.opaque = message.opaque
+        for call in calls_of(message):
+            self.calls[call.id] = call
+
+    @property
+    def message_id(self) -> str:
+        return (
+            message_id(self.message) if self.message is not None else f"{self.first.run_id}/{self.first.seq}"
+        )
+
+    @property
+    def is_open(self) -> bool:
+        return len(self.results) < len(self.calls)
+
+    def entry(self) -> Entry:
+        turn = AssistantTurn(self.text, tuple(self.calls.values()), self.opaque)
+        event = self.message or self.first
+        return Entry(turn, self.message_id, event.timestamp_ms, event.seq)
+
+    def entries(self, closing: Event) -> list[Entry]:
+        """With a result for every call; `closing` is the event that ends the wait for the missing ones."""
+        if not self.calls:
+            return [self.entry()]
+        return [self.entry(), *(self.results.get(id) or self._missing(id, closing) for id in self.calls)]
+
+    def _missing(self, call_id: str, closing: Event) -> Entry:
+        turn = _never_ended(call_id, self.begun)
+        return Entry(turn, self.message_id, closing.timestamp_ms, closing.seq)
+
+
+class _Run:
+    """A top-level run that has not ended."""
+
+    def __init__(self, id: str, started_ms: int) -> None:
+        self.id = id
+        self.started_ms = started_ms
+        self.answer: _Answer | None = None
+        self.has_answered = False
+        self.steps = 0
+        self.is_in_step = False
+        self.is_suspended = False
+        self.has_failed = False
+        """Whether the model's answer of this step does not stand."""
+        self.relays: dict[str, Relay] = {}
+        self.answers: dict[str, tuple[RelayReply, ...]] = {}
+        self.usages: list[Usage] = []
+        self.text = ""
+
+    def own_id(self, call_id: str) -> str:
+        """The model's id of a call."""
+        return call_id.removeprefix(f"{self.id}/")
+
+    @property
+    def is_busy(self) -> bool:
+        return self.is_in_step or (self.answer is not None and self.answer.is_open)
+
+
+class _Chronicle:
+    def __init__(self, before: Sequence[Turn]) -> None:
+        self._entries: list[Entry] = [Entry(turn, "", -1, -1) for turn in before]
+        self._waiting: list[Entry] = []
+        """What was said while a run was busy: it comes after the results of its calls."""
+        self._runs: dict[str, _Run] = {}
+        self._nested: set[str] = set()
+        self._untaken: dict[str, SteeringQueued] = {}
+        self._last: Event | None = None
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStart: self._on_start,
+            Message: self._on_message,
+            Signal: self._on_addition,
+            SteeringQueued: self._on_steering,
+            ThreadCreated: self._on_thread,
+            StepStart: self._on_step,
+            StepEnd: self._on_step_end,
+            ToolStart: self._on_tool_start,
+            ToolEnd: self._on_tool_end,
+            Relay: self._on_relay,
+            RelayReply: self._on_reply,
+            UsageDelta: self._on_usage,
+            Error: self._on_error,
+            Compacted: self._on_compacted,
+            Result: self._on_result,
+            Suspended: self._on_suspended,
+            Resumed: self._on_resumed,
+        }
+
+    def feed(self, event: Event) -> None:
+        self._last = event
+        handler = self._handlers.get(type(event))
+        if handler is not None and event.run_id not in self._nested:
+            handler(event)
+
+    def finish(self) -> History:
+        waiting = next((run for run in reversed(self._runs.values()) if run.relays), None)
+        for run in [run for run in self._runs.values() if run is not waiting]:
+            assert self._last is not None, "there are runs, so there are events"
+            self._close(run, self._last)
+        if waiting is None:
+            self._release()
+        pending = None if waiting is None else self._pending(waiting)
+        untaken = [said_of(event) for event in self._untaken.values()]
+        return History(entries=self._entries, pending=pending, untaken=untaken)
+
+    def _pending(self, run: _Run) -> PendingRun:
+        answer = run.answer or _Answer(next(iter(run.relays.values())))
+        self._entries.append(answer.entry())
+        used = Usage()
+        for usage in run.usages:
+            used = used.plus(usage)
+        begun = frozenset(answer.begun - answer.results.keys())
+        return PendingRun(
+            run_id=run.id,
+            relays=tuple(run.relays.values()),
+            calls=tuple(answer.calls.values()),
+            message_id=answer.message_id,
+            results=answer.results,
+            begun=begun,
+            answers={call_id: replies for call_id, replies in run.answers.items() if call_id in begun},
+            additions=tuple(self._waiting),
+            steps=run.steps,
+            used=used,
+            text=run.text,
+            started_ms=run.started_ms,
+            is_suspended=run.is_suspended,
+        )
+
+    def _run(self, event: Event) -> _Run:
+        run = self._runs.get(event.run_id)
+        if run is None:
+            run = self._runs[event.run_id] = _Run(event.run_id, event.timestamp_ms)
+        return run
+
+    def _on_start(self, event: SessionStart) -> None:
+        # What begins without a caller, but also without a name, is a sub-agent that was never announced.
+        if event.parent_id or (self._runs and not event.agent):
+            self._nested.add(event.run_id)
+            return
+        for run in list(self._runs.values()):
+            self._close(run, event)  # its process died, or this log is a fork from the middle of it
+        self._release()
+        self._runs[event.run_id] = _Run(event.run_id, event.timestamp_ms)
+
+    def _on_message(self, message: Message) -> None:
+        if message.role != "assistant":
+            self._on_addition(message)
+            return
+        run = self._run(message)
+        answer = run.answer
+        if answer is None or not answer.is_open:
+            self._flush(run, message)
+            answer = run.answer = _Answer(message)
+        answer.say(message)
+        run.has_answered = True
+        run.text = message.text or run.text
+
+    def _on_steering(self, event: SteeringQueued) -> None:
+        self._untaken[event.id] = event
+
+    def _on_thread(self, event: ThreadCreated) -> None:
+        if event.cloned_from:
+            self._untaken.clear()  # it is still to be said there, not here
+
+    def _on_addition(self, event: Message | Signal) -> None:
+        self._untaken.pop(event.id, None)
+        self._waiting.append(Entry(turn_of(event), message_id(event), event.timestamp_ms, event.seq))
+        self._release()
+
+    def _on_step(self, event: StepStart) -> None:
+        run = self._run(event)
+        self._flush(run, event)
+        self._release()
+        run.steps += 1
+        run.is_in_step, run.has_failed = True, False
+
+    def _on_compacted(self, event: Compacted) -> None:
+        if event.kept is None:
+            return  # an agent program keeps to itself what is left
+        self._flush(self._run(event), event)
+        self._release()
+        self._entries = compacted(self._entries, event)
+
+    def _on_step_end(self, event: StepEnd) -> None:
+        run = self._run(event)
+        if run.has_failed:
+            run.answer = None
+        run.is_in_step = False
+        self._release()
+
+    def _on_tool_start(self, event: ToolStart) -> None:
+        run = self._run(event)
+        answer = run.answer = run.answer or _Answer(event)
+        call_id = run.own_id(event.call_id)
+        if call_id not in answer.calls:
+            answer.calls[call_id] = Call(call_id, event.tool_name, event.input)
+        answer.begun.add(call_id)
+
+    def _on_tool_end(self, event: ToolEnd) -> None:
+        run = self._run(event)
+        answer, call_id = run.answer, run.own_id(event.call_id)
+        if answer is None or call_id not in answer.calls or call_id in answer.results:
+            return
+        turn = tool_turn(call_id, event)
+        answer.results[call_id] = Entry(turn, answer.message_id, event.timestamp_ms, event.seq)
+        self._release()
+
+    def _on_relay(self, relay: Relay) -> None:
+        if not relay.spawn_call_id:  # who asks for a sub-agent ends with its process
+            self._run(relay).relays[relay.id] = relay
+
+    def _on_reply(self, reply: RelayReply) -> None:
+        run = self._runs.get(reply.run_id)
+        relay = run.relays.pop(reply.id, None) if run is not None else None
+        if run is None or relay is None or relay.kind == "permission":
+            return
+        call_id = run.own_id(relay.call_id)
+        run.answers[call_id] = (*run.answers.get(call_id, ()), reply)
+
+    def _on_suspended(self, event: Suspended) -> None:
+        self._run(event).is_suspended = True
+
+    def _on_resumed(self, event: Resumed) -> None:
+        self._run(event).is_suspended = False
+
+    def _on_usage(self, event: UsageDelta) -> None:
+        run = self._runs.get(event.run_id)
+        if run is not None:
+            run.usages.append(event.usage)
+
+    def _on_error(self, event: Error) -> None:
+        run = self._runs.get(event.run_id)
+        if run is not None and run.is_in_step:
+            run.has_failed = True
+
+    def _on_result(self, event: Result) -> None:
+        run = self._run(event)
+        self._close(run, event)
+        if event.text and not run.has_answered and not run.steps:
+            name = f"{event.run_id}/{event.seq}"
+            self._entries.append(Entry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq))
+        self._release()
+
+    def _close(self, run: _Run, closing: Event) -> None:
+        self._flush(run, closing)
+        del self._runs[run.id]
+
+    def _flush(self, run: _Run, closing: Event) -> None:
+        if run.answer is not None:
+            self._entries += run.answer.entries(closing)
+            run.answer = None
+
+    def _release(self) -> None:
+        """Let in what was said meanwhile, if nothing is going on that it would tear apart."""
+        if not self._waiting or any(run.is_busy for run in self._runs.values()):
+            return
+        for run in self._runs.values():
+            if run.answer is not None:
+                self._flush(run, run.answer.first)
+        self._entries += self._waiting
+        self._waiting.clear()

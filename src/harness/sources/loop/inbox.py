@@ -1,0 +1,116 @@
+"""What a person says to a run that is going on. Said from any thread, taken by the loop at its boundaries."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from harness.errors import UsageError
+from harness.events import SteeringQueued, Warning
+from harness.sources.loop.turns import file_parts, files_of
+from harness.sources.model import Attachment
+
+
+class Said(NamedTuple):
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    message_id: str = ""
+
+
+def queued_event(said: Said) -> SteeringQueued:
+    """How the log tells that it was accepted."""
+    return SteeringQueued(id=said.message_id, text=said.text, parts=file_parts(said.attachments))
+
+
+def said_of(event: SteeringQueued) -> Said:
+    """What is still to be said, as a log has it."""
+    return Said(event.text, files_of(event.parts), event.id)
+
+
+def not_taken(left: Sequence[Said]) -> Warning:
+    """Of messages that came when nobody took them any more."""
+    noun = "message was" if len(left) == 1 else "messages were"
+    return Warning(message=f"{len(left)} {noun} not taken any more", code="not_taken")
+
+
+class Inbox:
+    """A steering message is taken before the next model call, a follow-up when the run would end otherwise.
+
+    Once the run has begun (`open`), what is accepted is told before anybody can take it: so it is in the log
+    first, and whoever reads that sees which of it was taken.
+    """
+
+    def __init__(self, untaken: Sequence[Said] = ()) -> None:
+        """`untaken`: what was said to a run before this one, or to an earlier part of it, which died before it
+        could take it.
+        """
+        self.untaken = untaken
+        self._lock = threading.Lock()
+        self._tell: Callable[[Said], object] | None = None
+        self._steering: deque[Said] = deque()
+        self._follow_ups: deque[Said] = deque()
+        self._is_closed = False
+
+    @property
+    def has_steering(self) -> bool:
+        return bool(self._steering)
+
+    def steer(self, text: str, attachments: tuple[Attachment, ...] = (), message_id: str = "") -> None:
+        """Raises UsageError when the run takes nothing any more."""
+        self._put(self._steering, Said(text, attachments, message_id))
+
+    def follow_up(self, text: str, attachments: tuple[Attachment, ...] = (), message_id: str = "") -> None:
+        """Raises UsageError when the run takes nothing any more."""
+        self._put(self._follow_ups, Said(text, attachments, message_id))
+
+    def open(self, tell: Callable[[Said], object], restored: Iterable[Said] = ()) -> None:
+        """The run has begun. `tell` is called from the thread of whoever speaks, and for what has come so far.
+
+        `restored`: steering that the log has already.
+        """
+        with self._lock:
+            for said in (*self._steering, *self._follow_ups):
+                tell(said)
+            self._steering.extendleft(reversed(list(restored)))
+            self._tell = tell
+
+    def take(self) -> list[Said]:
+        """The steering messages that have come."""
+        if not self._steering:
+            return []
+        with self._lock:
+            said = list(self._steering)
+            self._steering.clear()
+            return said
+
+    def take_last(self) -> list[Said]:
+        """At the end of a run: steering messages, or else the next follow-up; with neither, the inbox is closed."""
+        with self._lock:
+            said = list(self._steering)
+            self._steering.clear()
+            if not said and self._follow_ups:
+                said = [self._follow_ups.popleft()]
+            self._is_closed = not said
+            return said
+
+    def close(self) -> list[Said]:
+        """Take nothing any more; what nobody has taken."""
+        with self._lock:
+            self._is_closed = True
+            left = [*self._steering, *self._follow_ups]
+            self._steering.clear()
+            self._follow_ups.clear()
+            return left
+
+    def _put(self, queue: deque[Said], said: Said) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise UsageError("the run has ended and takes no more messages", hint="start another run")
+            if not said.message_id:
+                said = said._replace(message_id=str(uuid.uuid4()))
+            if self._tell is not None:
+                self._tell(said)
+            queue.append(said)

@@ -1,0 +1,83 @@
+"""What all runs of one conversation share: the way into the log, who waits, what was read, what was spent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from harness.events import Outcome, RelayReply, Usage
+from harness.log.hub import Hub
+from harness.log.ids import new_run_id
+from harness.log.withheld import withheld_from_tools
+from harness.sources.loop.outbox import Channel, Outbox
+from harness.sources.loop.relays import Relays
+from harness.sources.sandbox.own_process import keep_to_itself
+from harness.sources.tools.file_times import FileTimes
+
+
+class Host:
+    """Made inside a running event loop, and used in its thread alone but for `reply`."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        secrets: Mapping[str, str] | None,
+        cost_of: Callable[[str, Usage], float | None] | None = None,
+    ) -> None:
+        """`env`: what tools get. `secrets`: what is masked in the log; None when nothing is."""
+        loop = asyncio.get_running_loop()
+        self.hub = hub
+        self.cwd = cwd
+        self.env = env
+        self.files = FileTimes()
+        self.outbox = Outbox(hub, loop, secrets)
+        self.relays = Relays(loop)
+        self.runs: dict[str, asyncio.Task[Any]] = {}
+        """What is going on, by run id; cancelling the task stops the run."""
+        self.stopped: Outcome | None = None
+        """Set when the conversation was ended from outside: how its runs are to end."""
+        self.has_output = False
+        """Whether any model has said anything yet."""
+        self.spent_usd = 0.0
+        self.cost_of = cost_of
+        """What a use of a model cost, where the provider does not say; None: nobody asks."""
+        self._abandoned: set[asyncio.Task[Any]] = set()
+
+    def new_id(self) -> str:
+        return new_run_id(self.hub.clock())
+
+    def channel(self, run_id: str) -> Channel:
+        return self.outbox.channel(run_id)
+
+    def reply(self, reply: RelayReply) -> bool:
+        """Answer a relay, from any thread."""
+        return self.relays.reply(reply)
+
+    def abandon(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """Wait for these no longer; they are kept until they end, or the loop does."""
+        for task in tasks:
+            self._abandoned.add(task)
+            task.add_done_callback(self._abandoned.discard)
+
+    def priced(self, model: str, usage: Usage) -> Usage:
+        """The usage with what it cost, where the model did not say and somebody knows."""
+        if usage.cost_usd is None and self.cost_of is not None:
+            cost_usd = self.cost_of(model, usage)
+            if cost_usd:  # what is free is not worth a word
+                usage = usage.plus(Usage(cost_usd=cost_usd, cost_source="computed"))
+        self.spent_usd += usage.cost_usd or 0.0
+        return usage
+
+
+def environment_for_tools(environ: Mapping[str, str], asked_for: Mapping[str, str]) -> dict[str, str]:
+    """Without what looks like a secret, but with everything that was asked for by name.
+
+    From now on tools may run, so that this process keeps to itself what it does not give them.
+    """
+    keep_to_itself()
+    withheld = withheld_from_tools(environ)
+    return {**{name: value for name, value in environ.items() if name not in withheld}, **asked_for}

@@ -1,0 +1,215 @@
+"""The model calls of one run: what is asked, what is said, what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    TextRetracted,
+    ToolInputDelta,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.transcript import Place, Transcript
+from harness.sources.loop.turns import calls_of, is_call
+from harness.sources.model import Call, ToolSpec, Turn
+
+CUT_SHORT = {
+    "length": "the answer was cut off: it reached the greatest length that the model may write",
+    "refusal": "the answer was held back by the provider's content filter",
+}
+"""Stop reasons of an answer that is none: what the run would end with is then a failure."""
+
+
+class Step:
+    """What one model call has said so far."""
+
+    __slots__ = ("calls", "end", "error", "id", "message", "pieces", "place", "usage")
+
+    def __init__(self, step_id: str) -> None:
+        self.id = step_id
+        self.pieces: list[str] = []
+        self.message: Message | None = None
+        self.calls: tuple[Call, ...] = ()
+        self.error: Error | None = None
+        self.end: StepEnd | None = None
+        self.place: Place | None = None
+        self.usage = Usage()
+
+    @property
+    def text(self) -> str:
+        return self.message.text if self.message is not None else "".join(self.pieces)
+
+
+class Steps:
+    def __init__(
+        self,
+        host: Host,
+        options: AgentOptions,
+        run_id: str,
+        put: Callable[[Event], bool],
+        transcript: Transcript,
+    ) -> None:
+        self.count = 0
+        self.used = Usage()
+        self.text = ""
+        """What was said last."""
+        self.stop_reason = ""
+        """Of the last call, in the words of `StepEnd`."""
+        self.failure = ""
+        """The last error of the model."""
+        self.current: Step | None = None
+        """The call that is going on."""
+        self._host = host
+        self._options = options
+        self._run_id = run_id
+        self._put = put
+        self._transcript = transcript
+        self._told_of_error: Callable[[Error], Event] | None = None
+        self._takers: dict[type[Event], Callable[[Step, Any], Event | None]] = {
+            Message: self._take_message,
+            UsageDelta: self._take_usage,
+            StepEnd: _take_end,
+            Error: self._take_error,
+            ToolInputDelta: self._take_input,
+            TextRetracted: _take_retraction,
+        }
+
+    async def ask(
+        self,
+        turns: Sequence[Turn],
+        tools: Sequence[ToolSpec],
+        told_of_error: Callable[[Error], Event] | None = None,
+    ) -> Step:
+        """One model call. `told_of_error`: what the log says of an error of the model; None: the error."""
+        self._told_of_error = told_of_error
+        options = self._options
+        step = self.current = Step(self._host.new_id())
+        self.count += 1
+        self._transcript.begin_step()
+        self._put(StepStart(id=step.id, model=options.model.name))
+        try:
+            await self._listen(options.model.answer(options.ask(turns, tools)), step)
+        except Exception as error:
+            self._put(
+                self._take_error(step, Error(message=f"the model broke: {error!r}", code="model_error"))
+            )
+        if step.message is None and step.error is None:
+            self._put(self._take_error(step, Error(message="the model said nothing", code="no_answer")))
+        elif step.error is not None:
+            step.message = None
+        self.end("error" if step.message is None else "")
+        return step
+
+    def end(self, stop_reason: str) -> None:
+        """End the call that is going on, if there is one."""
+        step, self.current = self.current, None
+        if step is None:
+            return
+        self._transcript.is_in_step = False
+        self.text = step.text or self.text
+        end = step.end or StepEnd(id=step.id)
+        self.stop_reason = end.stop_reason or stop_reason
+        if self.stop_reason in CUT_SHORT and step.calls:  # the loop goes on with the calls
+            self.warn_cut_short()
+        self._put(replace(end, id=step.id, stop_reason=self.stop_reason))
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Of the last call."""
+        return self.stop_reason in CUT_SHORT
+
+    def warn_cut_short(self) -> None:
+        self._put(Warning(message=CUT_SHORT[self.stop_reason], code=self.stop_reason))
+
+    def fail_cut_short(self) -> None:
+        """It was the last answer of the run."""
+        self.failure = CUT_SHORT[self.stop_reason]
+        self._put(Error(message=self.failure, code=self.stop_reason))
+
+    async def _listen(self, stream: AsyncIterator[Event], step: Step) -> None:
+        put, takers, pieces, host = self._put, self._takers, step.pieces, self._host
+        try:
+            async for event in stream:
+                kind = type(event)
+                if kind is TextDelta:
+                    pieces.append(event.text)  # type: ignore[attr-defined]
+                elif kind in takers:
+                    taken = takers[kind](step, event)
+                    if taken is None:
+                        continue
+                    event = taken  # noqa: PLW2901
+                host.has_output = True
+                if put(event):
+                    # A model that never waits would let nobody else have a turn.
+                    await asyncio.sleep(0)
+        finally:
+            if (close := getattr(stream, "aclose", None)) is not None:
+                await close()
+
+    def _take_message(self, step: Step, message: Message) -> Event:
+        calls = calls_of(message)
+        step.calls = tuple([self._with_own_id(call) for call in calls])
+        if step.calls != tuple(calls):
+            others = [part for part in message.parts or () if not is_call(part)]
+            message = replace(message, parts=[*others, *map(to_builtins, step.calls)])
+        step.message = message
+        step.place = self._transcript.expect_answer()
+        return message
+
+    def _take_input(self, _step: Step, event: ToolInputDelta) -> Event:
+        return replace(event, call_id=f"{self._run_id}/{event.call_id}")
+
+    def _take_usage(self, step: Step, event: UsageDelta) -> Event:
+        model = event.model or self._options.model.name
+        usage = self._host.priced(model, event.usage)
+        self.used = self.used.plus(usage)
+        step.usage = step.usage.plus(usage)
+        return UsageDelta(usage=usage, model=model, id=event.id or step.id)
+
+    def _take_error(self, step: Step, error: Error) -> Event:
+        step.error = error
+        self.failure = error.message
+        if self._told_of_error is None or step.message is not None:
+            return error
+        return self._told_of_error(error)
+
+    def fail(self, error: Error) -> None:
+        """The last call was the end of the run, for this reason."""
+        self.failure = error.message
+        self._put(error)
+
+    def _with_own_id(self, call: Call) -> Call:
+        """Some providers use an id twice; everybody else takes it for a name."""
+        taken = self._transcript.call_ids
+        wanted = call_id = call.id or "call"
+        number = 1
+        while call_id in taken:
+            number += 1
+            call_id = f"{wanted}-{number}"
+        taken.add(call_id)
+        return call if call_id == call.id else replace(call, id=call_id)
+
+
+def _take_end(step: Step, end: StepEnd) -> None:
+    """Put when everything else of the step is: models end a step before we know what it means."""
+    step.end = end
+
+
+def _take_retraction(step: Step, event: TextRetracted) -> Event:
+    step.pieces.clear()
+    return event

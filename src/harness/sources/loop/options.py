@@ -1,0 +1,77 @@
+"""How an agent of our own works: its model, its tools, what it may do, and where it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import Relay, RelayReply, Signal
+from harness.sources.loop.entries import StepContext
+from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.policy import PermissionPolicy
+from harness.sources.loop.tool_messages import denied
+from harness.sources.model import Ask, Model, ToolSpec, Turn
+from harness.sources.request import OWN_AGENT
+from harness.sources.tool import Tool, ToolOutput
+
+
+class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Sub-agents work by the same options, but for the last three; `permissions` is one object for all of them."""
+
+    model: Model
+    tools: tuple[Tool, ...] = ()
+    more_tools: Callable[[], Sequence[Tool]] | None = None
+    """Asked before every step: the tools that there are by then besides `tools`, whose names go first."""
+    permissions: PermissionPolicy = msgspec.field(default_factory=Permissions)
+    system_prompt: str = ""
+    max_iterations: int = 10
+    """Model calls; when they are used up, one more asks for a summary, without tools."""
+    max_depth: int = 3
+    """How deep sub-agents may nest."""
+    max_budget_usd: float | None = None
+    """For the whole tree of runs."""
+    relay_deadline_s: float | None = 300.0
+    """Who is asked and does not answer in time has said no. None: wait for ever."""
+    on_ask: Callable[[Relay], RelayReply | None] | None = None
+    """Asked first: who answers here answers at once. None, or an answer of None: somebody has to."""
+    tool_deadline_s: float | None = None
+    """A call that takes longer is stopped, and has failed."""
+    most_output_characters: int = 200_000
+    """What is longer is shortened in its middle, for the model and the log."""
+    context_window: int | None = None
+    """How many tokens the model can read; None: as many as its name tells. A conversation that comes near it is
+    summed up, unless `before_step` is there to choose what is sent."""
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    effort: str = ""
+    request: Mapping[str, Any] = {}
+    """Passed on to the tools, as `ToolContext.request`."""
+    refusal: Callable[[str], ToolOutput] = denied
+    """What a call gives that was not allowed, and why."""
+    ask_permission: Callable[[Relay, float | None], Awaitable[RelayReply]] | None = None
+    """Who is asked for permission, with the deadline, instead of those who read the log. The log has it as well."""
+    agent: str = OWN_AGENT
+    """The name that the log gives it."""
+    version: str = ""
+    on_output: Callable[[str, ToolOutput], None] | None = None
+    """Told of every output with the call's id, for programs that want `ToolOutput.result`."""
+    before_step: Callable[[StepContext], Awaitable[Sequence[Turn] | None]] | None = None
+    """Asked before every model call; may give the turns to send instead of all, without the system prompt.
+    Turns that are passed on unchanged should be the same objects: they are encoded once."""
+    after_answer: Callable[[str], Awaitable[str | Signal | None]] | None = None
+    """Asked when the run would end, with the answer; a text is put to the model as a reminder, or a signal as it
+    is, and it goes on."""
+    stop_when: Callable[[StepContext], bool] | None = None
+    """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""
+
+    def ask(self, turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> Ask:
+        """What the model is asked with."""
+        return Ask(
+            turns=turns,
+            tools=tools,
+            max_output_tokens=self.max_output_tokens,
+            temperature=self.temperature,
+            effort=self.effort,
+        )

@@ -1,0 +1,42 @@
+"""A task for somebody else: a run inside a run, bound by the same permissions, with an answer at its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from harness.events import Result
+from harness.sources.loop.loop_context import Host
+from harness.sources.tool import ToolFailure
+
+if TYPE_CHECKING:
+    from harness.sources.loop.agent_loop import AgentRun
+
+
+async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> str:
+    """Run a sub-agent to its end; its last words. Raises ToolFailure when there are none."""
+    if parent.depth >= parent.options.max_depth:
+        raise ToolFailure(
+            f"sub-agents may not nest deeper than {parent.options.max_depth}: do this task yourself"
+        )
+    child = parent.child(call_id, name)
+    result = await ended(parent.host, child.run_id, child.run(task), if_stopped="the sub-agent was stopped")
+    if result.outcome not in ("completed", "limit_exceeded"):
+        raise ToolFailure(f"the sub-agent failed: {child.failure or result.outcome}")
+    return result.text
+
+
+async def ended(host: Host, run_id: str, run: Coroutine[Any, Any, Result], *, if_stopped: str) -> Result:
+    """Run what is inside of another run. Raises ToolFailure when it alone was stopped."""
+    running = asyncio.create_task(run)
+    host.runs[run_id] = running
+    try:
+        return await running
+    except asyncio.CancelledError:
+        waiting = asyncio.current_task()
+        if waiting is None or waiting.cancelling():
+            raise
+        raise ToolFailure(if_stopped) from None
+    finally:
+        host.runs.pop(run_id, None)

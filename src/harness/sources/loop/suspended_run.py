@@ -1,0 +1,85 @@
+"""A run that waits: everything that is needed to go on with it, in this process or in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from harness.events import Event, Relay, RelayReply, Result, ToolEnd, Usage
+from harness.sources.loop.entries import Entry
+from harness.sources.loop.turns import CUT_OFF
+from harness.sources.model import Call, ToolTurn
+
+
+class PendingRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls of one step, of which some wait. Ids of calls are the model's own here."""
+
+    run_id: str
+    relays: tuple[Relay, ...]
+    """What is to be answered, as it is in the log."""
+    calls: tuple[Call, ...]
+    """All that the model asked for in this step."""
+    message_id: str = ""
+    """Of the answer that asked for them."""
+    results: dict[str, Entry] = {}
+    """The calls that have ended."""
+    begun: frozenset[str] = frozenset()
+    """The calls that were admitted and have not ended: they are run when the run goes on."""
+    answers: dict[str, tuple[RelayReply, ...]] = {}
+    """By call: what was answered to earlier questions of the same call."""
+    additions: tuple[Entry, ...] = ()
+    """What was said in the meantime; the model sees it with its next step."""
+    steps: int = 0
+    used: Usage = Usage()
+    text: str = ""
+    """What the agent said last."""
+    started_ms: int = 0
+    is_suspended: bool = True
+    """False when its process died while somebody was asked, and nobody has told so in the log."""
+
+    def relay_of(self, call_id: str) -> Relay | None:
+        """The open relay of a call, by the call's full id."""
+        return next((relay for relay in self.relays if relay.call_id == call_id), None)
+
+
+class Resumption:
+    """What is known of the calls of a step that an earlier part of the run began."""
+
+    def __init__(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> None:
+        """`replies`: by relay id; they are in the log already."""
+        self.pending = pending
+        self.replies = replies
+
+    def answers_to(self, call: Call, call_id: str) -> list[RelayReply]:
+        earlier = self.pending.answers.get(call.id, ())
+        relay = self.pending.relay_of(call_id)
+        reply = self.replies.get(relay.id) if relay is not None else None
+        return [*earlier, reply] if reply is not None else list(earlier)
+
+
+def cut_off(pending: PendingRun) -> dict[str, ToolTurn]:
+    """What the model is told of the calls that were begun, when nobody will end them; by full id."""
+    return {
+        f"{pending.run_id}/{call.id}": ToolTurn(call.id, CUT_OFF, is_error=True)
+        for call in pending.calls
+        if call.id in pending.begun
+    }
+
+
+def closing_events(pending: PendingRun, reason: str, now_ms: int) -> Sequence[Event]:
+    """What ends a run that nobody will answer any more."""
+    begun = [call for call in pending.calls if call.id in pending.begun]
+    return [
+        *(RelayReply(id=relay.id, approved=False, by="policy", reason=reason) for relay in pending.relays),
+        *(ToolEnd(call_id=f"{pending.run_id}/{call.id}", tool_name=call.name) for call in begun),
+        Result(
+            success=False,
+            outcome="interrupted",
+            text=pending.text,
+            duration_ms=max(0, now_ms - pending.started_ms),
+            total_cost_usd=pending.used.cost_usd,
+            usage=pending.used if pending.used else None,
+            turns=pending.steps,
+        ),
+    ]

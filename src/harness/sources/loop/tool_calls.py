@@ -1,0 +1,448 @@
+"""The tool calls of one run: permission in order, execution at once, results as they come.
+
+Every call gets a `ToolStart` and a `ToolEnd`, whatever becomes of it; the model gets one turn for each,
+in the order in which it asked. A refusal that nobody was asked about is a `RelayReply` by policy, whose
+id is that of the call.
+
+A call that waits for an answer ends nothing: when all others have ended, the first of those that wait is
+asked about, and the run is suspended. Where a run cannot be suspended, the call waits where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+from harness.events import (
+    Operation,
+    Relay,
+    RelayReply,
+    Suspended,
+    Task,
+    TasksChanged,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+)
+from harness.sources.loop.cancellation import settled
+from harness.sources.loop.choices import choices_of, granted
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.outbox import Channel
+from harness.sources.loop.preview import preview_of
+from harness.sources.loop.resources import Resources
+from harness.sources.loop.suspended_run import PendingRun, Resumption
+from harness.sources.loop.tool_messages import bounded, data_of, failure_words, problem_of
+from harness.sources.loop.turns import file_parts, tool_turn
+from harness.sources.model import Call, ToolTurn
+from harness.sources.tool import (
+    Question,
+    Stream,
+    Suspension,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+)
+from harness.sources.tools.function_tool import output_of
+
+_GRACE_S = 3.0
+"""How long calls that are stopped may take to put away what they began."""
+
+
+class _Admitted:
+    """A call that may run."""
+
+    __slots__ = ("answers", "arguments", "call", "call_id", "context", "question", "tool")
+
+    def __init__(self, call: Call, call_id: str, tool: Tool) -> None:
+        self.call = call
+        self.call_id = call_id
+        self.tool = tool
+        self.arguments: dict[str, Any] = dict(call.input)
+        self.context: ToolContext
+        self.answers: list[RelayReply] = []
+        """To its questions, in order; those that it has asked again are gone."""
+        self.question: Question | None = None
+        """What it waits for, when it has ended because of that."""
+
+
+class ToolCalls:
+    def __init__(
+        self,
+        host: Host,
+        options: AgentOptions,
+        channel: Channel,
+        spawn: Callable[[str, str, str], Awaitable[str]],
+        *,
+        can_suspend: bool = False,
+        depth: int = 0,
+        asker: tuple[str, str] = ("", ""),
+    ) -> None:
+        """`spawn`: (call id, task, name) → the answer of a sub-agent. `asker`: of a sub-agent, its name and the call
+        that began it.
+        """
+        self.ended: dict[str, ToolTurn] = {}
+        """By full id, the calls of this step that have ended."""
+        self.relay: Relay | None = None
+        """The question that must be answered before the calls can go on; it is not in the log yet."""
+        self.answered: dict[str, tuple[RelayReply, ...]] = {}
+        """By the model's id of a call: the answers to its questions so far."""
+        self.is_asking = False
+        """Whether somebody has been asked and has not answered."""
+        self.resources = Resources()
+        """What calls leave to later ones."""
+        self._host = host
+        self._options = options
+        self._channel = channel
+        self._spawn = spawn
+        self._can_suspend = can_suspend
+        self._depth = depth
+        self._asker = asker
+        self._tools: dict[str, Tool] = {}
+        self.offer(options.tools)
+        self._open: dict[str, str] = {}
+        self._loop = asyncio.get_running_loop()
+        self._asking = asyncio.Lock()
+
+    @property
+    def open_ids(self) -> Collection[str]:
+        """The full ids of calls that were begun and have not ended."""
+        return self._open.keys()
+
+    def offer(self, tools: Sequence[Tool]) -> None:
+        """From now on these may be called, and no others."""
+        self._tools = {tool.spec.name: tool for tool in tools}
+
+    async def carry_out(
+        self, calls: Sequence[Call], resumption: Resumption | None = None
+    ) -> list[ToolTurn] | None:
+        """All of them; what the model is told of each, in order. None: `relay` must be answered first."""
+        if resumption is None:
+            self.ended.clear()
+            turns: list[ToolTurn | _Admitted] = [await self._admit(call) for call in calls]
+        else:
+            turns = [await self._admit_again(call, resumption) for call in calls]
+        self._host.outbox.flush()  # what is about to be done is in the log before it is done
+        tasks = {
+            asyncio.create_task(self._execute(turn)): place
+            for place, turn in enumerate(turns)
+            if isinstance(turn, _Admitted)
+        }
+        if tasks:
+            await self._wait(tasks, turns)
+        told = [turn for turn in turns if isinstance(turn, ToolTurn)]
+        if len(told) < len(turns):
+            self.relay = self._question(next(turn for turn in turns if isinstance(turn, _Admitted)))
+            return None
+        return told
+
+    def take_over(self, pending: PendingRun) -> None:
+        """The calls of a step that an earlier part of the run began."""
+        for call in pending.calls:
+            call_id, entry = f"{pending.run_id}/{call.id}", pending.results.get(call.id)
+            if entry is not None and isinstance(entry.turn, ToolTurn):
+                self.ended[call_id] = entry.turn
+            elif call.id in pending.begun:
+                self._open[call_id] = call.name
+
+    def leave(self) -> bool:
+        """Let an unanswered question wait in the log: of all that the run says later nobody hears."""
+        if is_left := self.is_asking:
+            self._channel.put(Suspended())
+            self._channel.close()
+        return is_left
+
+    def close(self) -> None:
+        """End what is still open: nobody knows any more what became of it."""
+        for call_id, name in list(self._open.items()):
+            end = ToolEnd(call_id=call_id, tool_name=name)
+            self.ended[call_id] = tool_turn(call_id.removeprefix(f"{self._channel.run_id}/"), end)
+            self._put_end(end)
+
+    async def _admit_again(self, call: Call, resumption: Resumption) -> ToolTurn | _Admitted:
+        """A call that was admitted earlier is not asked about again, and one that has ended not carried out."""
+        call_id = f"{self._channel.run_id}/{call.id}"
+        if (turn := self.ended.get(call_id)) is not None:
+            return turn
+        if call.id not in resumption.pending.begun:
+            relay = resumption.pending.relay_of(call_id)
+            reply = resumption.replies.get(relay.id) if relay is not None else None
+            return await self._admit(call, relay, reply)
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return self._end(call, call_id, ToolOutput(text=self._unknown(call), success=False))
+        answers = resumption.answers_to(call, call_id)
+        if answers:
+            self.answered[call.id] = tuple(answers)
+        return self._admitted(call, call_id, tool, answers)
+
+    async def _admit(
+        self, call: Call, relay: Relay | None = None, reply: RelayReply | None = None
+    ) -> ToolTurn | _Admitted:
+        """`relay`: somebody was asked already, and this was the answer, if there is one."""
+        call_id = f"{self._channel.run_id}/{call.id}"
+        tool = self._tools.get(call.name)
+        problem = problem_of(call)
+        operations = _operations(tool, call.input) if tool is not None and not problem else []
+        refusal: str | None = None
+        if tool is None:
+            problem = self._unknown(call)
+        elif relay is not None:
+            refusal = self._heard(relay, tool, reply or await self._answer(relay))
+        else:
+            refusal, problem = await self._refusal(call, call_id, tool, operations, problem)
+        self._open[call_id] = call.name
+        self._channel.put(
+            ToolStart(call_id=call_id, tool_name=call.name, input=call.input, operations=operations)
+        )
+        if refusal is not None:
+            return self._end(call, call_id, self._options.refusal(refusal))
+        if tool is None or problem:
+            return self._end(call, call_id, ToolOutput(text=problem, success=False))
+        return self._admitted(call, call_id, tool, [])
+
+    def _admitted(self, call: Call, call_id: str, tool: Tool, answers: list[RelayReply]) -> _Admitted:
+        admitted = _Admitted(call, call_id, tool)
+        admitted.answers = answers
+        admitted.context = self._context(admitted)
+        return admitted
+
+    def _unknown(self, call: Call) -> str:
+        names = ", ".join(self._tools) or "none"
+        return f"there is no tool called {call.name} (there are: {names})"
+
+    async def _refusal(
+        self, call: Call, call_id: str, tool: Tool, operations: list[Operation], problem: str
+    ) -> tuple[str | None, str]:
+        """Why it may not run, None when it may; and why it cannot be carried out anyway: then nobody is asked."""
+        permissions = self._options.permissions
+        arguments = call.input if isinstance(call.input, dict) else {}
+        verdict = permissions.verdict(call.name, arguments, operations, call.id)
+        if verdict.decision == "allow" or problem:
+            return None, problem
+        if verdict.decision == "deny":
+            self._channel.put(RelayReply(id=call_id, approved=False, by="policy", reason=verdict.reason))
+            return verdict.reason, ""
+        try:
+            preview = await preview_of(tool, dict(arguments), self._admitted(call, call_id, tool, []).context)
+        except Exception as error:
+            return None, failure_words(error)
+        name, spawn_call_id = self._asker
+        relay = Relay(
+            id=self._host.new_id(),
+            call_id=call_id,
+            tool_name=call.name,
+            input=call.input,
+            choices=choices_of(tool, dict(arguments), operations),
+            category=verdict.category,
+            preview=preview,
+            subagent=name,
+            spawn_call_id=spawn_call_id,
+        )
+        return self._heard(relay, tool, await self._ask(relay)), ""
+
+    def _heard(self, relay: Relay, tool: Tool, reply: RelayReply) -> str | None:
+        if not reply.approved:
+            return reply.reason or "the user said no"
+        for permission in granted(relay, reply, tool):
+            self._options.permissions.grant(permission)
+        return None
+
+    def _question(self, admitted: _Admitted) -> Relay:
+        question = admitted.question
+        assert question is not None, "what has not ended waits"
+        return Relay(
+            id=self._host.new_id(),
+            kind=question.kind,
+            call_id=admitted.call_id,
+            tool_name=admitted.call.name,
+            input=admitted.call.input,
+            question=question.question,
+            options=question.options,
+            payload=question.payload,
+            resume_schema=question.schema,
+            subagent=self._asker[0],
+            spawn_call_id=self._asker[1],
+        )
+
+    async def _suspend(self, admitted: _Admitted, question: Question) -> Any:
+        """What a call is told when it asks: an answer that is there, or one that it has to wait for."""
+        if not admitted.answers and self._can_suspend:
+            raise Suspension(question)
+        return await self._wait_here(admitted, question)
+
+    async def _wait_here(self, admitted: _Admitted, question: Question) -> Any:
+        """The same without letting go of anything."""
+        if admitted.answers:
+            reply = admitted.answers.pop(0)
+        else:
+            async with self._asking:  # one question at a time
+                admitted.question = question
+                relay = self._question(admitted)
+                reply = await self._ask(relay)
+        if reply.answer is None and not reply.approved:
+            raise ToolFailure(reply.reason or "the user did not answer")
+        return reply.answer
+
+    async def _ask(self, relay: Relay) -> RelayReply:
+        if (reply := self._options.on_ask(relay) if self._options.on_ask is not None else None) is not None:
+            self._channel.put(relay)
+            self._channel.put(reply)
+            return reply
+        # Who sees the question may answer it at once.
+        is_for_others = relay.kind == "permission" and self._options.ask_permission is not None
+        expected = None if is_for_others else self._host.relays.expect(relay)
+        self._channel.put(relay)
+        return await self._answer(relay, expected)
+
+    async def _answer(self, relay: Relay, expected: asyncio.Future[RelayReply] | None = None) -> RelayReply:
+        self.is_asking = True
+        try:
+            deadline_s, ask = self._options.relay_deadline_s, self._options.ask_permission
+            if ask is not None and relay.kind == "permission":
+                reply = await ask(relay, deadline_s)
+            else:
+                reply = await self._host.relays.answer(relay, deadline_s, expected)
+        except asyncio.CancelledError:
+            reason = "the run was stopped"
+            self._channel.put(RelayReply(id=relay.id, approved=False, by="policy", reason=reason))
+            raise
+        finally:
+            self.is_asking = False
+        self._channel.put(reply)
+        return reply
+
+    async def _wait(
+        self, tasks: dict[asyncio.Task[ToolTurn | _Admitted], int], turns: list[ToolTurn | _Admitted]
+    ) -> None:
+        deadline_s = self._options.tool_deadline_s
+        try:
+            await settled(tasks, deadline_s)
+            if late := [task for task in tasks if not task.done()]:
+                await self._stop(late)
+        except asyncio.CancelledError:
+            await self._stop(tasks)
+            raise
+        for task, place in tasks.items():
+            admitted = turns[place]
+            assert isinstance(admitted, _Admitted)
+            if task.done() and not task.cancelled():
+                turns[place] = task.result()
+            else:
+                output = ToolOutput(text=f"it did not end within {deadline_s or 0:g} s", success=False)
+                turns[place] = self._end(admitted.call, admitted.call_id, output)
+
+    async def _stop(self, tasks: Collection[asyncio.Task[ToolTurn | _Admitted]]) -> None:
+        """Cancel them, and wait a little; who is cancelled again does not wait. Some never listen."""
+        for task in tasks:
+            task.cancel()
+        try:
+            # Whoever stops a sub-agent waits as well: what is deeper has to be done earlier.
+            await asyncio.wait(tasks, timeout=_GRACE_S / (1 + self._depth))
+        finally:
+            self._host.abandon(task for task in tasks if not task.done())
+
+    async def _execute(self, admitted: _Admitted) -> ToolTurn | _Admitted:
+        """The call itself when it waits for an answer."""
+        started_ms = self._host.hub.clock()
+        context = admitted.context
+        if (reason := self._denial(admitted)) is not None:
+            self._channel.put(RelayReply(id=admitted.call_id, approved=False, by="policy", reason=reason))
+            return self._end(admitted.call, admitted.call_id, self._options.refusal(reason))
+        try:
+            output = await admitted.tool.run(admitted.arguments, context)
+            if not isinstance(output, ToolOutput):
+                output = output_of(output)  # type: ignore[unreachable]  # written by somebody who does not check types
+        except asyncio.CancelledError:
+            context.cancelled = True
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            output = ToolOutput(text="it was cancelled", success=False)
+        except Suspension as suspension:
+            admitted.question = suspension.question
+            return admitted
+        except KeyboardInterrupt:
+            raise  # of somebody at the keyboard
+        except BaseException as error:
+            output = ToolOutput(text=failure_words(error), success=False)
+        duration_ms = self._host.hub.clock() - started_ms
+        return self._end(admitted.call, admitted.call_id, output, duration_ms)
+
+    def _denial(self, admitted: _Admitted) -> str | None:
+        """Somebody may have changed his mind since the call was allowed."""
+        arguments = admitted.arguments
+        operations = _operations(admitted.tool, arguments)
+        return self._options.permissions.denial(admitted.call.name, arguments, operations, admitted.call.id)
+
+    def _end(self, call: Call, call_id: str, output: ToolOutput, duration_ms: int | None = None) -> ToolTurn:
+        text, attachments = bounded(output, self._options.most_output_characters)
+        self._put_end(
+            ToolEnd(
+                call_id=call_id,
+                tool_name=call.name,
+                success=output.success,
+                output=text,
+                exit_code=output.exit_code,
+                duration_ms=duration_ms,
+                operations=output.operations,
+                parts=file_parts(attachments),
+                result=data_of(output.result),
+            ),
+            output.tasks if output.success else None,
+        )
+        if self._options.on_output is not None:
+            self._options.on_output(call_id, output)
+        turn = ToolTurn(call.id, text, is_error=not output.success, attachments=attachments)
+        self.ended[call_id] = turn
+        return turn
+
+    def _put_end(self, end: ToolEnd, tasks: list[Task] | None = None) -> None:
+        """`tasks`: the to-do list, if the call has changed it."""
+        # A call that was given up may still end some time later.
+        if self._open.pop(end.call_id, None) is not None:
+            self._channel.put(end)
+            if tasks is not None:
+                self._channel.put(TasksChanged(tasks=tasks))
+
+    def _context(self, admitted: _Admitted) -> ToolContext:
+        call_id = admitted.call_id
+        return ToolContext(
+            cwd=self._host.cwd,
+            env=self._host.env,
+            run_id=self._channel.run_id,
+            call_id=call_id,
+            files=self._host.files,
+            on_progress=lambda text: self._progress(call_id, text, ""),
+            on_stream=lambda text, stream: self._progress(call_id, text, stream),
+            on_spawn=lambda task, name: self._spawn(call_id, task, name),
+            on_suspend=lambda question: self._suspend(admitted, question),
+            on_ask=lambda question: self._wait_here(admitted, question),
+            on_resource=self.resources.get,
+            request=self._options.request,
+        )
+
+    def _progress(self, call_id: str, text: str, stream: Stream) -> None:
+        try:
+            running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is self._loop:
+            self._put_progress(call_id, text, stream)
+        else:
+            with suppress(RuntimeError):  # the loop is closed: the run has ended
+                self._loop.call_soon_threadsafe(self._put_progress, call_id, text, stream)
+
+    def _put_progress(self, call_id: str, text: str, stream: Stream) -> None:
+        if call_id in self._open:
+            self._channel.put(ToolProgress(call_id=call_id, text=text, stream=stream))
+
+
+def _operations(tool: Tool, arguments: dict[str, Any]) -> list[Operation]:
+    try:
+        return list(tool.operations(arguments))
+    except Exception:  # arguments are as the model wrote them; nothing said counts as dangerous
+        return []

@@ -1,0 +1,266 @@
+"""The turns of a conversation as they are made, and where each of them ends up in the log.
+
+A turn is there at once, its `Entry` as soon as its event is in the log: what is put in one moment is written
+in one batch, and nothing is written earlier only to know its number.
+
+Rules
+1. The order of entries is that of the turns: an answer, the results of its calls in the order of the calls,
+   then whatever was said meanwhile, however the events came.
+2. Every call of an answer has one result before anything else follows it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from harness.events import Compacted, Event, Message, Result, Signal, ToolEnd
+from harness.sources.loop.compaction import compacted
+from harness.sources.loop.entries import Entry
+from harness.sources.loop.suspended_run import PendingRun
+from harness.sources.loop.turns import NOT_BEGUN, message_id
+from harness.sources.model import AssistantTurn, Call, SystemTurn, ToolTurn, Turn
+from harness.sources.models.turn_cache import ids_in
+
+
+class Place:
+    """Where a turn stands in the log, once it does."""
+
+    __slots__ = ("answer", "created_ms", "message_id", "seq", "turn")
+
+    def __init__(self, turn: Turn | None = None, answer: Place | None = None) -> None:
+        self.turn = turn
+        self.answer = answer
+        """Of the result of a call: the answer that asked for it."""
+        self.message_id = ""
+        self.created_ms = -1
+        self.seq = -1
+
+    @classmethod
+    def known(cls, entry: Entry, answer: Place | None = None) -> Place:
+        place = cls(entry.turn, answer)
+        place.message_id, place.created_ms, place.seq = entry.message_id, entry.created_ms, entry.seq
+        return place
+
+    def fill(self, event: Event) -> None:
+        self.seq, self.created_ms = event.seq, event.timestamp_ms
+
+    def entry(self) -> Entry:
+        assert self.turn is not None, "only turns become entries"
+        name = self.answer.message_id if self.answer is not None else self.message_id
+        return Entry(self.turn, name, self.created_ms, self.seq)
+
+
+class Paused(NamedTuple):
+    """What a transcript knows of a run that waits."""
+
+    message_id: str
+    """Of its last answer."""
+    calls: tuple[Call, ...]
+    results: dict[str, Entry]
+    additions: tuple[Entry, ...]
+
+
+class Transcript:
+    def __init__(self, entries: Sequence[Entry] = (), *, is_recorded: bool = True) -> None:
+        """`is_recorded`: whether somebody wants the entries."""
+        self.entries: list[Entry] = list(entries)
+        self.turns: list[Turn] = [entry.turn for entry in entries]
+        """What the model is sent: the system prompt, if there is one, and then one for each entry."""
+        self.call_ids: set[str] = ids_in(self.turns)
+        self.is_recorded = is_recorded
+        self.is_in_step = False
+        """Whether the model is being asked."""
+        self._is_addressed = False
+        self._has_prompt = False
+        self._answer: Place | None = None
+        """The last one of the model."""
+        self._calls: dict[str, tuple[Call, Place]] = {}
+        """By full id: the calls of the last answer, as long as their results have no place."""
+        self._additions: list[Place] = []
+        """What the model sees with its next step."""
+        self._messages: deque[Place] = deque()
+        """Whose messages and signals are not in the log yet."""
+        self._ends: dict[str, Place] = {}
+        """By full id: whose calls have not ended in the log yet."""
+        self._at_result: list[Place] = []
+        """Who has no event of their own, and gets the place of the run's `Result`."""
+        self._unsettled: deque[Place] = deque()
+
+    @property
+    def prompt(self) -> list[Turn]:
+        """The system prompt, if there is one."""
+        return self.turns[:1] if self._has_prompt else []
+
+    def is_addressed(self) -> bool:
+        """Whether somebody waits for an answer to what was added."""
+        return self._is_addressed
+
+    def instruct(self, prompt: str) -> None:
+        """Put the system prompt in front; the same text stays the same object."""
+        if self._has_prompt:
+            head = self.turns[0]
+            if not prompt:
+                del self.turns[0]
+            elif not isinstance(head, SystemTurn) or head.text != prompt:
+                self.turns[0] = SystemTurn(prompt)
+        elif prompt:
+            self.turns.insert(0, SystemTurn(prompt))
+        self._has_prompt = bool(prompt)
+
+    def say(self, turn: Turn) -> None:
+        """A turn whose message is being put now."""
+        self.turns.append(turn)
+        if self.is_recorded:
+            place = Place(turn)
+            self._messages.append(place)
+            self._unsettled.append(place)
+
+    def expect_answer(self) -> Place | None:
+        """The message of an answer is being put now; whether it stands will be known later."""
+        if not self.is_recorded:
+            return None
+        place = Place()
+        self._messages.append(place)
+        return place
+
+    def answer(self, turn: AssistantTurn, place: Place | None, run_id: str) -> None:
+        """The model has said this; `place` is what was expected of it."""
+        self.turns.append(turn)
+        if place is None:
+            return
+        place.turn = turn
+        self._answer = place
+        self._unsettled.append(place)
+        if turn.calls:
+            self._calls = {f"{run_id}/{call.id}": (call, Place(answer=place)) for call in turn.calls}
+            # Those of the answer before may not be in the log yet.
+            self._ends.update((call_id, result) for call_id, (_call, result) in self._calls.items())
+        else:
+            self.take_additions()
+        self._settle()
+
+    def results(self, turns: Sequence[ToolTurn]) -> None:
+        """The results of all calls of the last answer, in order."""
+        self.turns += turns
+        if not self.is_recorded:
+            return
+        calls, self._calls = self._calls, {}
+        for turn, (_call, place) in zip(turns, calls.values(), strict=True):
+            place.turn = turn
+            self._unsettled.append(place)
+        self.take_additions()
+        self._settle()
+
+    def close_calls(self, ended: Mapping[str, ToolTurn]) -> None:
+        """The run is over: what has ended has its result, and nobody will carry out the rest."""
+        calls, self._calls = self._calls, {}
+        for call_id, (call, place) in calls.items():
+            turn = ended.get(call_id)
+            if turn is None:
+                turn = place.turn if isinstance(place.turn, ToolTurn) else None
+            if turn is None:
+                turn = ToolTurn(call.id, NOT_BEGUN, is_error=True)
+                self._ends.pop(call_id, None)
+                self._at_result.append(place)
+            place.turn = turn
+            self.turns.append(turn)
+            self._unsettled.append(place)
+        self._settle()
+
+    def begin_step(self) -> None:
+        """The model is asked with everything that was said so far."""
+        self.is_in_step = True
+        self._is_addressed = False
+
+    def add(self, turn: Turn, *, wants_answer: bool) -> None:
+        """A turn whose event is being put now, and which the model sees with its next step."""
+        place = Place(turn)
+        if self.is_recorded:
+            self._messages.append(place)
+        self._additions.append(place)
+        self._is_addressed |= wants_answer
+        if not self.is_in_step and not self._calls:
+            self.take_additions()
+
+    def additions(self) -> tuple[Entry, ...]:
+        """What was added and is in the log, but which no model has seen."""
+        return tuple([place.entry() for place in self._additions])
+
+    def take_additions(self) -> None:
+        """Nothing goes on that they would tear apart."""
+        if not self._additions:
+            return
+        for place in self._additions:
+            assert place.turn is not None, "an addition is a turn"
+            self.turns.append(place.turn)
+            if self.is_recorded:
+                self._unsettled.append(place)
+        self._additions.clear()
+        self._settle()
+
+    def note(self, stamped: Sequence[Event]) -> None:
+        """What was put is in the log."""
+        if not self._messages and not self._ends and not self._at_result:
+            return
+        for event in stamped:
+            kind = type(event)
+            if kind is Message or kind is Signal:
+                place = self._messages.popleft()
+                place.message_id = message_id(event)  # type: ignore[arg-type]
+                place.fill(event)
+            elif kind is ToolEnd:
+                end = self._ends.pop(event.call_id, None)  # type: ignore[attr-defined]
+                if end is not None:
+                    end.fill(event)
+            elif kind is Result:
+                for place in self._at_result:
+                    place.fill(event)
+                self._at_result.clear()
+        self._settle()
+
+    def listed(self) -> list[Entry]:
+        """One for each turn but the prompt, also where nobody wants the entries."""
+        if self.is_recorded and not self._unsettled:
+            return self.entries
+        return [Entry(turn, "", -1, -1) for turn in self.turns[len(self.prompt) :]]
+
+    def compact(self, event: Compacted) -> None:
+        """Leave out what the event says, which is in the log as everything before it is."""
+        assert not self.is_recorded or not self._unsettled, "what is in the log is settled"
+        left = compacted(self.listed(), event)
+        self.turns[:] = [*self.prompt, *(entry.turn for entry in left)]
+        if self.is_recorded:
+            self.entries[:] = left
+
+    def pause(self, ended: Mapping[str, ToolTurn]) -> Paused:
+        """The run waits, and everything that it put is in the log. `ended`: results by full id."""
+        results: dict[str, Entry] = {}
+        for call_id, (call, place) in self._calls.items():
+            place.turn = ended.get(call_id, place.turn)
+            if place.turn is not None:
+                results[call.id] = place.entry()
+        return Paused(
+            self._answer.message_id if self._answer is not None else "",
+            tuple([call for call, _place in self._calls.values()]),
+            results,
+            self.additions(),
+        )
+
+    def restore(self, pending: PendingRun) -> None:
+        """Take over a run that waits."""
+        answer = self._answer = Place()
+        answer.message_id = pending.message_id
+        for call in pending.calls:
+            call_id, entry = f"{pending.run_id}/{call.id}", pending.results.get(call.id)
+            place = Place(answer=answer) if entry is None else Place.known(entry, answer)
+            self._calls[call_id] = (call, place)
+            if entry is None:
+                self._ends[call_id] = place
+        self._additions = [Place.known(entry) for entry in pending.additions]
+
+    def _settle(self) -> None:
+        unsettled = self._unsettled
+        while unsettled and unsettled[0].seq >= 0:
+            self.entries.append(unsettled.popleft().entry())

@@ -1,3 +1,0 @@
-"""Agents that run in this process: loops around a model."""
-
-from __future__ import annotations

@@ -1,0 +1,346 @@
+"""A model behind HTTP: one call is one streamed request, asked again when the provider cannot answer now.
+
+Rules
+1. What differs between APIs is a `Wire`; everything that can go wrong on the way is here.
+2. A new try is told as a `Warning`. What was already shown of an answer that broke off is taken back before.
+3. Closing the iterator closes the socket. A connection is kept for the next call only when an answer was
+   read to its end. Each event loop has connections of its own, which end with it.
+4. The key is in the request's headers and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from harness.errors import MissingExtra
+from harness.events import Event, Warning
+from harness.log.redact import SHORTEST_CREDENTIAL
+from harness.sources.model import Ask
+from harness.sources.models.answer import Answer
+from harness.sources.models.failure import Failure, Retries, refused
+from harness.sources.models.sse import EventStream
+
+if TYPE_CHECKING:
+    import httpx
+
+HIDDEN = "***"
+_LONGEST_REFUSAL_BYTES = 256 * 1024
+_DRAIN_S = 0.25
+"""How long a server may take to end a stream after its last event, before the connection is given up."""
+
+_KEPT_S = 90.0
+"""How long a connection without a call is kept: tools take longer than the usual five seconds."""
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    connect_s: float = 15.0
+    silence_s: float = 300.0
+    """Without a byte; some models reason for minutes before they say anything."""
+
+
+class Endpoint:
+    """Where a model is, and what opens it. Not a struct: what prints this must not print the key."""
+
+    __slots__ = ("key", "model", "provider", "url")
+
+    def __init__(self, *, provider: str, model: str, url: str, key: str = "") -> None:
+        self.provider = provider
+        self.model = model
+        self.url = url.rstrip("/")
+        self.key = key
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def bearer_headers(self) -> dict[str, str]:
+        """Of a request with JSON, for the servers that take a key this way; those of one's own may need none."""
+        secret = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        return {"content-type": "application/json", **secret}
+
+    @property
+    def place(self) -> str:
+        """For messages: without what a URL may carry of credentials."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
+
+    @property
+    def is_here(self) -> bool:
+        return urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
+
+
+class Prepared(NamedTuple):
+    """One request's body, and how to learn the ids of the calls that it tells of."""
+
+    body: bytes
+    call_ids: Callable[[], set[str]]
+
+
+class Reader(Protocol):
+    """Contract: `read` takes the data of each event, of any content, and never raises."""
+
+    answer: Answer
+    failure: Failure | None
+    """The provider said that it failed."""
+    is_complete: bool
+    """The provider said that the answer is whole, if not yet how much it used."""
+    is_over: bool
+    """Nothing more will come."""
+
+    def read(self, data: bytes) -> None: ...
+
+    def end(self) -> None:
+        """Make the last events of a complete answer."""
+        ...
+
+
+class Wire(Protocol):
+    """Contract: one instance per model; several calls may be under way."""
+
+    def url(self) -> str: ...
+
+    def headers(self) -> dict[str, str]: ...
+
+    def prepare(self, ask: Ask) -> Prepared: ...
+
+    def reader(self, answer: Answer) -> Reader: ...
+
+
+class HttpModel:
+    """Contract: that of `Model`. Raises MissingExtra when it is made and httpx is not there."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        wire: Wire,
+        *,
+        retries: Retries | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        require_httpx()
+        self.name = endpoint.name
+        self._endpoint = endpoint
+        self._wire = wire
+        self._retries = retries or Retries()
+        self._patience = patience or Patience()
+
+    async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
+        prepared = self._wire.prepare(ask)
+        for tried in count(1):
+            reader = self._wire.reader(Answer(self.name, prepared.call_ids))
+            answer = reader.answer
+            exchange = _Exchange(reader, self._endpoint, self._patience.silence_s)
+            async with aclosing(exchange.run(await self._client(), self._wire, prepared.body)) as batches:
+                async for batch in batches:
+                    for event in batch:
+                        yield event
+            failure = exchange.failure
+            if failure is None:
+                reader.end()
+            elif (wait_s := self._retries.wait_s(failure, tried)) is None:
+                answer.fail(self._masked(_final(failure, self._retries)), failure.code)
+            else:
+                for event in answer.taken_back():
+                    yield event
+                yield self._retry(failure, wait_s, tried)
+                await asyncio.sleep(wait_s)
+                continue
+            for event in answer.events:
+                yield event
+            return
+
+    def _retry(self, failure: Failure, wait_s: float, tried: int) -> Warning:
+        message = (
+            f"{failure.message} ({failure.code}): asking again in {wait_s:.1f} s"
+            f" ({tried} of {self._retries.limit})"
+        )
+        return Warning(message=self._masked(message), code="retry")
+
+    def _masked(self, text: str) -> str:
+        """Some providers quote the key that they refuse."""
+        key = self._endpoint.key
+        return text.replace(key, HIDDEN) if len(key) >= SHORTEST_CREDENTIAL else text
+
+    async def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        key = (self._endpoint.url.startswith("https:"), self._endpoint.is_here, self._patience)
+        clients = _clients.setdefault(loop, {})
+        if key not in clients:
+            keeper = _kept_client(*key)
+            clients[key] = (await anext(keeper), keeper)
+        return clients[key][0]
+
+
+class _Exchange:
+    """One try: a request, and what came back."""
+
+    def __init__(self, reader: Reader, endpoint: Endpoint, silence_s: float) -> None:
+        self.failure: Failure | None = None
+        self._silence_s = silence_s
+        self._reader = reader
+        self._endpoint = endpoint
+
+    async def run(self, client: httpx.AsyncClient, wire: Wire, body: bytes) -> AsyncGenerator[list[Event]]:
+        """The events of the answer, in batches as they come."""
+        import httpx
+
+        try:
+            async with client.stream("POST", wire.url(), headers=wire.headers(), content=body) as response:
+                if response.is_success:
+                    async with aclosing(self._receive(response)) as batches:
+                        async for batch in batches:
+                            yield batch
+                else:
+                    self.failure = refused(response.status_code, response.headers, await _start_of(response))
+        except httpx.TransportError as error:
+            if not self._reader.is_complete:
+                self.failure = self._lost(error)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            self.failure = Failure(message=f"{self._endpoint.place}: {error}", code="http")
+
+    async def _receive(self, response: httpx.Response) -> AsyncGenerator[list[Event]]:
+        reader = self._reader
+        answer = reader.answer
+        stream = EventStream()
+        chunks = self._chunks(response)
+        if "json" in response.headers.get("content-type", ""):
+            reader.read(await _start_of(response, limit_bytes=None))  # a server that knows no streams
+        else:
+            async for chunk in chunks:
+                for data in stream.feed(chunk):
+                    reader.read(data)
+                if answer.events:
+                    batch, answer.events = answer.events, []
+                    yield batch
+                if reader.is_over or reader.failure is not None:
+                    break
+            for data in stream.finish():
+                reader.read(data)
+            if reader.is_over:
+                await _drain(chunks)
+        if answer.events:
+            batch, answer.events = answer.events, []
+            yield batch
+        self.failure = reader.failure
+        if self.failure is None and not reader.is_complete:
+            self.failure = _incomplete(answer)
+
+    async def _chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """The body as it comes: past the client where that is safe, and what is left through it."""
+        from harness.sources.models.sockets import Stream
+
+        headers = response.headers
+        is_plain = "content-encoding" not in headers
+        stream = response.extensions.get("network_stream")
+        if (
+            isinstance(stream, Stream)
+            and is_plain
+            and headers.get("transfer-encoding", "").lower() == "chunked"
+        ):
+            async for chunk in stream.body(self._silence_s):
+                yield chunk
+        async for chunk in response.aiter_raw() if is_plain else response.aiter_bytes():
+            yield chunk
+
+    def _lost(self, error: httpx.TransportError) -> Failure:
+        import httpx
+
+        place = self._endpoint.place
+        reason = str(error) or type(error).__name__
+        if isinstance(error, httpx.TimeoutException):
+            is_connecting = isinstance(error, httpx.ConnectTimeout)
+            what = f"cannot connect to {place} in time" if is_connecting else f"{place} has gone silent"
+            return Failure(message=what, code="timeout", is_passing=True)
+        if isinstance(error, httpx.ConnectError | httpx.ProxyError):
+            return Failure(message=f"cannot connect to {place}: {reason}", code="connection", is_passing=True)
+        is_passing = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
+        return Failure(
+            message=f"the connection to {place} was lost: {reason}",
+            code="connection_lost",
+            is_passing=is_passing,
+        )
+
+
+def _incomplete(answer: Answer) -> Failure:
+    if answer.has_content:
+        return Failure(message="the answer broke off before its end", code="connection_lost", is_passing=True)
+    what = f"nothing but {answer.unreadable} unreadable pieces" if answer.unreadable else "nothing"
+    return Failure(message=f"the provider sent {what}", code="empty_answer", is_passing=True)
+
+
+def _final(failure: Failure, retries: Retries) -> str:
+    if failure.is_passing and failure.wait_s is not None and failure.wait_s > retries.longest_wait_s:
+        return f"{failure.message} (to be asked again in {failure.wait_s:.0f} s)"
+    return failure.message
+
+
+async def _start_of(response: httpx.Response, limit_bytes: int | None = _LONGEST_REFUSAL_BYTES) -> bytes:
+    """The body, or as much of it as anybody wants to read."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if limit_bytes is not None and len(body) >= limit_bytes:
+            break
+    return bytes(body)
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read to the end, so that the connection serves again; a server that does not end it loses it."""
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in chunks:
+                pass
+    except TimeoutError:
+        return
+
+
+_Key: TypeAlias = tuple[bool, bool, Patience]
+_clients: weakref.WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[_Key, tuple[httpx.AsyncClient, AsyncIterator[httpx.AsyncClient]]]
+] = weakref.WeakKeyDictionary()
+"""The connections of each loop, whichever models they serve."""
+
+
+async def _kept_client(
+    is_secure: bool, is_here: bool, patience: Patience
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A generator because a loop knows its generators: it closes them at its end, and this the connections."""
+    import httpx
+
+    try:
+        async with httpx.AsyncClient(
+            timeout=httpx.Timeout(patience.silence_s, connect=patience.connect_s, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_S),
+            verify=is_secure,  # certificates take a while to load, and plain HTTP has no use for them
+            trust_env=not is_here,
+            headers={"user-agent": "harness", "accept-encoding": "identity"},
+        ) as client:
+            _quicken(client)
+            yield client
+    finally:
+        _clients.pop(asyncio.get_running_loop(), None)
+
+
+def _quicken(client: httpx.AsyncClient) -> None:
+    """Give it our own sockets. httpx has no option for that: where it is built otherwise, it keeps its own."""
+    from harness.sources.models.sockets import Backend
+
+    pool: Any = getattr(getattr(client, "_transport", None), "_pool", None)
+    if hasattr(pool, "_network_backend"):
+        pool._network_backend = Backend()  # noqa: SLF001
+
+
+def require_httpx() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("httpx") is None:
+        raise MissingExtra("model APIs need httpx, which is not installed", "models")

@@ -1,0 +1,171 @@
+"""`exec` of a REPL: a shell command outside of it, asked for and permitted like any other tool call.
+
+What the command prints is shown as it comes, and every second how it does; a command that takes too long is
+killed with everything it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.errors import HarnessError
+from harness.events import Operation
+from harness.events.operation import Command
+from harness.sources.formats.shell import operations_of
+from harness.sources.model import ToolSpec
+from harness.sources.process.child import Chunk
+from harness.sources.process.invocation import Invocation
+from harness.sources.rlm.repl import TRUNCATED, Stream
+from harness.sources.sandbox.confined import confined
+from harness.sources.sandbox.sandbox import Sandbox
+from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tools.arguments import exactly
+from harness.sources.workspace.async_process import LiveChild
+
+KILLED = -1
+"""The exit code of a command that was ended by us."""
+
+_MOST_CHARACTERS = 1_000_000
+"""Of each stream, for the code that asked."""
+_MOST_SHOWN_CHARACTERS = 64_000
+_LONGEST_S = 3600.0
+_METRICS_S = 1.0
+_SCHEMA = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}, "timeout": {"type": "number"}},
+    "required": ["command"],
+}
+
+
+class Exec(Tool):
+    """`result` of its output is what the code gets: stdout, stderr, exit_code."""
+
+    spec = ToolSpec("exec", "Run a shell command.", _SCHEMA)
+
+    def __init__(
+        self,
+        cwd: str,
+        on_output: Callable[[Stream, str], None],
+        timeout_s: float,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        self._cwd = cwd
+        self._on_output = on_output
+        self._timeout_s = timeout_s
+        self._sandbox = sandbox
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        """Always a command, also where it seems only to read: what a line does is known by running it alone."""
+        return (Command(command=str(arguments.get("command", "")), cwd=self._cwd),)
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        """Exactly this line: what begins with the same word may end with anything (`ls; rm -r ~`)."""
+        return ToolPermission(self.spec.name, {"command": exactly(str(arguments.get("command", "")))})
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        command, timeout_s = arguments.get("command"), arguments.get("timeout", self._timeout_s)
+        if not isinstance(command, str) or not command.strip():
+            raise ToolFailure("takes a command as text")
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
+            raise ToolFailure("takes a timeout in seconds above 0")
+        invocation = Invocation(("/bin/sh", "-c", command), context.env, self._cwd)
+        refused: list[str] = []
+        async with AsyncExitStack() as stack:
+            if self._sandbox is not None:
+                around = confined(self._sandbox, invocation, (self._cwd,))
+                invocation, refused = await stack.enter_async_context(around)
+            output = await _Running(invocation, self._on_output).end_within(min(timeout_s, _LONGEST_S))
+        if refused:
+            raise ToolFailure("; ".join(refused))
+        return replace(output, operations=list(operations_of(command, self._cwd)))
+
+
+class _Running:
+    def __init__(self, invocation: Invocation, on_output: Callable[[Stream, str], None]) -> None:
+        self._invocation = invocation
+        self._streams = {name: _Captured(name, on_output) for name in ("stdout", "stderr")}
+        self._show = on_output
+        self._loop = asyncio.get_running_loop()
+        self._began_s = self._loop.time()
+
+    async def end_within(self, timeout_s: float) -> ToolOutput:
+        try:
+            child = await LiveChild.start(self._invocation, self._take)
+        except HarnessError as error:
+            raise ToolFailure(f"failed: {error.message}") from None
+        metrics = self._loop.create_task(self._measure(child.pid))
+        try:
+            done, _ = await asyncio.wait([child.ended], timeout=timeout_s)
+        finally:
+            metrics.cancel()
+            await child.close()
+        exit = child.ended.result()
+        code = KILLED if not done else exit.code if exit.code is not None else 128 + (exit.signal or 0)
+        if not done:
+            self._streams["stderr"].add(f"exec timeout: killed after {timeout_s:g}s")
+        texts = {name: stream.text for name, stream in self._streams.items()}
+        return ToolOutput(
+            text="\n".join(text for text in texts.values() if text),
+            result={**texts, "exit_code": code},
+            success=code == 0,
+            exit_code=code,
+        )
+
+    def _take(self, chunks: Sequence[Chunk]) -> None:
+        for chunk in chunks:
+            self._streams[chunk.stream].decode(chunk.data)
+
+    async def _measure(self, pid: int) -> None:
+        seen_s = 0.0
+        while True:
+            await asyncio.sleep(_METRICS_S)
+            wall_ms = round((self._loop.time() - self._began_s) * 1000)
+            used_s, resident_kb = _consumption(pid)
+            percent = round(max(0.0, used_s - seen_s) / _METRICS_S * 100)
+            seen_s = used_s
+            self._show("stderr", f"[exec] pid={pid} cpu={percent}% rss={resident_kb}KB wall={wall_ms}ms\n")
+
+
+class _Captured:
+    """One stream of a command: kept up to a limit, shown up to another."""
+
+    def __init__(self, name: Stream, on_output: Callable[[Stream, str], None]) -> None:
+        self._name: Stream = name
+        self._show = on_output
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._pieces: list[str] = []
+        self._characters = 0
+
+    def decode(self, data: bytes) -> None:
+        self.add(self._decoder.decode(data))
+
+    def add(self, text: str) -> None:
+        if shown := text[: max(0, _MOST_SHOWN_CHARACTERS - self._characters)]:
+            self._show(self._name, shown)
+        if kept := text[: max(0, _MOST_CHARACTERS - self._characters)]:
+            self._pieces.append(kept)
+        self._characters += len(text)
+
+    @property
+    def text(self) -> str:
+        text = "".join(self._pieces)
+        return text + TRUNCATED if self._characters > _MOST_CHARACTERS else text
+
+
+def _consumption(pid: int) -> tuple[float, int]:
+    """Processor time so far and resident memory, as far as the system tells."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The program's name stands in parentheses and may itself contain spaces and parentheses.
+            fields = file.read().rpartition(b")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE") // 1024
+    except (OSError, ValueError, IndexError):
+        return 0.0, 0

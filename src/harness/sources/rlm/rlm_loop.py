@@ -1,0 +1,364 @@
+"""A recursive language model: it does not read the context, it writes programs that do, and asks itself.
+
+Each round the model writes one block of Python, which runs in a REPL (`repl`) that holds the context; it is
+shown what was printed, until the code calls FINAL.
+
+Rules
+1. Everything that a run says has the run's own id: it tells no steps. Queries are runs of their own, below
+   the `ReplInput` whose code asked: recursive models down to `max_depth`, single calls of a model below that.
+2. The usage of a single call is told and counted by the run that made it, that of a recursive model by
+   itself: nothing is counted twice.
+3. An answer that cannot be run costs an iteration, and so does code that fails; both go on. A failure of the
+   model ends the run. When the iterations are used up there is no answer.
+4. Cancelling the task that runs `run` stops it at once: the model's stream, the REPL, commands and queries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import HarnessError
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    Outcome,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
+    Result,
+    SessionStart,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.sources.loop.cancellation import GRACE_S, stoppable
+from harness.sources.loop.inbox import Inbox, not_taken
+from harness.sources.loop.loop_context import Host
+from harness.sources.loop.model_call import Answered, call_model
+from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.subagent import ended
+from harness.sources.loop.tool_calls import ToolCalls
+from harness.sources.loop.tool_messages import shortened
+from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
+from harness.sources.rlm.options import RlmOptions
+from harness.sources.rlm.prompts import error_feedback, extract, output_feedback, system_prompt
+from harness.sources.rlm.repl import Repl, ReplTurn, Stream
+from harness.sources.rlm.repl_command import Exec
+from harness.sources.tool import ToolFailure, ToolOutput
+from harness.sources.translation.outcome import LIMITS
+
+_MOST_LOGGED_CHARACTERS = 100_000
+"""Of what a single call is asked: the log need not hold the context again and again."""
+_SHOWN_PROMPT_CHARACTERS = 80
+
+
+class RlmRun:
+    def __init__(
+        self,
+        host: Host,
+        options: RlmOptions,
+        context: str = "",
+        *,
+        run_id: str = "",
+        parent_id: str = "",
+        depth: int = 0,
+        inbox: Inbox | None = None,
+    ) -> None:
+        """`context`: empty means the prompt itself."""
+        self.host = host
+        self.options = options
+        self.run_id = run_id or host.new_id()
+        self.depth = depth
+        self.inbox = inbox or Inbox()
+        self.failure = ""
+        """The last error of the model."""
+        self._context = context
+        self._parent_id = parent_id
+        self._channel = host.channel(self.run_id)
+        self._put: Callable[[Event], bool] = self._channel.put
+        self._results: dict[str, Any] = {}
+        self._calls = ToolCalls(host, self._tool_options(), self._channel, _no_spawn)
+        self._commands = 0
+        self._queries = asyncio.Semaphore(options.most_queries_at_once)
+        self._repl: Repl | None = None
+        self._input: ReplInput | None = None
+        self._turns: list[Turn] = []
+        self._used = Usage()
+        self._asked = 0
+        self._answer = ""
+        self._started_ms = host.hub.clock()
+
+    async def run(self, prompt: str) -> Result:
+        """Answer the prompt. Cancelled, it still closes everything before it lets the cancellation pass."""
+        self._put(
+            SessionStart(
+                agent=self.options.agent.agent,
+                model=self.options.agent.model.name,
+                cwd=self.host.cwd,
+                version=self.options.agent.version,
+                parent_id=self._parent_id,
+                max_turns=self.options.agent.max_iterations,
+            )
+        )
+        outcome: Outcome = "failed"
+        try:
+            outcome = await stoppable(self.host, self._rounds(prompt), self._grace_s)
+        except asyncio.CancelledError:
+            outcome = self.host.stopped or "interrupted"
+            raise
+        except HarnessError as error:
+            self.failure = error.words
+            self._put(Error(message=error.words, code="spawn_failed"))
+        except Exception as error:
+            self._put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
+            raise
+        finally:
+            await self._close()
+            result = self._finish(outcome)
+        return result
+
+    async def _rounds(self, prompt: str) -> Outcome:
+        options = self.options
+        context = self._context or prompt
+        self._turns.append(SystemTurn(self._system_prompt(context)))
+        self._say(prompt)
+        self.host.outbox.flush()
+        self.inbox.open(partial(self.host.outbox.append_said, self.run_id))
+        functions = {"llm_query": self._query, "exec": self._execute}
+        self._repl = Repl(context, options.limits, functions, self._show)
+        await self._repl.start()  # before the model is asked: without it every answer would be in vain
+        for iteration in range(options.agent.max_iterations):
+            for said in self.inbox.take():
+                self._say(said.text, said.message_id)
+            if self._is_budget_spent:
+                limit = LIMITS["budget"]
+                message = limit.message.format(f"${options.agent.max_budget_usd:g}")
+                self._put(Error(message=message, code=limit.code))
+                return "limit_exceeded"
+            answered = await self._ask()
+            if answered.message is None:
+                return "failed"
+            if answered.is_cut_off:  # half a program is not run
+                self._turns.append(UserTurn(error_feedback(f"{answered.failure}. Write less at a time")))
+            elif await self._round(answered.message.text, iteration):
+                return "completed"
+        limit = LIMITS["turns"]
+        self._put(Warning(message=limit.message.format(options.agent.max_iterations), code=limit.code))
+        return "limit_exceeded"
+
+    async def _round(self, answer: str, iteration: int) -> bool:
+        """Run what the model wrote; whether that was the end."""
+        code, problem = extract(answer)
+        if problem:
+            self._put(Error(message=problem, code="no_code"))
+            self._turns.append(UserTurn(error_feedback(problem)))
+            return False
+        turn = await self._run(code, iteration)
+        self._turns.append(UserTurn(output_feedback(turn.stdout, turn.error)))
+        if turn.final is None:
+            return False
+        self._answer = turn.final
+        self._put(Message(role="assistant", text=turn.final, id=self.host.new_id()))
+        last = self.inbox.take_last()
+        for said in last:
+            self._say(said.text, said.message_id)
+        return not last
+
+    async def _ask(self) -> Answered:
+        self._asked += 1
+        answered = await call_model(self.host, self.options.agent, self._turns, self._put, self._count)
+        self.failure = answered.failure or self.failure
+        if answered.message is not None:
+            self._turns.append(AssistantTurn(answered.message.text, opaque=answered.message.opaque))
+        return answered
+
+    async def _run(self, code: str, iteration: int) -> ReplTurn:
+        assert self._repl is not None
+        began = self._input = ReplInput(id=self.host.new_id(), code=code, iteration=iteration)
+        self._put(began)
+        turn = await self._repl.run(code)
+        self._input = None
+        self._put(
+            ReplOutput(
+                id=began.id,
+                stdout=turn.stdout,
+                error=turn.error,
+                done=turn.final is not None,
+                iteration=iteration,
+                duration_ms=turn.duration_ms,
+                truncated=turn.is_truncated,
+            )
+        )
+        return turn
+
+    # What the code may call
+
+    async def _query(self, arguments: dict[str, Any]) -> str:
+        """`llm_query`."""
+        prompt, context = str(arguments["prompt"]), arguments.get("context")
+        context = "" if context is None else str(context)
+        options, asked = self.options, self._input
+        if asked is None:
+            raise ToolFailure("the turn is over")
+        if len(prompt) > options.prompt_budget:
+            raise ToolFailure(
+                f"the prompt has {len(prompt)} characters, and may have {options.prompt_budget}: "
+                "give what is to be read as ctx"
+            )
+        async with self._queries:
+            if self._is_budget_spent:
+                raise ToolFailure("the budget is used up")
+            depth = self.depth + 1
+            shown = repr(shortened(prompt, _SHOWN_PROMPT_CHARACTERS))
+            self._show("stderr", f"[llm_query] prompt={shown} context={len(context)} chars depth={depth}\n")
+            ask = self._ask_recursively if options.max_depth > 0 else self._ask_once
+            answer = await ask(prompt, context, asked.id)
+            self._show("stderr", f"[llm_query] done result={len(answer)} chars\n")
+        return answer
+
+    async def _ask_recursively(self, prompt: str, context: str, parent_id: str) -> str:
+        child = RlmRun(self.host, self.options.inner(), context, parent_id=parent_id, depth=self.depth + 1)
+        result = await ended(self.host, child.run_id, child.run(prompt), if_stopped="the query was stopped")
+        if not result.success:
+            raise ToolFailure(f"there is no answer: {child.failure or result.outcome}")
+        return result.text
+
+    async def _ask_once(self, prompt: str, context: str, parent_id: str) -> str:
+        """A run of one call, the usage of which is ours."""
+        agent = self.options.inner().agent
+        text = f"{prompt}\n\n{context}" if context else prompt
+        channel = self.host.channel(self.host.new_id())
+        start = SessionStart(
+            agent=agent.agent,
+            model=agent.model.name,
+            cwd=self.host.cwd,
+            version=agent.version,
+            name="llm_query",
+            parent_id=parent_id,
+        )
+        channel.put(start)
+        channel.put(Message(role="user", text=shortened(text, _MOST_LOGGED_CHARACTERS)))
+        outcome: Outcome = "failed"
+        answer = ""
+        try:
+            answered = await call_model(self.host, agent, [UserTurn(text)], channel.put, self._count)
+            if answered.message is None or answered.is_cut_off:
+                raise ToolFailure(f"there is no answer: {answered.failure}")
+            outcome, answer = "completed", answered.message.text
+        except asyncio.CancelledError:
+            outcome = self.host.stopped or "interrupted"
+            raise
+        finally:
+            channel.put(Result(success=outcome == "completed", outcome=outcome, text=answer))
+            channel.close()
+        return answer
+
+    async def _execute(self, arguments: dict[str, Any]) -> Any:
+        """`exec`."""
+        self._commands += 1
+        call = Call(f"exec-{self._commands}", Exec.spec.name, arguments)
+        turns = await self._calls.carry_out([call])
+        assert turns is not None, "commands ask no questions"
+        [turn] = turns
+        result = self._results.pop(f"{self.run_id}/{call.id}", None)
+        if result is None:
+            raise ToolFailure(f"exec {_in_words(turn.text)}")
+        return result
+
+    def _tool_options(self) -> AgentOptions:
+        """Those under which commands are permitted and run."""
+        options = self.options
+        tool = Exec(self.host.cwd, self._show, options.exec_timeout_s, options.sandbox)
+        return replace(options.agent, tools=(tool,), on_output=self._keep_result)
+
+    def _keep_result(self, call_id: str, output: ToolOutput) -> None:
+        self._results[call_id] = output.result
+
+    def _show(self, stream: Stream, text: str) -> None:
+        if self._input is not None:
+            self._put(ReplProgress(id=self._input.id, text=text, stream=stream))
+
+    # Bookkeeping
+
+    def _system_prompt(self, context: str) -> str:
+        options = self.options
+        own = system_prompt(
+            context,
+            prefix_characters=options.prefix_characters,
+            most_characters=options.limits.most_characters,
+            prompt_budget=options.prompt_budget,
+            exec_timeout_s=options.exec_timeout_s,
+            is_recursive=options.max_depth > 0,
+        )
+        return f"{own}\n\n{options.agent.system_prompt}" if options.agent.system_prompt else own
+
+    def _say(self, text: str, message_id: str = "") -> None:
+        """Words of the user."""
+        self._put(Message(role="user", text=text, id=message_id))
+        self._turns.append(UserTurn(text))
+
+    def _count(self, event: UsageDelta) -> None:
+        self._used = self._used.plus(event.usage)
+        self._put(event)
+
+    @property
+    def _is_budget_spent(self) -> bool:
+        budget_usd = self.options.agent.max_budget_usd
+        return budget_usd is not None and self.host.spent_usd >= budget_usd
+
+    def _grace_s(self) -> float:
+        return GRACE_S / (1 + self.depth)
+
+    async def _close(self) -> None:
+        """End the REPL and everything that was asked from there; however often somebody presses."""
+        if self._repl is None:
+            return
+        closing = asyncio.ensure_future(self._repl.close())
+        while not closing.done():
+            try:
+                await asyncio.wait([closing])
+            except asyncio.CancelledError:
+                continue  # it is being cancelled already, and every process was told to end
+
+    def _finish(self, outcome: Outcome) -> Result:
+        self._calls.close()
+        if self._input is not None:
+            self._put(
+                ReplOutput(id=self._input.id, error="the run was stopped", iteration=self._input.iteration)
+            )
+        if left := self.inbox.close():
+            self._put(not_taken(left))
+        result = Result(
+            success=outcome == "completed",
+            outcome=outcome,
+            text=self._answer if outcome == "completed" else "",
+            duration_ms=max(0, self.host.hub.clock() - self._started_ms),
+            total_cost_usd=self._used.cost_usd,
+            usage=self._used if self._used else None,
+            turns=self._asked,
+        )
+        self._put(result)
+        self._channel.close()
+        return result
+
+
+def _in_words(failure: str) -> str:
+    """A refusal is told to models that call tools as data; code reads an exception."""
+    try:
+        told = msgspec.json.decode(failure)
+    except msgspec.DecodeError:
+        return failure
+    is_refusal = isinstance(told, dict) and told.get("status") == "denied"
+    return f"denied: {told.get('reason', '')}" if is_refusal else failure
+
+
+async def _no_spawn(call_id: str, task: str, name: str) -> str:
+    del call_id, task, name
+    raise ToolFailure("sub-agents cannot be started here")
