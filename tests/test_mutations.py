@@ -17,7 +17,7 @@ from harness.events import Event, Result, SessionStart, ToolEnd, ToolStart
 from harness.log.codec import encode_lines
 from harness.log.raw import Exit, Output, Start
 from harness.sources.registry import load
-from harness.sources.translation.line_blocks import LineBlocks
+from harness.sources.translation.json_lines import LineBlocks
 from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, find_cases, translate
 

@@ -106,9 +106,9 @@ def test_asyncio_follows_a_run_in_a_thread_to_its_end() -> None:
 
 
 def test_a_run_that_breaks_in_a_thread_still_has_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.sources.process.process_worker import Pump
+    from harness.sources.process.process_worker import ProcessWorker
 
-    monkeypatch.setattr(Pump, "work", lambda self: 1 / 0)
+    monkeypatch.setattr(ProcessWorker, "work", lambda self: 1 / 0)
     hub = thread(MemoryStore())
     run = replayed(hub, "shell")
     with pytest.raises(Exception, match="the run broke"):

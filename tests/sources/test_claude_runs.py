@@ -297,7 +297,7 @@ def _fed(records: list[dict[str, Any]], exit_code: int | None) -> tuple[Pipeline
     pipeline = Pipeline(AGENT.translator())
     events = [*pipeline.feed(Start(at_ms=0, agent="claude", prompt="p"))]
     for record in records:
-        pipeline.course.accept(pipeline.translator.record(record), events)
+        pipeline.lifecycle.accept(pipeline.translator.record(record), events)
         assert pipeline.translator.rule
     events.extend(pipeline.feed(Output(at_ms=1, stream="stderr", data=b"\xff\n")))
     events.extend(pipeline.feed(Exit(at_ms=2, code=exit_code)))

@@ -21,7 +21,7 @@ from harness.errors import UsageError
 from harness.events import Event, Relay, Result, ToolEnd
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.resources import Resources
-from harness.sources.process.child import Patience
+from harness.sources.process.child import ChildTimeouts
 from harness.sources.request import Limits, Request
 from harness.sources.run import start
 from harness.sources.sandbox import sandbox
@@ -140,7 +140,7 @@ def test_the_end_of_a_command_is_waited_for(bench: Bench) -> None:
 def test_one_that_heeds_no_signal_is_stopped_with_all_it_started(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_process, "_PATIENCE", Patience(interrupt_s=0.2, terminate_s=0.2))
+    monkeypatch.setattr(async_process, "_PATIENCE", ChildTimeouts(interrupt_s=0.2, terminate_s=0.2))
 
     async def work(desk: Desk) -> None:
         await desk.begin(

@@ -534,7 +534,7 @@ def test_long_names_stay_different() -> None:
 
 
 def test_in_a_sandbox_servers_are_confined_as_commands_are(connected: Connected) -> None:
-    from sandbox_world import is_usable
+    from tests.sources.sandbox.sandbox_world import is_usable
 
     if not (is_usable("bubblewrap") or is_usable("landlock")):
         pytest.skip("no sandbox here")

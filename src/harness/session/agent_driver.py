@@ -29,7 +29,7 @@ from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Request
 from harness.sources.run import Run, start
 from harness.sources.tool import Tool
-from harness.sources.translation.bill import prices_of
+from harness.sources.translation.run_cost import prices_of
 
 if TYPE_CHECKING:
     from harness.session.session import Session

@@ -19,7 +19,7 @@ from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.policy import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool
-from harness.sources.translation.bill import prices_of
+from harness.sources.translation.run_cost import prices_of
 
 if TYPE_CHECKING:
     from harness.session.session import Session

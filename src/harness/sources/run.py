@@ -27,7 +27,7 @@ from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.sources.process.launch import Launch, prepare
-from harness.sources.process.process_worker import Pump
+from harness.sources.process.process_worker import ProcessWorker
 from harness.sources.process.recorder import Recorder
 from harness.sources.request import Request
 from harness.sources.worker import Answerable, OnEnd, Steerable, Worker
@@ -247,7 +247,7 @@ def start(
     else:
         if isinstance(store, FileStore):
             recorder.open(store.path(run_id, ".raw"))
-        run = Run(launch, store, hub, Pump(launch, hub, recorder, on_end))
+        run = Run(launch, store, hub, ProcessWorker(launch, hub, recorder, on_end))
     if trouble is not None:
         hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
     run.begin()
@@ -279,7 +279,7 @@ def _start_in(hub: Hub, launch: Launch, store: Store, *, redact: bool) -> Run:
         recorder = Recorder(launch, redact=redact)
         if isinstance(store, FileStore):
             recorder.open(store.path(hub.log_id, f".{launch.run_id}{RawWriter.suffix}"))
-        worker = Pump(launch, hub, recorder, _ignore)
+        worker = ProcessWorker(launch, hub, recorder, _ignore)
     run = Run(launch, store, hub, worker, is_guest=True)
     run.begin()
     return run

@@ -16,7 +16,7 @@ from msgspec import Meta
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.events.operation import Fetch
-from harness.sources.process.child import Chunk
+from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput
 from harness.sources.tools.arguments import Arguments, spec, take
@@ -62,7 +62,7 @@ class ChromiumBrowser:
             raise ToolFailure(f"{url}: only http and https addresses can be opened")
         pieces: list[bytes] = []
 
-        def collect(chunks: Sequence[Chunk]) -> None:
+        def collect(chunks: Sequence[OutputChunk]) -> None:
             pieces.extend(bytes(chunk.data) for chunk in chunks if chunk.stream == "stdout")
 
         with tempfile.TemporaryDirectory(prefix="harness-browser-") as profile:

@@ -33,7 +33,7 @@ from harness.sources.loop.loop_context import Host, environment_for_tools
 from harness.sources.loop.options import AgentOptions
 from harness.sources.model import Turn
 from harness.sources.request import OWN_AGENT
-from harness.sources.translation.bill import prices_of
+from harness.sources.translation.run_cost import prices_of
 
 
 class Orchestrator:

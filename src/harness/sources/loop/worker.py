@@ -15,7 +15,7 @@ from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import Host, environment_for_tools
 from harness.sources.loop.time_limits import TimeLimits
 from harness.sources.process.launch import Launch
-from harness.sources.translation.bill import prices_of
+from harness.sources.translation.run_cost import prices_of
 from harness.sources.worker import OnEnd
 
 _FAREWELL_S = 1.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
-from harness.sources.translation.line_blocks import LineBlocks
+from harness.sources.translation.json_lines import LineBlocks
 
 _END_PATIENCE_S = 2.0
 """How long a server may take to end once its input has ended."""

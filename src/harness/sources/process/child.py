@@ -24,8 +24,7 @@ from typing import Literal, NamedTuple, Self, TypeAlias
 import msgspec
 
 from harness.errors import SpawnFailed
-from harness.sources.process.find_binary import pack, start_failure
-from harness.sources.process.invocation import Invocation
+from harness.sources.process.invocation import Invocation, pack, start_failure
 from harness.sources.process.pipes import Feed, Pipes, waiting_bytes
 
 StreamName: TypeAlias = Literal["stdout", "stderr"]
@@ -51,14 +50,14 @@ _WATCHDOG_IS_DEAF_TO = (
 )
 
 
-class Chunk(NamedTuple):
+class OutputChunk(NamedTuple):
     """Bytes as they came: neither lines nor characters are whole."""
 
     stream: StreamName
     data: bytes
 
 
-class Patience(NamedTuple):
+class ChildTimeouts(NamedTuple):
     """How long each step may take before the next one is taken; first the ladder, rung by rung."""
 
     interrupt_s: float = 3.0
@@ -70,10 +69,10 @@ class Patience(NamedTuple):
     start_s: float = 30.0
 
 
-DEFAULT_PATIENCE = Patience()
+DEFAULT_TIMEOUTS = ChildTimeouts()
 
 
-class Exit(msgspec.Struct, frozen=True):
+class ChildExit(msgspec.Struct, frozen=True):
     """How the agent ended. Neither code nor signal: unseen, for the watchdog itself was killed."""
 
     code: int | None
@@ -93,8 +92,8 @@ class Child:
     in this process, as it is in every Python program that did not change it.
     """
 
-    def __init__(self, invocation: Invocation, patience: Patience = DEFAULT_PATIENCE) -> None:
-        self.exit: Exit | None = None
+    def __init__(self, invocation: Invocation, patience: ChildTimeouts = DEFAULT_TIMEOUTS) -> None:
+        self.exit: ChildExit | None = None
         self.pid = 0
         self._patience = patience
         self._asked: deque[signal.Signals] = deque()
@@ -134,7 +133,7 @@ class Child:
         """False once the agent has closed its output, which may be long before it ends."""
         return "stdout" in self._streams.values()
 
-    def read(self, timeout_s: float | None = None) -> list[Chunk]:
+    def read(self, timeout_s: float | None = None) -> list[OutputChunk]:
         """Wait for output. Empty: the end, the timeout, a `wake`, or stdout was closed."""
         give_up_at = inf if timeout_s is None else time.monotonic() + timeout_s
         while self.exit is None:
@@ -250,7 +249,7 @@ class Child:
 
     def _abort(self) -> None:
         """The start failed, perhaps after the agent's own: without requests the watchdog kills and ends."""
-        self.exit = Exit(code=None, signal=None)
+        self.exit = ChildExit(code=None, signal=None)
         if self._watchdog:
             self._pipes.close(self._requests)
             deadline = time.monotonic() + self._patience.kill_s
@@ -285,8 +284,8 @@ class Child:
         except (BrokenPipeError, BlockingIOError):
             return 0  # a watchdog that has gone shows as the end of its reports
 
-    def _serve(self, ready: list[tuple[int, int]]) -> tuple[list[Chunk], bool]:
-        chunks: list[Chunk] = []
+    def _serve(self, ready: list[tuple[int, int]]) -> tuple[list[OutputChunk], bool]:
+        chunks: list[OutputChunk] = []
         woken = False
         for descriptor, events in ready:
             if descriptor in self._streams:
@@ -302,7 +301,7 @@ class Child:
                     self._feed.resume()
         return chunks, woken
 
-    def _take_output(self, descriptor: int, chunks: list[Chunk]) -> None:
+    def _take_output(self, descriptor: int, chunks: list[OutputChunk]) -> None:
         owed_bytes = self._owed_bytes.get(descriptor, inf)
         try:
             count = os.readv(descriptor, [self._buffer[: int(min(READ_BYTES, owed_bytes))]])
@@ -310,7 +309,7 @@ class Child:
             return
         data = bytes(self._buffer[:count])
         if data:
-            chunks.append(Chunk(self._streams[descriptor], data))
+            chunks.append(OutputChunk(self._streams[descriptor], data))
         if descriptor in self._owed_bytes:
             self._owed_bytes[descriptor] -= len(data)
         if not data or len(data) == owed_bytes:
@@ -354,7 +353,7 @@ class Child:
         self._bury_watchdog()
         self._close_all()
         ended = None if self._status is None else os.waitstatus_to_exitcode(self._status)
-        self.exit = Exit(
+        self.exit = ChildExit(
             code=ended if ended is not None and ended >= 0 else None,
             signal=-ended if ended is not None and ended < 0 else None,
             survivors=self._survivors,

@@ -1,4 +1,4 @@
-"""Drives one agent process from its start to its `Result`: reads, records, watches the limits."""
+"""The worker of an agent that is a program: reads it, records it, enforces its limits, until its `Result`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from harness.errors import AgentNotFound, HarnessError
 from harness.events import Event, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.raw import Control, Entry, Exit
+from harness.sources.process.agent_session import earlier_usage, find_session
 from harness.sources.process.child import Child
-from harness.sources.process.earlier_usage import earlier_usage
 from harness.sources.process.launch import Launch, not_found
-from harness.sources.process.limits import Watch
-from harness.sources.process.own_sessions import find_session
 from harness.sources.process.recorder import Recorder
-from harness.sources.translation.bill import Bill, prices_of
 from harness.sources.translation.pipeline import Pipeline
+from harness.sources.translation.run_cost import CostMeter, prices_of
+from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.worker import OnEnd
 
 _HOLD_MS = 200
 """How long a piece that may be the beginning of a secret waits for the rest."""
 
 
-class Pump:
+class ProcessWorker:
     """Contract: `work` runs once, in one thread; `stop` may be called from any, at any time."""
 
     def __init__(
@@ -41,7 +40,7 @@ class Pump:
         self._on_end = on_end
         self._source = hub.source(launch.run_id or hub.log_id)
         self._pipeline = Pipeline(launch.speaks.translator())
-        self._bill = Bill(prices_of(launch.request.cwd), launch.request.model)
+        self._cost = CostMeter(prices_of(launch.request.cwd), launch.request.model)
         self._session: SessionStart | None = None
         self._child: Child | None = None
         self._stop_requests = 0
@@ -84,7 +83,7 @@ class Pump:
         session_id = find_session(self._launch, started_ms, child.pid)
         earlier = None
         if self._pipeline.translator.counts_whole_session:
-            session = session_id or self._pipeline.course.session_id
+            session = session_id or self._pipeline.lifecycle.session_id
             earlier = earlier_usage(self._hub, self._launch.speaks.name, session, self._source.run_id)
         return Exit(
             at_ms=now_ms,
@@ -97,25 +96,25 @@ class Pump:
 
     def _follow(self, child: Child) -> None:
         clock, recorder = self._hub.clock, self._recorder
-        watch = Watch(self._launch, clock())
+        watch = LimitWatch(self._launch, clock())
         held_until_ms = inf
         while child.exit is None:
-            self._obey(child)
+            self._stop_as_asked(child)
             deadline_ms = min(held_until_ms, watch.deadline_ms)
             chunks = child.read(None if deadline_ms == inf else max(0.0, (deadline_ms - clock()) / 1000))
             now_ms = clock()
             if chunks:
-                watch.heard(now_ms)
+                watch.note_output(now_ms)
                 self._take_all(recorder.entries(chunks, now_ms))
             if now_ms >= held_until_ms:
                 self._take_all(recorder.release(now_ms))
             held_until_ms = min(held_until_ms, now_ms + _HOLD_MS) if recorder.holds_back else inf
-            reached = watch.reached(now_ms, self._pipeline.course, self._bill)
+            reached = watch.reached(now_ms, self._pipeline.lifecycle, self._cost)
             if reached is not None:
                 self._take(reached)
                 child.stop()
 
-    def _obey(self, child: Child) -> None:
+    def _stop_as_asked(self, child: Child) -> None:
         """Carry out what `stop` asked for since the last time."""
         while self._stops_done < self._stop_requests:
             if not self._stops_done:
@@ -131,9 +130,9 @@ class Pump:
         """Disk first, then the log, which shows it."""
         self._recorder.write(entry)
         events = list(self._pipeline.feed(entry))
-        self._bill.note(events)
+        self._cost.note(events)
         if events and type(end := events[-1]) is Result and not end.run_id:
-            events[-1] = self._bill.priced(end)
+            events[-1] = self._cost.priced(end)
         if self._recorder.failure is not None and not self._has_warned:
             self._has_warned = True
             events.insert(0, self._raw_incomplete(self._recorder.failure))
@@ -152,3 +151,56 @@ class Pump:
         return Warning(
             message=f"what the agent writes is not kept completely: {reason}", code="raw_incomplete"
         )
+
+
+class LimitWatch:
+    """The limits of a run: when the next one is due, and which one has been reached."""
+
+    def __init__(self, launch: Launch, now_ms: int) -> None:
+        limits = launch.request.limits
+        self._limits = limits
+        self._watched = launch.watched_limits
+        self._started_ms = self._output_ms = now_ms
+        self._has_output = False
+        self._is_over = False
+
+    def note_output(self, now_ms: int) -> None:
+        """The agent wrote something."""
+        self._has_output = True
+        self._output_ms = now_ms
+
+    @property
+    def deadline_ms(self) -> float:
+        """When `reached` must be asked again even if nothing happens."""
+        return inf if self._is_over else min(due for due, _, _ in self._due())
+
+    def reached(self, now_ms: int, lifecycle: RunLifecycle, cost: CostMeter) -> Control | None:
+        """The first limit that has been reached; after one, no other is."""
+        if self._is_over:
+            return None
+        for due_ms, action, seconds in self._due():
+            if now_ms >= due_ms:
+                return self._over(now_ms, action, f"{seconds:g}s")
+        turns, budget = self._limits.max_turns, self._limits.max_budget_usd
+        if turns is not None and "max_turns" in self._watched and lifecycle.turns > turns:
+            return self._over(now_ms, "turns", str(turns))
+        if budget is not None and "max_budget_usd" in self._watched and cost.spent_usd > budget:
+            return self._over(now_ms, "budget", f"${budget:g}")
+        return None
+
+    def _due(self) -> list[tuple[float, str, float]]:
+        limits = self._limits
+        first = inf if self._has_output else _after(self._started_ms, limits.first_output_s)
+        return [
+            (_after(self._started_ms, limits.timeout_s), "timeout", limits.timeout_s or 0.0),
+            (first, "first_output", limits.first_output_s or 0.0),
+            (_after(self._output_ms, limits.inactivity_s), "inactivity", limits.inactivity_s or 0.0),
+        ]
+
+    def _over(self, now_ms: int, action: str, detail: str) -> Control:
+        self._is_over = True
+        return Control(at_ms=now_ms, action=action, detail=detail)  # type: ignore[arg-type]
+
+
+def _after(start_ms: int, seconds: float | None) -> float:
+    return inf if seconds is None else start_ms + seconds * 1000

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import to_builtins
 
 from harness.log.raw import Entry, Output, RawWriter, Start
-from harness.sources.process.child import Chunk
+from harness.sources.process.child import OutputChunk
 from harness.sources.process.launch import Launch
-from harness.sources.translation.line_blocks import LineBlocks
+from harness.sources.translation.json_lines import LineBlocks
 
 if TYPE_CHECKING:
     from harness.log.redact.redactor import Redactor
@@ -87,7 +87,7 @@ class Recorder:
             request=self.masked_all({key: value for key, value in request.items() if value}),
         )
 
-    def entries(self, chunks: Sequence[Chunk], at_ms: int) -> Iterator[Output]:
+    def entries(self, chunks: Sequence[OutputChunk], at_ms: int) -> Iterator[Output]:
         """What the chunks make whole."""
         for chunk in chunks:
             block = self._blocks[chunk.stream].feed(chunk.data)

@@ -40,7 +40,7 @@ PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 
 
-class Request:
+class StartRequest:
     """What to start, as bytes that nobody had to decode."""
 
     def __init__(self, packed: bytes) -> None:
@@ -66,7 +66,7 @@ class StandIns:
             self._module.release(self._held)
 
 
-class Tree:
+class ProcessTree:
     """The agent and everything that descends from it."""
 
     def __init__(self, agent: int, *, adopting: bool) -> None:
@@ -193,11 +193,11 @@ def report(line: str) -> None:
         return  # Harness is gone; the end of `REQUESTS` says so too, and is acted upon
 
 
-def receive_request() -> Request | None:
+def receive_request() -> StartRequest | None:
     """None if Harness died before it had said everything."""
     length = receive(8)
     packed = receive(int.from_bytes(length, "big"))
-    return Request(packed) if packed else None
+    return StartRequest(packed) if packed else None
 
 
 def receive(count: int) -> bytes:
@@ -247,7 +247,7 @@ def control(option: int, value: int) -> bool:
     return done == 0
 
 
-def start(request: Request, stand_ins: StandIns) -> int | None:
+def start(request: StartRequest, stand_ins: StandIns) -> int | None:
     """The agent's process id; None if it did not start, which has then been reported."""
     stage = "cwd"
     try:
@@ -291,7 +291,7 @@ def load(name: str) -> Any:
     return module
 
 
-def spawn(request: Request) -> int:
+def spawn(request: StartRequest) -> int:
     catchable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     try:
         return os.posix_spawn(
@@ -333,7 +333,7 @@ def watch_harness(harness: int) -> int | None:
         return None
 
 
-def guard(tree: Tree, children: int, harness: int | None) -> None:
+def guard(tree: ProcessTree, children: int, harness: int | None) -> None:
     """Obey and reap until the tree is empty, was given up, or Harness is gone."""
     poll = select.poll()
     for descriptor in (children, REQUESTS, harness):
@@ -373,7 +373,7 @@ def main() -> None:
     agent = start(request, stand_ins)
     if agent is None:
         return
-    tree = Tree(agent, adopting=adopting)
+    tree = ProcessTree(agent, adopting=adopting)
     try:
         let_go()
         report(f"started {agent}")

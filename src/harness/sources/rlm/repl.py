@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from harness.errors import SpawnFailed
-from harness.sources.process.child import Chunk, Exit
+from harness.sources.process.child import ChildExit, OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.rlm.repl_pipe import LENGTH_BYTES, MOST_FRAME_BYTES
 from harness.sources.workspace.async_process import LiveChild
@@ -179,7 +179,7 @@ class Repl:
 
     # What comes from the process
 
-    def _take(self, chunks: Sequence[Chunk]) -> None:
+    def _take(self, chunks: Sequence[OutputChunk]) -> None:
         for chunk in chunks:
             if chunk.stream == "stderr":
                 self._last_words = (self._last_words + chunk.data)[-_LAST_WORDS_BYTES:]
@@ -300,7 +300,7 @@ class Repl:
         self._send(type="interrupt")
         self._resume_clock(turn)
 
-    def _on_end(self, ended: Future[Exit]) -> None:
+    def _on_end(self, ended: Future[ChildExit]) -> None:
         """The process has gone, whoever wanted that."""
         self._child = None
         message = f"the interpreter has ended: {self._reason or _cause(ended.result(), self._last_words)}"
@@ -309,7 +309,7 @@ class Repl:
             self._turn.end(f"{message}; {LOST}", None)
 
 
-def _cause(exit: Exit, last_words: bytes) -> str:
+def _cause(exit: ChildExit, last_words: bytes) -> str:
     how = f"by signal {exit.signal}" if exit.signal is not None else f"with exit code {exit.code}"
     words = last_words.decode("utf-8", "replace").strip().rpartition("\n")[2]
     return f"{how} ({words})" if words else f"{how}, perhaps for want of memory"

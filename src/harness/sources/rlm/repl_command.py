@@ -20,7 +20,7 @@ from harness.events import Operation
 from harness.events.operation import Command
 from harness.sources.formats.shell import operations_of
 from harness.sources.model import ToolSpec
-from harness.sources.process.child import Chunk
+from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.rlm.repl import TRUNCATED, Stream
 from harness.sources.sandbox.confined import confined
@@ -118,7 +118,7 @@ class _Running:
             exit_code=code,
         )
 
-    def _take(self, chunks: Sequence[Chunk]) -> None:
+    def _take(self, chunks: Sequence[OutputChunk]) -> None:
         for chunk in chunks:
             self._streams[chunk.stream].decode(chunk.data)
 

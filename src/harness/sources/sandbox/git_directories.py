@@ -45,7 +45,7 @@ _HARMLESS = {
 _NAMING = re.compile(rb"^\s*(hookspath|path)\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 
 
-class Found(NamedTuple):
+class GitPaths(NamedTuple):
     repositories: dict[str, tuple[int, int]]
     """Path → device and inode."""
     pointers: dict[str, tuple[int, int]]
@@ -57,9 +57,9 @@ class Found(NamedTuple):
     """Folders that cannot be looked into."""
 
 
-def find(root: str, known: frozenset[tuple[int, int]] | None = None) -> Found:
+def find(root: str, known: frozenset[tuple[int, int]] | None = None) -> GitPaths:
     """All below a folder; the inside of a `.git` only if others are known, and it is not among them."""
-    found = Found({}, {}, {}, [])
+    found = GitPaths({}, {}, {}, [])
     unvisited = [root]
     while unvisited:
         folder = unvisited.pop()
@@ -119,7 +119,7 @@ def named_in(config: str, worktree: str) -> Iterator[tuple[str, str | None]]:
             yield os.path.normpath(os.path.join(base, path)), None if has_hooks else ""
 
 
-def switch_off_new(roots: Sequence[str], before: Sequence[Found]) -> list[str]:
+def switch_off_new(roots: Sequence[str], before: Sequence[GitPaths]) -> list[str]:
     """Take the effect of what appeared since; what was done, in words."""
     known = frozenset(identity for found in before for part in found[:2] for identity in part.values())
     seen = {path for found in before for path in found.unseen}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from harness import config
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
-from harness.sources.sandbox.git_directories import GIT, GUARDED, Found
+from harness.sources.sandbox.git_directories import GIT, GUARDED, GitPaths
 
 PROTECTED: dict[str, str] = {
     GIT: "git: hooks and configuration",
@@ -58,7 +58,7 @@ _MOST_REPOSITORIES = 1000
 """bubblewrap takes so many arguments and no more."""
 
 
-class Guard(NamedTuple):
+class PathGuard(NamedTuple):
     """One path that is kept from change; or, if `is_open`, only from being moved away."""
 
     path: str
@@ -71,7 +71,7 @@ class Survey(NamedTuple):
     """What there is to protect, as it is before a command."""
 
     roots: tuple[str, ...]
-    found: tuple[Found, ...]
+    found: tuple[GitPaths, ...]
     named: Mapping[str, str | None]
     """The paths of the table, and those that configuration names, absolute; and what stands in for each."""
 
@@ -101,9 +101,9 @@ def survey(roots: Sequence[str]) -> Survey:
     return Survey(roots, found, named)
 
 
-def guards(surveyed: Survey) -> list[Guard]:
+def guards(surveyed: Survey) -> list[PathGuard]:
     """For mounts: those above before those below. Raises UsageError when there are too many."""
-    listed: dict[str, Guard] = {}
+    listed: dict[str, PathGuard] = {}
     repositories = surveyed.repositories()
     if len(repositories) + len(surveyed.pointers()) > _MOST_REPOSITORIES:
         raise UsageError(
@@ -112,18 +112,18 @@ def guards(surveyed: Survey) -> list[Guard]:
         )
     for path, stand_in in surveyed.named.items():
         for above in _folders_above(path, surveyed.roots):
-            listed.setdefault(above, Guard(above, is_open=True))
-        listed[path] = Guard(path, stand_in)
+            listed.setdefault(above, PathGuard(above, is_open=True))
+        listed[path] = PathGuard(path, stand_in)
     for root in surveyed.roots:
         git = os.path.join(root, GIT)
         if git not in repositories:
-            listed[git] = Guard(git)
+            listed[git] = PathGuard(git)
     for path in surveyed.pointers():
-        listed[path] = Guard(path)
+        listed[path] = PathGuard(path)
     is_open = len(repositories) <= _MOST_OPEN_REPOSITORIES
     for path in repositories:
         listed.update((guard.path, guard) for guard in _repository_guards(path, is_open=is_open))
-    kept: list[Guard] = []
+    kept: list[PathGuard] = []
     for guard in sorted(listed.values(), key=lambda guard: guard.path.split(os.sep)):
         # What lies below a closed one is closed with it; a mount there would open it again.
         if not any(_is_below(guard.path, above.path) for above in kept if not above.is_open):
@@ -131,20 +131,20 @@ def guards(surveyed: Survey) -> list[Guard]:
     return kept
 
 
-def _repository_guards(path: str, *, is_open: bool) -> Iterator[Guard]:
+def _repository_guards(path: str, *, is_open: bool) -> Iterator[PathGuard]:
     inside = [os.path.join(path, name) for name in GUARDED]
     # Nothing can be mounted over a link; in a bare one stand-ins could be committed as files of the one around it;
     # and without HEAD it is none: perhaps somebody's stand-in for one.
     is_usual = os.path.basename(path) == GIT and os.path.lexists(os.path.join(path, "HEAD"))
     if not is_open or not is_usual or any(map(os.path.islink, inside)):
-        yield Guard(path)
+        yield PathGuard(path)
         return
-    yield Guard(path, is_open=True)
+    yield PathGuard(path, is_open=True)
     for name, stand_in in GUARDED.items():
-        yield Guard(os.path.join(path, name), stand_in)
+        yield PathGuard(os.path.join(path, name), stand_in)
 
 
-def _configured(root: str, found: Found) -> Iterator[tuple[str, str | None]]:
+def _configured(root: str, found: GitPaths) -> Iterator[tuple[str, str | None]]:
     """Where hooks and further configuration are, by what the repositories here, around here, and the user say."""
     home = os.path.expanduser("~")
     user_configs = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config/git/config"))

@@ -28,7 +28,7 @@ from harness.errors import HarnessError, UsageError
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.confinement import OLDEST_LANDLOCK, is_known_machine, landlock_version
 from harness.sources.sandbox.git_directories import GIT
-from harness.sources.sandbox.protected_paths import Guard, Survey, guards
+from harness.sources.sandbox.protected_paths import PathGuard, Survey, guards
 
 _FAMILIES_IN_OWN_NETWORK = (2, 10, 16)
 """IPv4, IPv6, and netlink, with which bubblewrap sets up the loopback. Not Unix sockets: those are files,
@@ -102,7 +102,7 @@ def bubblewrap(program: str) -> Sandbox:
     return Sandbox(name="bubblewrap", confined=confined)
 
 
-def _require_no_links(guarded: Sequence[Guard]) -> None:
+def _require_no_links(guarded: Sequence[PathGuard]) -> None:
     link = next((guard.path for guard in guarded if os.path.islink(guard.path)), "")
     if link:
         raise UsageError(
@@ -144,7 +144,11 @@ LANDLOCK = Sandbox(name="landlock", confined=_with_landlock)
 
 
 def _policy(
-    *, writable: Sequence[str] | None, sockets: Sequence[int], locks: str = "", guarded: Sequence[Guard] = ()
+    *,
+    writable: Sequence[str] | None,
+    sockets: Sequence[int],
+    locks: str = "",
+    guarded: Sequence[PathGuard] = (),
 ) -> str:
     wanted = [(guard.path, guard.stand_in) for guard in guarded]
     policy = {"writable": writable, "sockets": sockets, "locks": locks, "stand_ins": wanted}

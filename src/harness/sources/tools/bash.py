@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.sources.formats.shell import operations_of
-from harness.sources.process.child import Chunk
+from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.confined import confined
 from harness.sources.sandbox.sandbox import Sandbox
@@ -178,7 +178,7 @@ class _Listener:
         self._said_bytes = 0
         self._next_s = 0.0
 
-    def take(self, chunks: Sequence[Chunk]) -> float | None:
+    def take(self, chunks: Sequence[OutputChunk]) -> float | None:
         for stream, data in chunks:
             self.shown[stream].feed(data)
             self.kept.feed(data)

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import List
-from harness.sources.process.child import Exit
+from harness.sources.process.child import ChildExit
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.background import BackgroundCommand, BackgroundCommands
@@ -72,7 +72,7 @@ def _state(command: BackgroundCommand, *, is_stopped: bool) -> str:
     return f"{command.id} {how}, exit code: {exit_code_of(command.exit)}"
 
 
-def exit_code_of(exit: Exit | None) -> int:
+def exit_code_of(exit: ChildExit | None) -> int:
     """As shells tell it."""
     if exit is None or (exit.code is None and exit.signal is None):
         return _STOPPED

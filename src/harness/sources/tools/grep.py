@@ -18,11 +18,11 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import Search
-from harness.sources.process.child import Chunk
+from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
-from harness.sources.translation.line_blocks import LineBlocks
+from harness.sources.translation.json_lines import LineBlocks
 from harness.sources.workspace import search
 from harness.sources.workspace.commands import Enough, run_command
 from harness.sources.workspace.expression import Expression, NotUnderstood, translated
@@ -120,7 +120,7 @@ class GrepTool(Tool):
         argv = (xargs, "-0", ripgrep, *_RIPGREP, f"--regexp={expression.ripgrep}", "--")
         said = {"stdout": bytearray(), "stderr": bytearray()}
 
-        def heard(chunks: Sequence[Chunk]) -> None:
+        def heard(chunks: Sequence[OutputChunk]) -> None:
             for chunk in chunks:
                 said[chunk.stream] += chunk.data
 
@@ -180,7 +180,7 @@ class _Matches:
         self._blocks = LineBlocks()
         self._errors = b""
 
-    def take(self, chunks: Sequence[Chunk]) -> None:
+    def take(self, chunks: Sequence[OutputChunk]) -> None:
         for chunk in chunks:
             if chunk.stream == "stderr":
                 self._errors = (self._errors + chunk.data)[:4096]

@@ -1,8 +1,8 @@
-"""One line of an agent's stdout → the JSON values and the plain text in it.
+"""An agent's stdout: bytes → whole lines → the JSON values and the plain text in them.
 
-The fast decoder takes what agents write on good days. The rest goes a slow way on which nothing
-is refused: a BOM, text glued before the first brace, two objects on one line, lone surrogates,
-NaN, bytes that are not UTF-8, nesting deeper than any decoder goes.
+`decode` is the fast path. A line that it rejects goes through `pieces`, which rejects nothing: a BOM, text
+before the first brace, two objects on one line, lone surrogates, NaN, bytes that are not UTF-8, nesting
+deeper than any decoder goes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,34 @@ decode = msgspec.json.Decoder().decode
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-
 _MOST_CANDIDATES = 8
 """How many opening braces are tried before the rest of a line counts as text; keeps garbage cheap."""
+
+
+class LineBlocks:
+    """Bytes as they arrive → blocks of whole lines. Cuts at newline bytes only, and at no length."""
+
+    def __init__(self) -> None:
+        self._begun: list[bytes] = []
+        """Parts of an unfinished line: joined once, so that a huge line stays cheap."""
+
+    def feed(self, data: bytes) -> bytes:
+        """All lines that are complete now, including the one begun by earlier calls."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._begun.append(data)
+            return b""
+        begun, rest = self._begun, data[end:]
+        self._begun = [rest] if rest else []
+        if not begun:
+            return data[:end]
+        return b"".join((*begun, memoryview(data)[:end]))
+
+    def finish(self) -> bytes:
+        """The last line, if it has no newline."""
+        rest = b"".join(self._begun)
+        self._begun = []
+        return rest
 
 
 def pieces(line: bytes) -> list[Any]:

@@ -24,7 +24,7 @@ from harness.events.steering import Steering
 from harness.log.ids import is_run_id
 from harness.log.raw import Exit, RawWriter, Start
 from harness.log.stores.files import FileStore
-from harness.sources.translation.run_lifecycle import Course
+from harness.sources.translation.run_lifecycle import RunLifecycle
 
 DIED = "The process ended while the call was running; nobody knows how far it came."
 _SAID = (Message, TextDelta, ToolStart)
@@ -115,12 +115,12 @@ def own_raw_paths(store: FileStore, log_id: str) -> dict[str, str]:
 
 def closing_events(logged: Sequence[Event], top: str) -> tuple[list[Event], dict[str, str]]:
     """What ends a run that nobody goes on with, from its events alone: close what they show as open."""
-    course, ignored, out = Course(), list[Event](), list[Event]()
-    course.begin(Start(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
-    course.accept(
+    lifecycle, ignored, out = RunLifecycle(), list[Event](), list[Event]()
+    lifecycle.begin(Start(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
+    lifecycle.accept(
         (replace(event, run_id="" if event.run_id == top else event.run_id) for event in logged), ignored
     )
-    course.end(Exit(at_ms=logged[-1].timestamp_ms if logged else 0, lost=True), out, announces_end=True)
+    lifecycle.end(Exit(at_ms=logged[-1].timestamp_ms if logged else 0, lost=True), out, announces_end=True)
     return out, {"": top} | {event.run_id: event.run_id for event in logged if event.run_id != top}
 
 

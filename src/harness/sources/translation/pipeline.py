@@ -1,6 +1,6 @@
 """Raw entries of one run → its events: everything between the agent's bytes and the log.
 
-This is where the promises of a run are kept, whatever the agent does: it begins with a
+This is where the promises of a run are enforced, whatever the agent does: it begins with a
 `SessionStart` and the prompt, every `ToolStart` has its `ToolEnd`, every child run its `Result`,
 and one `Result` comes last. It is a pure stage, so that feeding a recorded run gives the same events.
 """
@@ -16,7 +16,7 @@ from typing import Any
 from harness.events import Event, SessionStart, Warning
 from harness.log.raw import Control, Entry, Exit, Output, Start
 from harness.sources.translation.json_lines import DECODE_ERRORS, as_written, decode, pieces
-from harness.sources.translation.run_lifecycle import Course
+from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.translator import Ending, Translator
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
@@ -28,7 +28,7 @@ class Pipeline:
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
-        self.course = Course()
+        self.lifecycle = RunLifecycle()
         """What is open and known of the run so far."""
         self.rules: Counter[str] = Counter()
         """How many lines each rule took: `stdout assistant`, `stderr stderr`, `stdout blank` …"""
@@ -36,7 +36,7 @@ class Pipeline:
         """Lines that neither gave an event nor were taken by a rule: always empty, or there is a bug."""
 
     def feed(self, entry: Entry) -> Sequence[Event]:
-        self.course.now_ms = entry.at_ms
+        self.lifecycle.now_ms = entry.at_ms
         match entry:
             case Output(stream="stdout"):
                 return self._stdout(entry.data)
@@ -45,29 +45,29 @@ class Pipeline:
             case Start():
                 return self._start(entry)
             case Control():
-                return self.course.note_control(entry)
+                return self.lifecycle.note_control(entry)
             case Exit():
                 return self._exit(entry)
 
     def finish(self) -> Sequence[Event]:
         """Only for runs whose exit was never recorded: they count as interrupted."""
-        if self.course.ended:
+        if self.lifecycle.ended:
             return ()
-        return self._exit(Exit(at_ms=self.course.now_ms, lost=True))
+        return self._exit(Exit(at_ms=self.lifecycle.now_ms, lost=True))
 
     def _start(self, entry: Start) -> list[Event]:
         out: list[Event] = [Warning(message=message, code="unsupported_option") for message in entry.warnings]
-        self.course.begin(entry)
+        self.lifecycle.begin(entry)
         self.translator.begin(entry)
-        self.course.known_session_id = self.translator.known_session_id
+        self.lifecycle.known_session_id = self.translator.known_session_id
         if not self.translator.announces_start:
-            self.course.accept([SessionStart()], out)
+            self.lifecycle.accept([SessionStart()], out)
         return out
 
     def _stdout(self, data: bytes) -> list[Event]:
         out: list[Event] = []
-        told: list[Event] = []
-        """What the records say that the course has not taken yet: it takes several at once."""
+        translated: list[Event] = []
+        """Events that the lifecycle has not accepted yet: it accepts several at once."""
         streamed: list[bytes] = []
         """Nearly every line of a long run is a piece of streamed text: those that follow each other go together."""
         translator = self.translator
@@ -77,42 +77,42 @@ class Pipeline:
                 streamed.append(line)
                 continue
             if streamed:
-                self._pieces(streamed, told, out)
+                self._pieces(streamed, translated, out)
                 streamed = []
-            self._line(line, told, out)
+            self._line(line, translated, out)
             prefix = translator.piece_prefix
         if streamed:
-            self._pieces(streamed, told, out)
-        self.course.accept(told, out)
+            self._pieces(streamed, translated, out)
+        self.lifecycle.accept(translated, out)
         if translator.turns is not None:
-            self.course.turns = self.course.told_turns = translator.turns
+            self.lifecycle.turns = self.lifecycle.reported_turns = translator.turns
         return out
 
-    def _pieces(self, lines: Sequence[bytes], told: list[Event], out: list[Event]) -> None:
+    def _pieces(self, lines: Sequence[bytes], translated: list[Event], out: list[Event]) -> None:
         events = self.translator.pieces(lines)
         if events is not None:
-            told += events
+            translated += events
             self.rules[self.translator.rule] += len(lines)
         elif len(lines) > 1:
             for line in lines:
-                self._pieces((line,), told, out)
+                self._pieces((line,), translated, out)
         else:
-            self._line(lines[0], told, out)
+            self._line(lines[0], translated, out)
 
-    def _line(self, line: bytes, told: list[Event], out: list[Event]) -> None:
+    def _line(self, line: bytes, translated: list[Event], out: list[Event]) -> None:
         try:
             value = decode(line)
         except DECODE_ERRORS:
             value = None
         if type(value) is not dict:
-            self.course.accept(told, out)
-            told.clear()
+            self.lifecycle.accept(translated, out)
+            translated.clear()
             self._odd_line(line.removesuffix(b"\n"), out, value)
             return
         events = self.translator.record(value)
         self.rules[self.translator.rule] += 1
         if events:
-            told += events
+            translated += events
         elif not self.translator.rule:
             self.lost.append(line)
 
@@ -130,20 +130,20 @@ class Pipeline:
             if isinstance(piece, dict):
                 events = self.translator.record(piece)
             else:
-                self.course.note_text("stdout", piece)
+                self.lifecycle.note_text("stdout", piece)
                 events = self.translator.text(piece)
             if not events and not self.translator.rule:
                 self.lost.append(line)
-            self.course.accept(events, out)
+            self.lifecycle.accept(events, out)
         self.rules[self.translator.rule] += 1
 
     def _plain_line(self, text: str, out: list[Event]) -> None:
         if text.strip():
-            self.course.note_text("stdout", text)
+            self.lifecycle.note_text("stdout", text)
         events = self.translator.text(text)
         if not events and not self.translator.rule:
             self.lost.append(text.encode())
-        self.course.accept(events, out)
+        self.lifecycle.accept(events, out)
         self.rules[self.translator.rule] += 1
 
     def _stderr(self, data: bytes) -> list[Event]:
@@ -156,8 +156,8 @@ class Pipeline:
             events = self.translator.stderr(text)
             self.rules[f"stderr {self.translator.rule}"] += 1
             if events:
-                self.course.note_text("stderr", text)
-            self.course.accept(events, out)
+                self.lifecycle.note_text("stderr", text)
+            self.lifecycle.accept(events, out)
         return out
 
     def _exit(self, entry: Exit) -> list[Event]:
@@ -165,9 +165,9 @@ class Pipeline:
         ending = Ending(
             exit_code=entry.code,
             signal=entry.signal,
-            outcome=self.course.stopped,
+            outcome=self.lifecycle.stopped,
             earlier_usage=entry.earlier_usage,
         )
-        self.course.accept(self.translator.finish(ending), out)
-        self.course.end(entry, out, announces_end=self.translator.announces_end)
+        self.lifecycle.accept(self.translator.finish(ending), out)
+        self.lifecycle.end(entry, out, announces_end=self.translator.announces_end)
         return out

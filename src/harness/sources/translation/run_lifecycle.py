@@ -1,9 +1,22 @@
-"""The course of one run: what has begun and not yet ended, and what is known for its end.
+"""The lifecycle of one run: what has begun and not yet ended, and what is missing around it.
 
-Rules
-1. Events pass through in order; what is missing around them is added, nothing is taken away but
-   repeated starts, and `Result`s of the run itself: the last one is kept for the end.
-2. Children close before their parents, tools before the run that called them.
+created ── begin(Start) ─▶ waiting ── first event but a notice ─▶ running ── end(Exit) ─▶ ended
+                           │     ▲                                │     ▲
+                           └─────┘ Warning, Info, Unknown         └─────┘ every other event
+
+while running               what is emitted
+  SessionStart of the run     nothing: it has begun; a new session id becomes an Info
+  SessionStart of a child     itself, once; the child is open
+  ToolStart                   itself; the call is open. A second start of an open call becomes Unknown
+  ToolEnd                     itself, after a ToolStart if there was none; the call is closed
+  Result of a child           the ends of its open calls, then itself
+  Result of the run           nothing yet: the last one counts, when the run ends
+  Control                     the Error of the limit; `stopped` says how the run will end
+  others                      themselves
+on end                      SessionStart and prompt if the run never began, the Error that explains a failure,
+                            open children (the last one first) and calls, usage not yet counted, one Result
+
+Children close before their parents, and calls before the run that made them.
 """
 
 from __future__ import annotations
@@ -36,7 +49,9 @@ _TAIL_LINES = 20
 """How much of the agent's last output a failure quotes."""
 
 
-class Course:
+class RunLifecycle:
+    """Feed it what the translator yields; it appends to `out` what goes into the log."""
+
     def __init__(self) -> None:
         self.start: Start | None = None
         self.now_ms = 0
@@ -45,11 +60,11 @@ class Course:
         """Set when the harness ended the run: by request, or by a limit."""
         self.turns = 0
         """Model calls as far as the order of events shows them: never fewer than there were."""
-        self.told_turns: int | None = None
+        self.reported_turns: int | None = None
         """The same, where the agent itself counts them."""
         self.used = Usage()
         self.known_session_id = ""
-        """The agent's own id of its session, where it is known before the agent tells it."""
+        """The agent's own id of its session, where it is known before the agent reports it."""
         self._begun = False
         self._session_id = ""
         self._has_new_session = False
@@ -81,11 +96,11 @@ class Course:
 
     @property
     def session_id(self) -> str:
-        """The agent's own id of its session, as far as it was told."""
+        """The agent's own id of its session, as far as it was reported."""
         return self._session_id
 
     def accept(self, events: Iterable[Event], out: list[Event]) -> None:
-        """Take what the translator made of a line; append what goes into the log to `out`."""
+        """Take the events of a line; append what goes into the log to `out`."""
         handlers = self._handlers
         for event in events:
             handler = handlers.get(type(event))
@@ -222,7 +237,7 @@ class Course:
         elif not event.tool_name:
             event = replace(event, tool_name=start.tool_name)
         if not event.run_id:
-            # While calls of the same answer are still going on, the model has not been asked again.
+            # While calls of the same answer are still running, the model has not been asked again.
             self._model_rests = all(run_id for run_id, _ in self._open_calls)
         out.append(event)
 
@@ -259,7 +274,7 @@ class Course:
             self._close_calls(out, run_id)
 
     def _add_missing_usage(self, out: list[Event]) -> None:
-        """The deltas of a run add up to its total, also when the agent tells only the total."""
+        """The deltas of a run add up to its total, also when the agent reports only the total."""
         if self._native is None or self._native.usage is None:
             return
         rest = self._native.usage.minus(self.used).without_zeros()
@@ -284,12 +299,12 @@ class Course:
             usage=usage,
             exit_code=exit.code,
             signal=exit.signal,
-            turns=native.turns if native.turns is not None else self.told_turns,
+            turns=native.turns if native.turns is not None else self.reported_turns,
         )
 
 
 def _session_change(before: str, after: str) -> Info:
-    """Some agents tell their session's id only at the end."""
+    """Some agents report their session's id only at the end."""
     if not before:
         return Info(message="the agent told the id of its session", code="session_id", session_id=after)
     return Info(message="the agent went on in another session", code="new_session", session_id=after)

@@ -12,19 +12,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from harness.errors import HarnessError
-from harness.sources.process.child import Child, Chunk, Exit, Patience
+from harness.sources.process.child import Child, ChildExit, ChildTimeouts, OutputChunk
 from harness.sources.process.invocation import Invocation
 
-_PATIENCE = Patience(kill_s=2.0)
+_PATIENCE = ChildTimeouts(kill_s=2.0)
 
-OnOutput: TypeAlias = Callable[[Sequence[Chunk]], None]
+OnOutput: TypeAlias = Callable[[Sequence[OutputChunk]], None]
 
 
 class LiveChild:
     """Contract: used in the thread of the event loop, in which `on_output` is called as well."""
 
     def __init__(self, invocation: Invocation, on_output: OnOutput) -> None:
-        self.ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[ChildExit] = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self._invocation = invocation
         self._on_output = on_output
@@ -97,7 +97,7 @@ class LiveChild:
         if not self._started.done():
             self._started.set_result(child)
 
-    def _take(self, chunks: Sequence[Chunk]) -> None:
+    def _take(self, chunks: Sequence[OutputChunk]) -> None:
         try:
             self._on_output(chunks)
         finally:
@@ -109,8 +109,8 @@ class LiveChild:
         if not self._started.done():
             self._started.set_exception(error)
             self._started.exception()  # it is told to whoever waits; nobody need
-        self._end(Exit(code=None, signal=None))
+        self._end(ChildExit(code=None, signal=None))
 
-    def _end(self, exit: Exit) -> None:
+    def _end(self, exit: ChildExit) -> None:
         if not self.ended.done():
             self.ended.set_result(exit)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import TypeAlias
 
 from harness.errors import HarnessError
-from harness.sources.process.child import Chunk, Exit, StreamName
+from harness.sources.process.child import ChildExit, OutputChunk, StreamName
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolFailure
 from harness.sources.workspace.async_process import LiveChild
@@ -28,7 +28,7 @@ class BackgroundCommand:
 
     def __init__(self, id: str, around: Around, kept: KeptOutput) -> None:
         self.id = id
-        self.exit: Exit | None = None
+        self.exit: ChildExit | None = None
         self.refused: list[str] = []
         self._kept = kept
         self._news = asyncio.Event()
@@ -83,7 +83,7 @@ class BackgroundCommand:
                 await child.close()
         self.refused = refused
 
-    def _take(self, chunks: Sequence[Chunk]) -> None:
+    def _take(self, chunks: Sequence[OutputChunk]) -> None:
         for stream, data in chunks:
             self._shown[stream].feed(data)
             self._kept.feed(data)

@@ -14,13 +14,13 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from harness.errors import HarnessError
-from harness.sources.process.child import Child, Chunk, Exit, Patience
+from harness.sources.process.child import Child, ChildExit, ChildTimeouts, OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolFailure
 
-_PATIENCE = Patience(kill_s=2.0)
+_PATIENCE = ChildTimeouts(kill_s=2.0)
 
-Take: TypeAlias = Callable[[Sequence[Chunk]], float | None]
+Take: TypeAlias = Callable[[Sequence[OutputChunk]], float | None]
 """Called in the command's thread with what it wrote, perhaps nothing. Returns after how many seconds it
 wants to be called again even if nothing comes; None: not at all. May raise `Enough`."""
 
@@ -30,7 +30,7 @@ class Enough(Exception):
 
 
 class Ending(NamedTuple):
-    exit: Exit
+    exit: ChildExit
     is_timeout: bool
     is_enough: bool
 

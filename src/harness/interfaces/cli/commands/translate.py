@@ -60,7 +60,7 @@ def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[E
     from harness.log.ids import new_run_id
     from harness.log.raw import Exit, Output, Start
     from harness.log.stores.memory import MemoryStore
-    from harness.sources.translation.line_blocks import LineBlocks
+    from harness.sources.translation.json_lines import LineBlocks
 
     clock = new_clock()
     run_id = new_run_id(clock())

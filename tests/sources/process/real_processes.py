@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.sources.process.child import Child, Chunk, Patience
+from harness.sources.process.child import Child, ChildTimeouts, OutputChunk
 from harness.sources.process.invocation import Invocation
 
 HERE = Path(__file__).parent
 FAMILY = (sys.executable, "-S", str(HERE / "family.py"))
 LONE_HARNESS = (sys.executable, str(HERE / "lone_harness.py"))
-QUICK = Patience(interrupt_s=0.2, terminate_s=0.2, leftovers_s=0.1)
-SLOW = Patience(interrupt_s=300, terminate_s=300, leftovers_s=300)
+QUICK = ChildTimeouts(interrupt_s=0.2, terminate_s=0.2, leftovers_s=0.1)
+SLOW = ChildTimeouts(interrupt_s=300, terminate_s=300, leftovers_s=300)
 
 linux_only = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 
@@ -31,18 +31,18 @@ def python(code: str, *argv: str, **options: object) -> Invocation:
     return invocation(sys.executable, "-I", "-S", "-c", code, *argv, **options)
 
 
-def start(what: Invocation, patience: Patience = QUICK) -> Child:
+def start(what: Invocation, patience: ChildTimeouts = QUICK) -> Child:
     return Child(what, patience)
 
 
 def to_the_end(child: Child) -> tuple[bytes, bytes]:
-    chunks: list[Chunk] = []
+    chunks: list[OutputChunk] = []
     while child.exit is None:
         chunks += child.read(30)
     return joined(chunks, "stdout"), joined(chunks, "stderr")
 
 
-def joined(chunks: list[Chunk], stream: str) -> bytes:
+def joined(chunks: list[OutputChunk], stream: str) -> bytes:
     return b"".join(chunk.data for chunk in chunks if chunk.stream == stream)
 
 

@@ -26,7 +26,7 @@ from real_processes import (
     wait_until,
 )
 
-from harness.sources.process.child import Child, Exit, Patience
+from harness.sources.process.child import Child, ChildExit, ChildTimeouts
 
 # The end
 
@@ -34,14 +34,14 @@ from harness.sources.process.child import Child, Exit, Patience
 @pytest.mark.parametrize(
     ("command", "end"),
     [
-        ("exit 0", Exit(code=0, signal=None)),
-        ("exit 3", Exit(code=3, signal=None)),
-        ("exit 255", Exit(code=255, signal=None)),
-        ("kill -SEGV $$", Exit(code=None, signal=signal.SIGSEGV)),
-        ("kill -KILL $$", Exit(code=None, signal=signal.SIGKILL)),
+        ("exit 0", ChildExit(code=0, signal=None)),
+        ("exit 3", ChildExit(code=3, signal=None)),
+        ("exit 255", ChildExit(code=255, signal=None)),
+        ("kill -SEGV $$", ChildExit(code=None, signal=signal.SIGSEGV)),
+        ("kill -KILL $$", ChildExit(code=None, signal=signal.SIGKILL)),
     ],
 )
-def test_the_agents_own_end_is_reported(command: str, end: Exit):
+def test_the_agents_own_end_is_reported(command: str, end: ChildExit):
     child = start(invocation("sh", "-c", command))
     to_the_end(child)
     assert child.exit == end
@@ -61,13 +61,13 @@ while True: signal.pause()
 @pytest.mark.parametrize(
     ("ignored", "end", "heard"),
     [
-        ([], Exit(code=7, signal=None), b"heard 2\n"),
-        (["2"], Exit(code=7, signal=None), b"heard 2\nheard 15\n"),
-        (["2", "15"], Exit(code=None, signal=signal.SIGKILL), b"heard 2\nheard 15\n"),
+        ([], ChildExit(code=7, signal=None), b"heard 2\n"),
+        (["2"], ChildExit(code=7, signal=None), b"heard 2\nheard 15\n"),
+        (["2", "15"], ChildExit(code=None, signal=signal.SIGKILL), b"heard 2\nheard 15\n"),
     ],
     ids=["nothing", "SIGINT", "SIGINT and SIGTERM"],
 )
-def test_the_ladder_ends_an_agent_that_ignores(ignored: list[str], end: Exit, heard: bytes):
+def test_the_ladder_ends_an_agent_that_ignores(ignored: list[str], end: ChildExit, heard: bytes):
     child = start(python(STUBBORN, *ignored))
     read_until(child, b"ready\n")
     child.stop()
@@ -84,11 +84,11 @@ def test_each_further_stop_skips_the_wait_for_the_next_rung():
     read_until(child, b"heard 15\n")
     child.stop()
     to_the_end(child)
-    assert child.exit == Exit(code=None, signal=signal.SIGKILL)
+    assert child.exit == ChildExit(code=None, signal=signal.SIGKILL)
 
 
 def test_the_ladder_waits_between_its_rungs():
-    child = start(python(STUBBORN, "2", "15"), Patience(interrupt_s=0.3, terminate_s=0.2))
+    child = start(python(STUBBORN, "2", "15"), ChildTimeouts(interrupt_s=0.3, terminate_s=0.2))
     read_until(child, b"ready\n")
     child.stop()
     began = time.monotonic()
@@ -104,7 +104,7 @@ def test_an_agent_that_is_suspended_can_be_stopped():
     wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T")
     child.stop()
     to_the_end(child)
-    assert child.exit == Exit(code=None, signal=signal.SIGINT)
+    assert child.exit == ChildExit(code=None, signal=signal.SIGINT)
 
 
 def test_kill_does_not_wait_for_the_other_rungs():
@@ -112,7 +112,7 @@ def test_kill_does_not_wait_for_the_other_rungs():
     read_until(child, b"ready\n")
     child.kill()
     assert to_the_end(child) == (b"", b"")
-    assert child.exit == Exit(code=None, signal=signal.SIGKILL)
+    assert child.exit == ChildExit(code=None, signal=signal.SIGKILL)
 
 
 def test_stop_may_come_from_a_signal_handler():
@@ -125,7 +125,7 @@ def test_stop_may_come_from_a_signal_handler():
         to_the_end(sender)
     finally:
         signal.signal(signal.SIGUSR1, previous)
-    assert child.exit == Exit(code=7, signal=None)
+    assert child.exit == ChildExit(code=7, signal=None)
 
 
 def test_wake_from_another_thread_ends_a_read_that_waits():
@@ -144,7 +144,7 @@ def test_close_kills_what_lives_and_may_be_repeated():
     child = start(python(STUBBORN, "2", "15"), SLOW)
     read_until(child, b"ready\n")
     child.close()
-    assert child.exit == Exit(code=None, signal=signal.SIGKILL)
+    assert child.exit == ChildExit(code=None, signal=signal.SIGKILL)
     assert child.read(None) == []
     child.close()
     child.wake()
@@ -176,7 +176,7 @@ def test_what_an_agent_leaves_behind_is_ended_and_counted():
     child = start(invocation(*FAMILY, "leave"))
     members = family(child)
     to_the_end(child)
-    assert child.exit == Exit(code=0, signal=None, survivors=3)
+    assert child.exit == ChildExit(code=0, signal=None, survivors=3)
     assert not any(alive(member) for member in members)
 
 
@@ -214,18 +214,18 @@ else:
 
 
 def test_a_grandchild_that_holds_stdout_does_not_hang_the_run_and_costs_no_byte():
-    child = start(invocation("sh", "-c", "sleep 600 & head -c 500000 /dev/zero; echo last"), Patience())
+    child = start(invocation("sh", "-c", "sleep 600 & head -c 500000 /dev/zero; echo last"), ChildTimeouts())
     began = time.monotonic()
     out, _ = to_the_end(child)
     assert time.monotonic() - began < 5
     assert (len(out), out[-5:]) == (500_005, b"last\n")
-    assert child.exit == Exit(code=0, signal=None, survivors=1)
+    assert child.exit == ChildExit(code=0, signal=None, survivors=1)
 
 
 def test_a_grandchild_that_ends_soon_may_finish_its_sentence():
     child = start(invocation("sh", "-c", "{ sleep 0.1; echo late; } & echo first"), SLOW)
     assert to_the_end(child)[0] == b"first\nlate\n"
-    assert child.exit == Exit(code=0, signal=None, survivors=0)
+    assert child.exit == ChildExit(code=0, signal=None, survivors=0)
 
 
 @linux_only

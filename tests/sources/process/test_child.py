@@ -27,7 +27,7 @@ from real_processes import (
 )
 
 from harness.errors import AgentNotFound, HarnessError, InvalidDirectory, SpawnFailed
-from harness.sources.process.child import Child, Chunk, Exit
+from harness.sources.process.child import Child, ChildExit, OutputChunk
 from harness.sources.process.invocation import Invocation
 
 # Reading
@@ -42,7 +42,7 @@ for number in range(100):
     os.write(fd, b"%d\\n" % number)
     while not drained(fd): pass
 """
-    chunks: list[Chunk] = []
+    chunks: list[OutputChunk] = []
     child = start(python(code))
     while child.exit is None:
         chunks += child.read(30)
@@ -100,7 +100,7 @@ def test_an_agent_that_closes_stdout_but_lives_is_noticed():
 def test_an_agent_that_closes_every_pipe_still_has_its_exit_seen():
     child = start(invocation("sh", "-c", "exec <&- >&- 2>&-; sleep 0.05; exit 9"))
     assert to_the_end(child) == (b"", b"")
-    assert child.exit == Exit(code=9, signal=None)
+    assert child.exit == ChildExit(code=9, signal=None)
 
 
 # stdin
@@ -111,13 +111,13 @@ def test_ten_megabytes_of_stdin_arrive_whole():
     child = start(invocation("cat", stdin=prompt))
     out, _ = to_the_end(child)
     assert hashlib.sha256(out).digest() == hashlib.sha256(prompt).digest()
-    assert child.exit == Exit(code=0, signal=None)
+    assert child.exit == ChildExit(code=0, signal=None)
 
 
 def test_an_agent_that_ends_without_reading_its_stdin_is_no_error():
     child = start(invocation("echo", "done", stdin=bytes(10_000_000)))
     assert to_the_end(child) == (b"done\n", b"")
-    assert child.exit == Exit(code=0, signal=None)
+    assert child.exit == ChildExit(code=0, signal=None)
 
 
 def test_an_agent_that_closes_its_stdin_unread_goes_on():
@@ -130,14 +130,14 @@ def test_an_agent_that_never_reads_its_stdin_can_write_and_be_stopped():
     read_until(child, b"busy")
     child.stop()
     to_the_end(child)
-    assert child.exit == Exit(code=None, signal=signal.SIGINT)
+    assert child.exit == ChildExit(code=None, signal=signal.SIGINT)
 
 
 @pytest.mark.parametrize("stdin", [None, b""])
 def test_without_a_prompt_stdin_is_at_its_end(stdin: bytes | None):
     child = start(invocation("cat", stdin=stdin))
     assert to_the_end(child) == (b"", b"")
-    assert child.exit == Exit(code=0, signal=None)
+    assert child.exit == ChildExit(code=0, signal=None)
 
 
 # What the agent is given
@@ -381,7 +381,7 @@ def test_a_stdin_that_stays_open_takes_more_until_it_is_closed() -> None:
     child.close_stdin()
     out, _ = to_the_end(child)
     assert out == b"x" * 3_000_000 + b"y"
-    assert child.exit == Exit(code=0, signal=None)
+    assert child.exit == ChildExit(code=0, signal=None)
 
 
 def test_what_is_written_to_a_child_that_does_not_read_any_more_is_dropped() -> None:
@@ -397,4 +397,4 @@ def test_what_is_written_to_a_child_that_does_not_read_any_more_is_dropped() -> 
     child.write(b"x" * 3_000_000)
     to_the_end(child)
     child.write(b"after its end")
-    assert child.exit == Exit(code=0, signal=None)
+    assert child.exit == ChildExit(code=0, signal=None)

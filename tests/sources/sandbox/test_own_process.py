@@ -16,7 +16,7 @@ import pytest
 from harness.log.redact.withheld import withheld_from_tools
 
 NOBODY = 65534
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-ant-" + "a1B2c3D4" * 4
 LOOK = """
 n=sk-ant-; n=$n"a1B2c3D4a1B2"

@@ -3,7 +3,7 @@
     family.py stay | leave
 
 Prints the four process ids on one line, its own first. `stay` then waits for ever; `leave` ends.
-Not a test: `test_process` and `lone_harness.py` run it.
+Not a test: `test_child_end` and `lone_harness.py` run it.
 """
 
 from __future__ import annotations

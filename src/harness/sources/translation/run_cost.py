@@ -1,6 +1,6 @@
-"""What a run costs whose agent does not say: from prices, as far as they are known.
+"""What a run costs whose agent does not say: computed from prices.
 
-It is marked as computed wherever it is told, and is told only if every token that was used has a price.
+Such a cost is marked as computed, and given only if every token that was used has a known price.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from harness.events import Event, Result, SessionStart, Usage, UsageDelta
 from harness.events.usage import CLASSES
 
 CostOf: TypeAlias = Callable[[str, Usage], float | None]
-"""A model and what was used of it → dollars; None where nobody knows."""
+"""A model and what was used of it → dollars; None where no price is known."""
 
 
 def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
-    """The prices that hold in a directory. They are read when one is first asked for; broken ones count as none.
+    """The prices of a directory's configuration, read when first needed; broken ones count as none.
 
-    `must_hold`: something depends on them, and they are read now. Raises BadConfig.
+    `must_hold`: something depends on them; they are read now. Raises BadConfig.
     """
     from harness import config
     from harness.config import prices
@@ -41,8 +41,8 @@ def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
     return cost_of
 
 
-class Bill:
-    """Let it `note` the events of a run and of its children, before they are told."""
+class CostMeter:
+    """Call `note` with the events of a run and its children, before they are appended to the log."""
 
     def __init__(self, cost_of: CostOf, model: str) -> None:
         """`model`: which one was asked for, where the agent names none."""
@@ -70,7 +70,7 @@ class Bill:
         return sum(self._cost_of(model, usage) or 0.0 for model, usage in self._used.items())
 
     def priced(self, result: Result) -> Result:
-        """The end of the run with what it cost, if the agent did not say; nothing is told of what was free."""
+        """The end of the run with what it cost, if the agent did not say; unchanged for what was free."""
         if result.total_cost_usd is not None or self._stated_usd is not None or result.usage is None:
             return result
         used = {model: usage for model, usage in self._used.items() if _is_any(usage)}

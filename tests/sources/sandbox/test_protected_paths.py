@@ -405,13 +405,13 @@ def test_configuration_is_harmless_only_if_all_of_it_is_known(tmp_path: Path, te
 
 
 def test_the_document_names_everything_that_is_protected() -> None:
-    text = (Path(__file__).parents[2] / "docs/tools.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/tools.md").read_text()
     missing = [name for name in (*PROTECTED, *git_directories.GUARDED) if f"`{name}`" not in text]
     assert missing == []
 
 
 def test_file_tools_write_nothing_that_is_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from workbench import Bench
+    from tests.tools.workbench import Bench
 
     from harness.sources.tools.registry import default_tools
 

@@ -28,7 +28,7 @@ from real_processes import (
 
 from harness.errors import SpawnFailed
 from harness.sources.process import child, watchdog
-from harness.sources.process.child import Exit, Patience
+from harness.sources.process.child import ChildExit, ChildTimeouts
 
 
 @linux_only
@@ -44,7 +44,7 @@ def test_signals_to_the_watchdog_change_nothing():
         assert alive(child.pid)
         child.stop()
         to_the_end(child)
-        assert child.exit == Exit(code=None, signal=signal.SIGINT)
+        assert child.exit == ChildExit(code=None, signal=signal.SIGINT)
 
 
 @linux_only
@@ -53,17 +53,17 @@ def test_a_run_whose_watchdog_is_killed_ends_without_its_agent():
     wait_until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"))
     os.kill(parent(child.pid), signal.SIGKILL)
     assert to_the_end(child)[0] == b"kept\n"
-    assert child.exit == Exit(code=None, signal=None, tree_empty=False)
+    assert child.exit == ChildExit(code=None, signal=None, tree_empty=False)
     wait_until(lambda: not alive(child.pid))
 
 
 @linux_only
 def test_a_watchdog_that_hangs_is_given_up():
-    child = start(invocation("sleep", "600"), Patience(kill_s=0.2))
+    child = start(invocation("sleep", "600"), ChildTimeouts(kill_s=0.2))
     os.kill(parent(child.pid), signal.SIGSTOP)
     child.kill()
     to_the_end(child)
-    assert child.exit == Exit(code=None, signal=None, tree_empty=False)
+    assert child.exit == ChildExit(code=None, signal=None, tree_empty=False)
     wait_until(lambda: not alive(child.pid))
 
 
@@ -138,7 +138,7 @@ def test_a_watchdog_that_fails_to_start_is_an_error_with_its_last_words(
 def test_a_watchdog_that_never_answers_is_an_error(replace_watchdog: Callable[[str], None]):
     replace_watchdog("import time; time.sleep(600)")
     with pytest.raises(SpawnFailed, match="watchdog"):
-        start(invocation("true"), Patience(start_s=0.05, kill_s=0.05))
+        start(invocation("true"), ChildTimeouts(start_s=0.05, kill_s=0.05))
 
 
 @linux_only
@@ -162,7 +162,7 @@ def test_an_end_that_is_reported_together_with_the_start_is_seen(replace_watchdo
     replace_watchdog(at_once)
     child = start(invocation("sh", "-c", "sleep 600 & exit 0"))
     to_the_end(child)
-    assert child.exit == Exit(code=0, signal=None, survivors=1)
+    assert child.exit == ChildExit(code=0, signal=None, survivors=1)
 
 
 def test_without_adoption_and_proc_the_agents_group_is_still_ended(replace_watchdog: Callable[[str], None]):
@@ -186,6 +186,8 @@ def test_without_adoption_and_proc_the_agents_group_is_still_ended(replace_watch
     assert (child.exit.code, child.exit.signal) == (None, signal.SIGKILL)
     wait_until(lambda: not alive(left_behind))
 
-    child = start(invocation("sh", "-c", "{ sleep 0.1; echo late; } & echo first"), Patience(leftovers_s=20))
+    child = start(
+        invocation("sh", "-c", "{ sleep 0.1; echo late; } & echo first"), ChildTimeouts(leftovers_s=20)
+    )
     assert to_the_end(child)[0] == b"first\nlate\n"
     assert child.exit.code == 0

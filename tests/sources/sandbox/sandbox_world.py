@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.sources.sandbox import confinement, sandbox
 from harness.sources.sandbox.sandbox import bubblewrap_program
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534
 ESCAPES = {
     "write": 'echo x > "$OUT/victim"',
