@@ -24,7 +24,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.agents.cline import AGENT, command
+from harness.sources.agents.cline.agent import AGENT, command
 from harness.sources.request import Request
 from harness.testing.golden import translate
 

@@ -25,7 +25,7 @@ from harness.events import (
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
 from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.codex import AGENT
+from harness.sources.agents.codex.agent import AGENT
 from harness.sources.registry import load
 from harness.sources.request import Request
 from harness.sources.translation.pipeline import Pipeline

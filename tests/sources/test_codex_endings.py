@@ -22,7 +22,7 @@ from harness.events import (
 )
 from harness.events.operation import Spawn
 from harness.log.raw import Control, Exit, Output, Start
-from harness.sources.agents.codex import AGENT, CodexTranslator
+from harness.sources.agents.codex.agent import AGENT, CodexTranslator
 from harness.sources.translation.pipeline import Pipeline
 from harness.sources.translator import Ending
 from harness.testing.golden import Case, translate

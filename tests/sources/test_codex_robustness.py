@@ -24,7 +24,7 @@ from harness.events import (
 )
 from harness.events.operation import Read, Write
 from harness.log.raw import Exit, Output, Start
-from harness.sources.agents.codex import AGENT, CodexTranslator
+from harness.sources.agents.codex.agent import AGENT, CodexTranslator
 from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, translate
 

@@ -25,7 +25,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import List, Skill, Spawn, Tasks, Write
-from harness.sources.agents.copilot import AGENT, command
+from harness.sources.agents.copilot.agent import AGENT, command
 from harness.sources.request import Request
 
 ALWAYS = ("--output-format", "json", "--no-auto-update", "--no-ask-user")

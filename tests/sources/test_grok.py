@@ -27,7 +27,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Read, Spawn, Write
-from harness.sources.agents.grok import AGENT, command
+from harness.sources.agents.grok.agent import AGENT, command
 from harness.sources.request import Limits, Request
 
 ALWAYS = ("--output-format", "streaming-json", "--no-auto-update")

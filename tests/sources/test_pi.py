@@ -30,7 +30,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, List, Read, Search, Skill, Write
-from harness.sources.agents.pi import command
+from harness.sources.agents.pi.agent import command
 from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 

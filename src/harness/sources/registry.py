@@ -1,4 +1,4 @@
-"""Which agents there are: the files of `agents/`, then the plugins. Only the chosen one is imported."""
+"""Which agents there are: the modules and packages of `agents/`, then the plugins. Only the chosen one is imported."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ PLUGIN_GROUP = "harness.agents"
 def names() -> list[str]:
     """Built-in names, without importing any."""
     return sorted(
-        entry[:-3].replace("_", "-")
+        entry.removesuffix(".py").replace("_", "-")
         for folder in agents.__path__
         for entry in os.listdir(folder)
-        if entry.endswith(".py") and not entry.startswith("_")
+        if not entry.startswith("_")
+        and (entry.endswith(".py") or os.path.isfile(f"{folder}/{entry}/__init__.py"))
     )
 
 

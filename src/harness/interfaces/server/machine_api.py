@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.config import Settings, model_names
+from harness import model_names
+from harness.config import Settings
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.parser import moment_ms

@@ -7,11 +7,11 @@ must not lie below TMPDIR, or it leaves out its own programs.
 
 from __future__ import annotations
 
-from harness.config.settings import key_to_toml, to_toml
 from harness.lab.bench import KEY, Bench, Place, Rig, Steps
 from harness.lab.families.shell import list_command, read_command, search_command
 from harness.lab.meaning import Agent, Edit, List, Mcp, Patch, Read, Run, Search, Skill, Todo, Write
 from harness.lab.script import ToolCall
+from harness.settings import key_to_toml, to_toml
 
 _MODELS = (((0, 140), "gpt-5.5"), ((0, 120), "gpt-5.3-codex"), ((0, 90), "gpt-5.2-codex"))
 _OLDEST_MODEL = "gpt-5-codex"

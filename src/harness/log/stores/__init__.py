@@ -1,3 +1,3 @@
-"""The stores that logs can be in: files, memory, PostgreSQL."""
+"""Where logs can be kept; the file's name is the store's."""
 
 from __future__ import annotations

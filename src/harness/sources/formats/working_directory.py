@@ -14,7 +14,7 @@ def directory_after(command: str, cwd: str) -> str:
     if not any(move in command for move in _MOVES):
         return cwd
     # Only now: few commands move, and reading one takes a family of patterns.
-    from harness.sources.formats.shell_words import Unreadable, pipelines_of
+    from harness.sources.formats.shell.words import Unreadable, pipelines_of
 
     try:
         pipelines = pipelines_of(command)

@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
 from harness.events.operation import Command
 from harness.rendering.escapes import revealed
-from harness.sources.formats.shell_commands import prefix_of
+from harness.sources.formats.shell.commands import prefix_of
 from harness.sources.tool import Tool, ToolPermission, derived_permission, spelled
 from harness.sources.tools.arguments import exactly
 

@@ -1,0 +1,370 @@
+"""Cline: `cline --json`, from 3.0 on, and the say/ask stream of the versions before.
+
+Its exit code is 0 also when it was aborted or gave up; only `run_result`, and a `run_aborted` after
+it, say how a run went. It never tells its session id, which only its own store has, and cannot resume a
+session in this mode.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Outcome,
+    Result,
+    SessionStart,
+    TextDelta,
+    Unknown,
+    Warning,
+)
+from harness.sources.agent import Agent, CommandLine, SessionFiles, Version
+from harness.sources.agents.cline.calls import ToolCalls
+from harness.sources.agents.cline.legacy import LegacyChat
+from harness.sources.agents.cline.speech import Speaker, Speech, usage_of
+from harness.sources.agents.cline.team import TaskBoard
+from harness.sources.formats.command_line import flags_of, has
+from harness.sources.formats.fields import count_of, first_text, record_of, text_of
+from harness.sources.formats.json_text import decoded
+from harness.sources.formats.subagents import Subagents
+from harness.sources.request import Request
+from harness.sources.translator import Ending, Record, Translator
+
+_RECORDS_SINCE: Version = (3,)
+"""Before that its stream is the messages of its chat, and its options have other names."""
+_FLAGS = {"model": "--model", "system_prompt": "--system"}
+_OUTCOMES: dict[str, Outcome] = {"completed": "completed", "max_iterations": "limit_exceeded"}
+"""How `run_result` says that it ended. Other words are failures, but for an abort by somebody."""
+_STOPPED_CHILD = {"agent_end": "completed", "agent_error": "failed", "agent_abort": "interrupted"}
+_COMPACTIONS = ("auto_compaction", "manual_compaction", "overflow_recovery_compaction")
+_REPEATS_RESULTS = "tool call(s) failed"
+_NOISE = re.compile(r"(?:Deprecation)?(?:Warning: )?AI SDK Warning|at \S+ \(.*\)$")
+"""What the agent's own libraries print on stderr on every model call, with the stack it came from."""
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt is an argument: this mode refuses one that comes through stdin alone."""
+    is_new = has(version, _RECORDS_SINCE)
+    args = ["--json", "-v"] if is_new else ["--json"]
+    if request.permissions == "full-access":
+        args += ["--auto-approve", "true"] if is_new else ["--yolo"]
+    args += flags_of(request, _FLAGS)
+    # A prompt of one word would be taken for a mistyped command.
+    is_one_word = not any(character.isspace() for character in request.prompt)
+    prompt = f"{request.prompt} " if is_one_word else request.prompt
+    return CommandLine(args=(*args, *request.extra_args, "--", prompt), env=dict(_ENVIRONMENT))
+
+
+_ENVIRONMENT = {
+    # Otherwise a daemon that outlives the run does the work, and is shared with other runs.
+    "CLINE_SESSION_BACKEND_MODE": "local",
+    "CLINE_NO_AUTO_UPDATE": "1",
+}
+
+
+class ClineTranslator(Translator):
+    rules: ClassVar[dict[str, str]] = {
+        "run_start": "_run_start",
+        "hook_event": "_hook",
+        "agent_event": "_agent_event",
+        "team_event": "_team_event",
+        "run_result": "_run_result",
+        "run_aborted": "_run_aborted",
+        "task_started": "",
+        "say": "_chat",
+        "ask": "_chat",
+        "error": "_fatal",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._speech = Speech()
+        self._children = Subagents("cline")
+        self._calls = ToolCalls(self._speech, self._children)
+        self._board = TaskBoard()
+        self._legacy = LegacyChat()
+        self._members: dict[str, str] = {}
+        """Name of a member of the team → its id, under which hooks tell of it."""
+        self._is_begun = False
+        self._session_id = ""
+        self._failing_run = ""
+        """Whose failure a hook has told: the error itself comes next, and names nobody."""
+        self._told: set[str] = set()
+        self._fatal_errors: list[str] = []
+        self._result: Result | None = None
+        speech, calls = self._speech, self._calls
+        self._actions: dict[str, Callable[[Record, Speaker | None], Sequence[Event] | None]] = {
+            "content_start/text": speech.text_piece,
+            "content_end/text": speech.text_end,
+            "content_start/reasoning": speech.reasoning_piece,
+            "content_end/reasoning": speech.reasoning_end,
+            "content_start/tool": calls.start,
+            "content_update/tool": calls.progress,
+            "content_end/tool": calls.end,
+            "usage": speech.usage,
+            "notice": self._notice,
+            "error": self._error,
+        } | dict.fromkeys(("iteration_start", "iteration_end", "done"), _nothing)
+
+    def record(self, record: Record) -> Sequence[Event]:
+        event = record.get("event")
+        # Nearly every line of a long run is a piece of the text that is being written: the short way.
+        if type(event) is dict and event.get("type") == "content_start" and self._speech.is_alone:
+            main, text, whole = self._speech.main, event.get("text"), event.get("accumulated")
+            is_text = event.get("contentType") == "text" and record.get("type") == "agent_event"
+            if (
+                is_text
+                and main.text
+                and type(text) is str
+                and type(whole) is str
+                and 0 < len(text) < len(whole)
+            ):
+                self.rule = "agent_event/content_start/text"
+                main.text = whole
+                return (TextDelta(id=main.text_id, text=text),)
+        begun = [] if self._session_id else self._begin(record)
+        events = super().record(record)
+        return [*begun, *events] if begun else events
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        if line.startswith("{"):
+            told = record_of(decoded(line))
+            if told.get("type") == "error" and text_of(told.get("message")):
+                self.rule = "stderr/error"
+                # It mostly repeats what stdout tells better, earlier or later: the end decides.
+                self._fatal_errors.append(told["message"])
+                return ()
+        if _NOISE.match(line):
+            self.rule = "stderr/noise"
+            return ()
+        return super().stderr(line)
+
+    def finish(self, ending: Ending) -> Sequence[Event]:
+        del ending
+        out = [*self._speech.finish(), *self._children.end_all_known()]
+        out += [self._failed(message, "error") for message in self._fatal_errors if message not in self._told]
+        return out
+
+    def _failed(self, message: str, code: str, run_id: str = "") -> Error:
+        self._told.add(message)
+        return Error(message=message, code=code, run_id=run_id)
+
+    def _begin(self, record: Record) -> list[Event]:
+        """No version that was seen tells a session id; the first that is told is taken. A task's is none."""
+        self._session_id = first_text(record, "sessionId", "session_id", "id")
+        if self._is_begun and not self._session_id:
+            return []
+        self._is_begun = True
+        model = text_of(record.get("modelId"))
+        return [SessionStart(session_id=self._session_id, agent="cline", model=model)]
+
+    def _run_start(self, record: Record) -> list[Event]:
+        self._speech.model = text_of(record.get("modelId"))
+        return []
+
+    def _hook(self, record: Record) -> list[Event]:
+        out: list[Event] = []
+        name, agent_id = text_of(record.get("hookEventName")), text_of(record.get("agentId"))
+        speaker = self._speech.of(agent_id)
+        if name == "agent_start":
+            out += self._agent_start(agent_id, text_of(record.get("parentAgentId")))
+        elif name == "tool_call":
+            out += self._speech.named(speaker)
+            self._calls.announce(speaker)
+        elif name in _STOPPED_CHILD and not speaker.is_member:
+            self._failing_run = speaker.run_id if name == "agent_error" else ""
+            out += self._speech.leave(agent_id)
+            child = self._children.find(self._children.call_of_task(agent_id))
+            if child is not None:
+                child.status = _STOPPED_CHILD[name]
+        return out
+
+    def _agent_start(self, agent_id: str, parent_id: str) -> list[Event]:
+        if not parent_id or not agent_id:
+            # The main agent, or a member of the team, of which the team's own events tell.
+            return []
+        spawn = self._calls.spawned_by(self._speech.of(parent_id))
+        call_id = spawn.id if spawn is not None else agent_id
+        task = first_text(spawn.input, "task", "prompt") if spawn is not None else ""
+        out = self._children.begin(
+            call_id, name="", prompt=task, task_id=agent_id, cwd=self.working_directory
+        )
+        child = self._children.find(call_id)
+        if child is not None:
+            self._speech.join(agent_id, child.run_id)
+        return out
+
+    def _agent_event(self, record: Record) -> Sequence[Event]:
+        event = record.get("event")
+        if not isinstance(event, dict):
+            return [Unknown(raw=record)]
+        return self._inner(event, None)
+
+    def _inner(self, event: Record, speaker: Speaker | None) -> Sequence[Event]:
+        kind, content = text_of(event.get("type")), text_of(event.get("contentType"))
+        kind = f"{kind}/{content}" if content else kind
+        self._calls.cwd = self.working_directory
+        action = self._actions.get(kind)
+        found = None if action is None else action(event, speaker)
+        if found is None:
+            self.rule = "unknown"
+            return [Unknown(raw=event, run_id=speaker.run_id if speaker is not None else "")]
+        self.rule = f"agent_event/{kind}"
+        return found
+
+    def _team_event(self, record: Record) -> Sequence[Event]:
+        event = record_of(record.get("event"))
+        kind, member = text_of(event.get("type")), text_of(event.get("agentId"))
+        self.rule = f"team_event/{kind}"
+        match kind:
+            case "agent_event":
+                inner = event.get("event")
+                speaker = self._speech.of(self._member_id(member))
+                return self._inner(inner, speaker) if isinstance(inner, dict) else [Unknown(raw=record)]
+            case "task_start":
+                return self._member_start(member, text_of(event.get("message")))
+            case "task_end":
+                return self._member_end(member, event)
+            case "team_task_updated":
+                return self._board.update(record_of(event.get("task")))
+            case "teammate_spawned":
+                runtime_id = text_of(record_of(event.get("teammate")).get("runtimeAgentId"))
+                self._members[member] = runtime_id or member
+                return ()
+            case "teammate_shutdown" | "team_mission_log":
+                return ()
+            case _:
+                return [Unknown(raw=record)]
+
+    def _member_id(self, member: str) -> str:
+        return self._members.get(member, member)
+
+    def _member_start(self, member: str, task: str) -> list[Event]:
+        call_id = self._calls.team_call(member) or member or "team"
+        out = self._children.begin(
+            call_id, name=member, prompt=task, task_id=self._member_id(member), cwd=self.working_directory
+        )
+        child = self._children.find(call_id)
+        if child is not None:
+            self._speech.join(self._member_id(member), child.run_id, is_member=True)
+        return out
+
+    def _member_end(self, member: str, event: Record) -> list[Event]:
+        call_id = self._children.call_of_task(self._member_id(member))
+        result = record_of(event.get("result"))
+        text, duration_ms = text_of(result.get("text")), count_of(result.get("durationMs"))
+        out = self._speech.leave(self._member_id(member))
+        return [*out, *self._children.end(call_id, text_of(event.get("status")), text, duration_ms)]
+
+    def _notice(self, event: Record, speaker: Speaker | None) -> list[Event]:
+        told = record_of(event.get("metadata"))
+        kind = first_text(told, "kind", "reason") or text_of(event.get("noticeType")) or "notice"
+        run_id = speaker.run_id if speaker is not None else ""
+        if kind in _COMPACTIONS and told.get("phase") == "completed":
+            before, after = count_of(told.get("tokensBefore")), count_of(told.get("tokensAfter"))
+            return [Compacted(trigger=kind, before_tokens=before, after_tokens=after, run_id=run_id)]
+        return [Warning(message=text_of(event.get("message")) or kind, code=kind, run_id=run_id)]
+
+    def _error(self, event: Record, speaker: Speaker | None) -> list[Event]:
+        error = event.get("error")
+        message = error if isinstance(error, str) else text_of(record_of(error).get("message"))
+        message = message or "the agent failed"
+        code = text_of(event.get("errorClass"))
+        if event.get("recoverable") is not True:
+            code = code if code not in ("", "unknown") else "api_error" if code else "error"
+            run_id = speaker.run_id if speaker is not None else self._failing_run
+            return [self._failed(message, code, run_id)]
+        if _REPEATS_RESULTS in message and self._calls.has_failed:
+            return []
+        return [Warning(message=message, code=code or "recoverable_error")]
+
+    def _run_result(self, record: Record) -> list[Event]:
+        reason, text = text_of(record.get("finishReason")), text_of(record.get("text"))
+        outcome = self._outcome_of(reason)
+        told = usage_of(record_of(record.get("usage")))
+        self._result = Result(
+            success=outcome == "completed",
+            outcome=outcome,
+            text=text if outcome == "completed" else "",
+            duration_ms=count_of(record.get("durationMs")),
+            # Its sums leave out the sub-agents: what each call has told is the truth.
+            usage=told if not self._speech.has_usage and (told.input or told.output) else None,
+            stop_reason=reason,
+            turns=count_of(record.get("iterations")),
+        )
+        out: list[Event] = [*self._speech.finish(), self._result]
+        if outcome == "failed" and reason == "error" and text and text not in self._told:
+            out.append(self._failed(text, "error"))
+        return out
+
+    def _outcome_of(self, reason: str) -> Outcome:
+        if reason == "aborted" and not self._calls.has_failed:
+            return "interrupted"
+        return _OUTCOMES.get(reason, "failed")
+
+    def _run_aborted(self, record: Record) -> list[Event]:
+        """Cline calls it an abort by another client, too, when it gives up after too many failed calls."""
+        reason = text_of(record.get("reason")) or "aborted"
+        message = text_of(record.get("message")) or "the run was aborted"
+        result = self._result or Result(success=False)
+        outcome: Outcome = "interrupted" if result.outcome == "completed" else result.outcome
+        self._result = replace(result, success=False, outcome=outcome)
+        if outcome == "failed":
+            gave_up = f"the agent gave up after too many failed tool calls ({message})"
+            return [self._failed(gave_up, reason), self._result]
+        return [Warning(message=message, code=reason), self._result]
+
+    def _chat(self, record: Record) -> Sequence[Event]:
+        found = self._legacy.feed(record)
+        if found is None:
+            self.rule = "unknown"
+            return [Unknown(raw=record)]
+        self._told.update(event.message for event in found if isinstance(event, Error))
+        return found
+
+    def _fatal(self, record: Record) -> list[Event]:
+        message = text_of(record.get("message")) or "the agent failed"
+        return [] if message in self._told else [self._failed(message, "error")]
+
+
+def _nothing(_event: Record, _speaker: Speaker | None) -> Sequence[Event]:
+    return ()
+
+
+AGENT = Agent(
+    name="cline",
+    title="Cline",
+    binaries=("cline",),
+    command=command,
+    translator=ClineTranslator,
+    supports=frozenset({"agent-default", *_FLAGS}),
+    since={"system_prompt": _RECORDS_SINCE},
+    needs_version=True,
+    session_files=SessionFiles(
+        folders=(
+            "$CLINE_SESSION_DATA_DIR",
+            "$CLINE_DATA_DIR/sessions",
+            "$CLINE_DIR/data/sessions",
+            "~/.cline/data/sessions",
+        ),
+        option="--data-dir",
+    ),
+    key_variables=("CLINE_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
+    install="npm install -g cline",
+    delta_keys=("text", "reasoning", "chunk"),
+    reveals={
+        "deltas": "text and reasoning, from 3.0 on; of sub-agents that speak at once only whole messages",
+        "reasoning": "yes",
+        "tools": "every call, live output of commands and result, from 3.0 on; exit codes in words only",
+        "sub_agents": "begin, calls, text and end, but without names: of parallel ones who says what is concluded",
+        "usage": "per model call, from 3.0 on; reasoning is never told apart",
+        "cost": "stated, per model call, for models whose price it knows",
+        "result": "finish reason; the exit code is 0 on aborts too; no session id",
+    },
+)

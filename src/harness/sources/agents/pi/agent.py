@@ -1,0 +1,322 @@
+"""Pi: `pi --mode json --print`, under its old package name and under its new one, from 0.73 on.
+
+Its exit code says nothing: it is 0 also when the model could not be reached at all. What counts is
+how the last answer stopped, and whether the agent says that it was aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Info,
+    Message,
+    Outcome,
+    Result,
+    SessionStart,
+    TextDelta,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    Unknown,
+    Warning,
+)
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agents.pi.answers import Answers
+from harness.sources.agents.pi.tools import (
+    Call,
+    exit_code_of_call,
+    meaning_of,
+    output_of_result,
+    told_by_result,
+)
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.fields import amount_of, count_of, first_text, record_of, text_of
+from harness.sources.formats.live_output import continuation
+from harness.sources.formats.outputs import output_of
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.server_errors import code_of, retried
+from harness.sources.formats.toolset import unannounced
+from harness.sources.request import Request
+from harness.sources.translator import Ending, Record
+
+_READING_TOOLS = "read,grep,find,ls"
+_FLAGS = {
+    "model": "--model",
+    "system_prompt": "--system-prompt",
+    "append_system_prompt": "--append-system-prompt",
+    "resume": "--session",
+    "continue_last": "--continue",
+}
+_FAILURES: dict[str, Outcome] = {"error": "failed", "length": "failed", "aborted": "interrupted"}
+"""How a last answer stops that does not end the work, and what has become of the run then."""
+_ENDED_WELL = frozenset({"completed", "success", "done", "ok"})
+_ENDED_BADLY = frozenset({"error", "failed", "failure", "cancelled", "canceled", "aborted"})
+"""How a call may say that it has ended, where it has no flag for that."""
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt goes through stdin: it may be long, and may begin with a dash or an @."""
+    del version
+    args = ["--mode", "json", "--print"]
+    if request.permissions == "read-only":
+        args += ["--tools", _READING_TOOLS]
+    args += flags_of(request, _FLAGS)
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+
+
+class PiTranslator(PlainAnswer):
+    rules: ClassVar[dict[str, str]] = {
+        "session": "_session",
+        "agent_start": "_agent_start",
+        "agent_end": "_agent_end",
+        "agent_settled": "_agent_settled",
+        "turn_start": "",
+        "turn_end": "",
+        "message_start": "_message_start",
+        "message_update": "_message_update",
+        "message_end": "_message_end",
+        "tool_execution_start": "_tool_start",
+        "tool_execution_update": "_tool_update",
+        "tool_execution_end": "_tool_end",
+        "auto_retry_start": "_retry_start",
+        "auto_retry_end": "_retry_end",
+        "compaction_start": "",
+        "compaction_end": "_compaction_end",
+        "auto_compaction_start": "",
+        "auto_compaction_end": "_compaction_end",
+        "entry_appended": "",
+        "queue_update": "",
+        "session_info_changed": "",
+        "thinking_level_changed": "",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers = Answers()
+        self._failure = ""
+        """Why the last answer failed, until it is known whether the model is asked again."""
+        self._is_retrying = False
+        self._is_prompted = False
+        self._has_ended = False
+        self._is_aborted = False
+        self._calls: dict[str, Call] = {}
+        self._unnamed = 0
+
+    def record(self, record: Record) -> Sequence[Event]:
+        if record.get("type") == "message_update":
+            event = record.get("assistantMessageEvent")
+            # Nearly every line of a long run is a piece of the text that is being written: the short way.
+            if type(event) is dict and event.get("type") == "text_delta":
+                answers, text = self._answers, event.get("delta")
+                if event.get("contentIndex") == answers.text_index and type(text) is str and text:
+                    self.rule = "message_update"
+                    answers.latest = record
+                    return (TextDelta(id=answers.text_id, text=text),)
+        return super().record(record)
+
+    def finish(self, ending: Ending) -> Sequence[Event]:
+        out = [*super().finish(ending), *self._answers.break_off(), *self._give_up()]
+        if self._has_ended:
+            out.append(self._result())
+        return out
+
+    def _result(self) -> Result:
+        reason, turns = self._answers.stop_reason, self._answers.count
+        outcome = "interrupted" if self._is_aborted else _FAILURES.get(reason, "completed")
+        return Result(success=outcome == "completed", outcome=outcome, stop_reason=reason, turns=turns)
+
+    def _session(self, record: Record) -> list[Event]:
+        cwd = text_of(record.get("cwd"))
+        self.working_directory = cwd or self.working_directory
+        session_id = first_text(record, "id", "sessionId", "session_id")
+        return [SessionStart(session_id=session_id, agent="pi", cwd=cwd)]
+
+    def _agent_start(self, _record: Record) -> list[Event]:
+        self._has_ended = False
+        return self._give_up()
+
+    def _agent_end(self, record: Record) -> Sequence[Event]:
+        """Versions that do not say whether they will try again have ended until they do."""
+        self._has_ended = record.get("willRetry") is not True
+        return self._give_up() if record.get("willRetry") is False else ()
+
+    def _agent_settled(self, record: Record) -> list[Event]:
+        self._has_ended = True
+        self._is_aborted = record.get("aborted") is True
+        return self._give_up()
+
+    def _give_up(self) -> list[Event]:
+        """The model is not asked again: what failed has failed."""
+        out = self._answers.stand()
+        if self._failure:
+            out.append(Error(message=self._failure, code=code_of(self._failure, "api_error")))
+            self._failure, self._is_retrying = "", False
+        return out
+
+    def _retry_start(self, record: Record) -> list[Event]:
+        self._has_ended = False
+        self._failure, self._is_retrying = "", True
+        attempt, most = count_of(record.get("attempt")), count_of(record.get("maxAttempts"))
+        delay_ms = amount_of(record.get("delayMs"))
+        failure = f"a request to the model failed: {text_of(record.get('errorMessage')) or 'unknown error'}"
+        return [*self._answers.take_back(), *retried(failure, attempt, most, delay_ms)]
+
+    def _retry_end(self, record: Record) -> list[Event]:
+        out = self._give_up()
+        if record.get("success") is False and self._is_retrying:
+            final = text_of(record.get("finalError")) or "all retries failed"
+            out.append(Error(message=final, code=code_of(final, "api_error")))
+        self._is_retrying = False
+        return out
+
+    def _message_start(self, record: Record) -> list[Event]:
+        if record_of(record.get("message")).get("role") != "assistant":
+            return []
+        out = self._give_up()
+        self._answers.open()
+        return out
+
+    def _message_update(self, record: Record) -> Sequence[Event]:
+        found = self._answers.update(record)
+        return [Unknown(raw=record)] if found is None else found
+
+    def _message_end(self, record: Record) -> Sequence[Event]:
+        message = record_of(record.get("message")) or record_of(
+            record_of(record.get("assistantMessageEvent")).get("message")
+        )
+        match message.get("role"):
+            case "assistant":
+                out = [*self._give_up(), *self._answers.end(message)]
+                if self._answers.stop_reason == "error":
+                    self._failure = text_of(message.get("errorMessage")) or "the model's answer failed"
+                return out
+            case "user":
+                is_prompt, self._is_prompted = not self._is_prompted, True
+                text = "" if is_prompt else output_of(message.get("content"))
+                return [Message(role="user", text=text)] if text else ()
+            case "custom":
+                text = output_of(message.get("content"))
+                return [Info(message=text, code=text_of(message.get("customType")) or "custom")]
+            case "system" | "toolResult":
+                return ()
+            case _:
+                return [Unknown(raw=record)]
+
+    def _tool_start(self, record: Record) -> list[Event]:
+        call_id, asked = text_of(record.get("toolCallId")), _asked(record)
+        if not call_id:
+            return [Unknown(raw=record)]
+        return [self._begin_call(call_id, asked, record)]
+
+    def _begin_call(self, call_id: str, asked: Any, record: Record) -> ToolStart:
+        name = first_text(record, "toolName", "tool_name", "tool", "name")
+        operations = meaning_of(name, asked, self.working_directory)
+        self._calls[call_id] = Call(name, operations or [])
+        return ToolStart(
+            call_id=call_id,
+            tool_name=name or "unknown",
+            input=asked,
+            operations=operations or [],
+            raw=record if operations is None else None,
+        )
+
+    def _tool_update(self, record: Record) -> Sequence[Event]:
+        """It repeats all output so far, or the end of it; told is only what is new."""
+        call_id = text_of(record.get("toolCallId"))
+        call = self._calls.get(call_id)
+        text = output_of(record_of(record.get("partialResult")).get("content"))
+        if call is None or not text:
+            return ()
+        known, call.shown = call.shown, text
+        new = continuation(known, text)
+        return (ToolProgress(call_id=call_id, text=new),) if new else ()
+
+    def _tool_end(self, record: Record) -> list[Event]:
+        call_id, asked = text_of(record.get("toolCallId")), _asked(record)
+        out: list[Event] = []
+        if call_id not in self._calls and isinstance(asked, dict):
+            # All that is to be known of a call may come at its end; it may even have no id then.
+            self._unnamed += not call_id
+            call_id = call_id or f"call-{self._unnamed}"
+            out = [self._begin_call(call_id, asked, record)]
+        call = self._calls.pop(call_id, None)
+        if call is None:
+            return [unannounced(record)]
+        result = record_of(record.get("result"))
+        output = output_of_result(record.get("result")) or output_of(record.get("error"))
+        is_success = _is_success(record)
+        out.append(
+            ToolEnd(
+                call_id=call_id,
+                tool_name=call.name or "unknown",
+                success=is_success,
+                output=output,
+                exit_code=exit_code_of_call(call.name, result, output, is_success=is_success),
+                duration_ms=count_of(record.get("durationMs")),
+                operations=told_by_result(call, result, output) if is_success else None,
+            )
+        )
+        return out
+
+    def _compaction_end(self, record: Record) -> list[Event]:
+        result = record_of(record.get("result"))
+        if result and record.get("aborted") is not True:
+            before = count_of(result.get("tokensBefore"))
+            return [Compacted(trigger=text_of(record.get("reason")), before_tokens=before)]
+        failure = text_of(record.get("errorMessage")) or "the context was not compacted"
+        return [Warning(message=failure, code="compaction_failed")]
+
+
+def _asked(record: Record) -> Any:
+    return next(
+        (record[name] for name in ("args", "input", "arguments", "toolInput") if name in record), None
+    )
+
+
+def _is_success(record: Record) -> bool | None:
+    if isinstance(is_error := record.get("isError"), bool):
+        return not is_error
+    if record.get("error") is not None:
+        return False
+    if "result" in record:
+        return True
+    status = first_text(record, "status", "state").lower()
+    return True if status in _ENDED_WELL else False if status in _ENDED_BADLY else None
+
+
+AGENT = Agent(
+    name="pi",
+    title="Pi",
+    aliases=("pi-coding-agent",),
+    binaries=("pi",),
+    command=command,
+    translator=PiTranslator,
+    supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    key_variables=(
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_OAUTH_TOKEN",
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "GROQ_API_KEY",
+        "XAI_API_KEY",
+        "MISTRAL_API_KEY",
+        "DEEPSEEK_API_KEY",
+    ),
+    install="npm install -g @earendil-works/pi-coding-agent",
+    delta_keys=("delta",),
+    reveals={
+        "deltas": "text, reasoning and tool input",
+        "reasoning": "yes",
+        "tools": "every call, live output and result; exit codes stated from 1.5 on, before that only of failures",
+        "sub_agents": "none: Pi has none; calls that a script makes (codemode) are told from 1.5 on",
+        "usage": "per model call; reasoning apart from 0.87 on",
+        "cost": "stated, per model call",
+        "result": "how the last answer stopped; whether the run was aborted from 1.5 on; the exit code is 0 on failures too",
+    },
+)
