@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import known_fields
 
 from harness.lab.doctor import VERIFIED
+from harness.lab.doctor_report import Finding, verdict_of
 from harness.lab.scenario import load_scenario, scenario_names
-from harness.lab.verdict import Finding, verdict_of
 from harness.settings import key_to_toml, to_toml
 
 DOCS = Path(__file__).parent

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from world import World
 
-from harness.lab import Play, Server, parse_script
+from harness.lab import LabServer, ScriptRun, parse_script
 
 NATIVE = "Binary: none: it runs in this process"
 
@@ -43,7 +43,9 @@ def test_with_a_key_alone_our_own_agent_asks_that_provider(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
-    with Server(Play(parse_script({"turns": [{"text": "Hello."}], "side": {"toolless": False}}))) as server:
+    with LabServer(
+        ScriptRun(parse_script({"turns": [{"text": "Hello."}], "side": {"toolless": False}}))
+    ) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         answer = world.call("run", "--prompt", "hi")
     assert answer.code == 0, answer.err

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from lab_client import Serve
 
-from harness.lab import Play, Server, parse_script
+from harness.lab import LabServer, ScriptRun, parse_script
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """`serve(script, …)` gives a server that answers from it."""
-    servers: list[Server] = []
+    servers: list[LabServer] = []
 
-    def start(script: dict[str, Any] | Play, **options: Any) -> Server:
-        play = script if isinstance(script, Play) else Play(parse_script(script))
-        servers.append(Server(play, **options))
+    def start(script: dict[str, Any] | ScriptRun, **options: Any) -> LabServer:
+        play = script if isinstance(script, ScriptRun) else ScriptRun(parse_script(script))
+        servers.append(LabServer(play, **options))
         return servers[-1]
 
     yield start

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from harness.lab import Server
+from harness.lab import LabServer
 
-Serve = Callable[..., Server]
+Serve = Callable[..., LabServer]
 
 ROUTES = {
     "anthropic": "/v1/messages",

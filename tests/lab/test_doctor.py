@@ -17,24 +17,24 @@ import pytest
 
 from harness.errors import UsageError
 from harness.lab import doctor
-from harness.lab.doctor import choose, examine, find_patients
+from harness.lab.doctor import choose, examine, find_agents
+from harness.lab.doctor_report import AgentReport, exit_code
 from harness.lab.known_fields import load_known
 from harness.lab.scenario import load_scenario
-from harness.lab.trial import Subject, play
-from harness.lab.verdict import Diagnosis, exit_code
+from harness.lab.scenario_run import AgentUnderTest, run_scenario
 from harness.sources.registry import load
 from harness.testing.golden import check, find_cases, rewrite
 
 
 def _examine(
     path: str, *scenarios: str, record: str = "", limit_s: float | None = None, agent: str = "pi"
-) -> Diagnosis:
+) -> AgentReport:
     environ = {"PATH": path, "ANTHROPIC_API_KEY": "a-secret-of-the-user"}
-    (patient,) = find_patients([agent], environ)
+    (patient,) = find_agents([agent], environ)
     return examine(patient, scenarios or ("hello",), environ=environ, record=record, limit_s=limit_s)
 
 
-def _findings(diagnosis: Diagnosis) -> list[str]:
+def _findings(diagnosis: AgentReport) -> list[str]:
     return [finding.what for trial in diagnosis.trials for finding in trial.findings]
 
 
@@ -140,13 +140,13 @@ def test_an_agent_that_ignores_the_base_url_is_found_out(tmp_path: Path) -> None
 
 def test_an_agent_that_hangs_is_given_up(tmp_path: Path) -> None:
     path = doctored_agents.install(tmp_path, change="time.sleep(600)")
-    (patient,) = find_patients(["pi"], {"PATH": path})
-    subject = Subject(
+    (patient,) = find_agents(["pi"], {"PATH": path})
+    subject = AgentUnderTest(
         agent=load("pi"), binary=patient.binary, version="0.73.1", known=load_known("pi"), known_gaps={}
     )
     hello = msgspec.structs.replace(load_scenario("hello"), timeout_s=3)
 
-    trial, performance = play(subject, hello, str(tmp_path / "place"), timeout_s=60)
+    trial, performance = run_scenario(subject, hello, str(tmp_path / "place"), timeout_s=60)
 
     assert [finding.what for finding in trial.findings] == ["it hangs: no end within 3 s"]
     assert trial.verdict == "broken"

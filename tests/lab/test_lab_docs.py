@@ -11,10 +11,16 @@ import pytest
 
 from harness.interfaces.cli.parser import parser_of
 from harness.lab import parse_script, read_script
-from harness.lab.exchange import Asked
-from harness.lab.http_exchange import all_wires
-from harness.lab.meaning import MEANINGS
-from harness.lab.script import FAULTS, Content, Lane, Side, Stop, Tokens
+from harness.lab.wire import ModelRequest, all_wires
+from harness.sources.models.script import (
+    FAULTS,
+    INTENTS,
+    ScriptConversation,
+    ScriptPart,
+    SideRequests,
+    Stop,
+    Tokens,
+)
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -28,11 +34,11 @@ def test_every_example_is_a_script(number: int, tmp_path: Path) -> None:
 
 
 def test_everything_that_can_be_written_is_told() -> None:
-    named = {*MEANINGS, *FAULTS, *get_args(Stop)}
-    for kind in (*MEANINGS.values(), *set(FAULTS.values()), Tokens, Side):
+    named = {*INTENTS, *FAULTS, *get_args(Stop)}
+    for kind in (*INTENTS.values(), *set(FAULTS.values()), Tokens, SideRequests):
         named |= {field.name for field in msgspec.structs.fields(kind)}
-    named |= {field.name for kind in get_args(Content) for field in msgspec.structs.fields(kind)}
-    named |= {field.name for field in msgspec.structs.fields(Lane)}
+    named |= {field.name for kind in get_args(ScriptPart) for field in msgspec.structs.fields(kind)}
+    named |= {field.name for field in msgspec.structs.fields(ScriptConversation)}
     assert sorted(name for name in named if not re.search(rf"\b{re.escape(name)}\b", PAGE)) == []
 
 
@@ -45,4 +51,4 @@ def test_every_api_and_every_option_is_told() -> None:
 def test_the_defaults_of_tokens_are_those_in_the_page() -> None:
     tokens = parse_script({"turns": [[]]}).lanes["main"].turns[0].tokens
     assert ", ".join(str(count) for count in msgspec.structs.astuple(tokens)) in PAGE
-    assert Asked(model="", system="", opening="", answers=0).content_type == "text/event-stream"
+    assert ModelRequest(model="", system="", opening="", answers=0).content_type == "text/event-stream"

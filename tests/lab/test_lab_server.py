@@ -12,7 +12,7 @@ from lab_answers import READERS
 from lab_client import ROUTES, Client, Serve, ask, question
 
 from harness.errors import UsageError
-from harness.lab import Entry, Play, Server, parse_script
+from harness.lab import LabServer, RequestEntry, ScriptRun, parse_script
 
 HELLO = {"turns": [{"text": "Hello."}]}
 BODY = json.dumps(question("chat", "Go.", stream=False)).encode()
@@ -83,7 +83,7 @@ def test_there_is_a_page_to_fetch(serve: Serve) -> None:
 
 def test_every_request_is_recorded_without_its_secrets(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
-    told: list[Entry] = []
+    told: list[RequestEntry] = []
     server = serve(HELLO, record_path=str(path), on_entry=told.append)
     secrets = dict.fromkeys(("Authorization", "X-Api-Key", "x-goog-api-key", "api-key", "Cookie"), "SECRET")
     with Client(server.port) as client:
@@ -121,15 +121,15 @@ def test_a_request_is_on_record_before_it_is_answered(serve: Serve) -> None:
 def test_a_port_that_is_taken_is_a_clear_mistake(serve: Serve) -> None:
     port = serve(HELLO).port
     with pytest.raises(UsageError, match=f"port {port} is in use") as caught:
-        Server(Play(parse_script(HELLO)), port=port)
+        LabServer(ScriptRun(parse_script(HELLO)), port=port)
     assert "--port" in caught.value.hint
     with pytest.raises(UsageError, match="cannot listen on port 99999"):
-        Server(Play(parse_script(HELLO)), port=99999)
+        LabServer(ScriptRun(parse_script(HELLO)), port=99999)
 
 
 def test_a_record_that_cannot_be_written_is_a_clear_mistake(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot record requests"):
-        Server(Play(parse_script(HELLO)), record_path=str(tmp_path / "none" / "file"))
+        LabServer(ScriptRun(parse_script(HELLO)), record_path=str(tmp_path / "none" / "file"))
 
 
 def test_a_closed_server_gives_its_port_back_and_may_be_closed_again(serve: Serve) -> None:
@@ -156,7 +156,7 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(serve: Serve) -> None:
 
 
 def test_without_a_script_it_says_so(serve: Serve) -> None:
-    with Server() as server:
+    with LabServer() as server:
         reply = ask(server.port, "gemini")
     assert (reply.status, reply.data["error"]["status"]) == (503, "UNAVAILABLE")
 

@@ -8,7 +8,7 @@ import pytest
 from lab_answers import READERS
 from lab_client import ROUTES, Client, Serve, ask, question
 
-from harness.lab.exchange import pieces
+from harness.lab.wire import pieces
 
 UNICODE = 'ünï ⟶ 漢字 👩‍👩‍👧 "quoted" \\ \u2028 line \u2029 end\r\n\ttab'
 TURN = [

@@ -7,22 +7,24 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.lab import Place, Play, bench_names, load_bench
+from harness.lab import LabContext, ScriptRun, fixture_names, load_fixture
 from harness.lab.known_fields import collect, load_known, paths_of, strangers
 from harness.lab.scenario import load_scenario, read_scenario, scenario_names
 from harness.sources.registry import load
 
-PLACE = Place(url="http://127.0.0.1:1", home="/home", cwd="/project")
+PLACE = LabContext(url="http://127.0.0.1:1", home="/home", cwd="/project")
 
 
 @pytest.mark.parametrize("name", scenario_names())
 def test_a_scenario_is_offered_by_somebody_and_playable_by_all_who_offer_it(name: str) -> None:
     scenario = load_scenario(name)
 
-    offering = [agent for agent in bench_names() if not scenario.not_offered(load(agent), load_bench(agent))]
+    offering = [
+        agent for agent in fixture_names() if not scenario.not_offered(load(agent), load_fixture(agent))
+    ]
     assert offering
     for agent in offering:
-        Play(scenario.script, load_bench(agent), PLACE)
+        ScriptRun(scenario.script, load_fixture(agent), PLACE)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_a_mistake_in_a_scenario_has_its_line_and_reason(tmp_path: Path, text: s
 def test_a_scenario_is_not_offered_by_versions_that_came_before_what_it_needs(
     version: tuple[int, ...], is_offered: bool
 ) -> None:
-    reason = load_scenario("mcp").not_offered(load("pi"), load_bench("pi"), version)
+    reason = load_scenario("mcp").not_offered(load("pi"), load_fixture("pi"), version)
 
     assert reason == ("" if is_offered else "it has no mcp before version 0.99")
 
@@ -81,7 +83,7 @@ def test_a_field_is_strange_until_a_recording_has_it() -> None:
     assert strangers("pi", line, collect("pi", [line], load_known("pi"))) == []
 
 
-@pytest.mark.parametrize("agent", bench_names())
+@pytest.mark.parametrize("agent", fixture_names())
 def test_no_field_of_a_recorded_greeting_is_strange(agent: str) -> None:
     recordings = sorted((Path(__file__).parent.parent / "agents" / agent).glob("*/hello*/stdout.jsonl"))
 

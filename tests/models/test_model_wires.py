@@ -40,12 +40,12 @@ from harness.events import (
     Warning,
 )
 from harness.events.usage import Usage
-from harness.lab.play import Play
-from harness.lab.script_file import parse_script
-from harness.lab.server import Server
+from harness.lab.script_run import ScriptRun
+from harness.lab.server import LabServer
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, Turn, UserTurn
+from harness.sources.models.script_file import parse_script
 
-Lab = Callable[..., Server]
+Lab = Callable[..., LabServer]
 
 LOOKING = [
     {"reasoning": "The file will tell."},
@@ -61,11 +61,11 @@ PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "require
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    servers: list[Server] = []
+    servers: list[LabServer] = []
 
-    def start(*turns: Any, **options: Any) -> Server:
+    def start(*turns: Any, **options: Any) -> LabServer:
         script = {"turns": list(turns), "side": {"toolless": False}, **options}
-        servers.append(Server(Play(parse_script(script))))
+        servers.append(LabServer(ScriptRun(parse_script(script))))
         return servers[-1]
 
     yield start

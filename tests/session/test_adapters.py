@@ -16,7 +16,7 @@ import pytest
 
 from harness.errors import LogLocked, UsageError
 from harness.events import Message, TextDelta
-from harness.lab import Play, Server, parse_script
+from harness.lab import LabServer, ScriptRun, parse_script
 from harness.session.adapters.browser import PROGRAMS, ChromiumBrowser
 from harness.session.adapters.gateway import ChatGateway
 from harness.session.adapters.pubsub import LocalPubSub
@@ -76,7 +76,7 @@ def test_a_gateway_reaches_a_real_server() -> None:
         assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "from the house"
         assert any(isinstance(event, Message) for event in events)
 
-    with Server(Play(parse_script({"turns": [{"text": "from the house"}]}))) as server:
+    with LabServer(ScriptRun(parse_script({"turns": [{"text": "from the house"}]}))) as server:
         asyncio.run(run(server.url))
         assert server.requests[0].body["model"] == "big"
 

@@ -12,9 +12,8 @@ from thread_in_hand import Asked, ThreadInHand, calls
 
 from harness.errors import StoreError
 from harness.events import Forked, Relay, RelayReply, Result, SessionStart, ThreadCreated, ToolEnd
-from harness.lab.play import Play
-from harness.lab.script_file import parse_script
-from harness.lab.server import Server
+from harness.lab.script_run import ScriptRun
+from harness.lab.server import LabServer
 from harness.log.store import Fork, Metadata, Query
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.tasks import task_tools
@@ -24,6 +23,7 @@ from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.models.registry import open_model
+from harness.sources.models.script_file import parse_script
 from harness.sources.tools.function_tool import tool
 
 HELPER = Subagent(
@@ -89,7 +89,7 @@ def test_the_request_that_reaches_a_server_begins_the_same() -> None:
         {"text": "Done."},
     ]
     script = parse_script({"turns": turns, "side": {"toolless": False}})
-    with Server(Play(script)) as server:
+    with LabServer(ScriptRun(script)) as server:
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "test-key-0123456789abcdef"}
 
         async def go() -> ThreadInHand:

@@ -10,7 +10,7 @@ import pytest
 from harness_kit import Model, log_of, opened
 from running_kit import NO_MODEL, check, ends, in_loop, started, texts
 
-from harness.lab import Rehearsal, parse_script
+from harness.lab import OfflineAgent, parse_script
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
 from harness.sources.translation.audit import check as audit
@@ -40,7 +40,7 @@ SCRIPT = {
 }
 
 
-def modes(rehearsal: Rehearsal, program: str) -> list[Mode]:
+def modes(rehearsal: OfflineAgent, program: str) -> list[Mode]:
     """Of the program that the lab answers, and of our own."""
     request = rehearsal.request("", binary=program)
     agent = CommandAgent(
@@ -58,7 +58,7 @@ async def test_a_real_program_works_in_a_thread_goes_on_and_is_stopped(pi: str, 
     folder = tmp_path / "project"
     folder.mkdir()
     store, model = FileStore(str(tmp_path / "data")), Model("A banana, I read.")
-    rehearsal = Rehearsal(parse_script(SCRIPT), "pi", home=str(tmp_path / "home"), cwd=str(folder))
+    rehearsal = OfflineAgent(parse_script(SCRIPT), "pi", home=str(tmp_path / "home"), cwd=str(folder))
     options: dict[str, Any] = {"storage": store, "cwd": str(folder), "initial_state": NO_MODEL}
     with rehearsal:
         async with opened(model, modes=modes(rehearsal, pi), **options) as (harness, record):

@@ -11,7 +11,7 @@ import pytest
 from harness_kit import Model, call, log_of, opened
 from running_kit import NO_MODEL, check, ends, in_loop, texts
 
-from harness.lab import Rehearsal, parse_script
+from harness.lab import OfflineAgent, parse_script
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
 from harness.sources.translation.audit import check as audit
@@ -32,7 +32,7 @@ class Stage:
         cwd = folder / "project"
         cwd.mkdir(exist_ok=True)
         script = parse_script({"turns": [{"text": answer} for answer in answers]})
-        self.rehearsal = Rehearsal(
+        self.rehearsal = OfflineAgent(
             script, name, home=str(folder / f"{name}-home"), cwd=str(cwd), record_path=str(self._record)
         )
         request = self.rehearsal.request("", binary=program)

@@ -10,14 +10,14 @@ from harness_kit import Model, call, log_of, opened
 from running_kit import YOLO, Gate, Live, check, ends, halting, in_loop, plain, started, texts, waiting
 
 from harness.events import Forked, Message, SessionStart
-from harness.lab.play import Play
-from harness.lab.script_file import parse_script
-from harness.lab.server import Server
+from harness.lab.script_run import ScriptRun
+from harness.lab.server import LabServer
 from harness.log.stores.files import FileStore
 from harness.session.config import Subagent
 from harness.session.thread_memory import Memory
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.models.registry import open_model
+from harness.sources.models.script_file import parse_script
 
 EXPLORE = Subagent(
     id="explore", name="Explore", description="Looks.", instructions="You explore.", default_model_id="sub"
@@ -261,7 +261,7 @@ async def test_the_request_of_a_fork_that_reaches_a_server_begins_like_that_of_i
         {"text": "Done."},
     ]
     script = parse_script({"turns": turns, "side": {"toolless": False}})
-    with Server(Play(script)) as server:
+    with LabServer(ScriptRun(script)) as server:
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "test-key-0123456789abcdef"}
         options: dict[str, Any] = {
             "subagents": [EXPLORE],

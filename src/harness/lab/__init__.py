@@ -1,30 +1,30 @@
 """The lab: a scripted model for real agents, on loopback, in every wire format that they speak.
 
-A script (`read_script`) says what the model answers; a `Server` answers so; a bench (`load_bench`) says
-how one agent is run offline and what each call by meaning is in its own words. `Rehearsal` is all of it.
+A script (`read_script`) says what the model answers; a `LabServer` answers so; a fixture (`load_fixture`) says
+how one agent is run offline and what each call by meaning is in its own words. `OfflineAgent` is all of it.
 """
 
 from __future__ import annotations
 
-from harness.lab.bench import Bench, Place, Rig, bench_names, load_bench, set_up
-from harness.lab.journal import Entry
-from harness.lab.play import Play
-from harness.lab.rehearsal import Rehearsal
-from harness.lab.script import Script
-from harness.lab.script_file import parse_script, read_script
-from harness.lab.server import Server
+from harness.lab.fixture import AgentFixture, LabContext, LaunchConfig, fixture_names, load_fixture, set_up
+from harness.lab.offline_agent import OfflineAgent
+from harness.lab.request_log import RequestEntry
+from harness.lab.script_run import ScriptRun
+from harness.lab.server import LabServer
+from harness.sources.models.script import Script
+from harness.sources.models.script_file import parse_script, read_script
 
 __all__ = [
-    "Bench",
-    "Entry",
-    "Place",
-    "Play",
-    "Rehearsal",
-    "Rig",
+    "AgentFixture",
+    "LabContext",
+    "LabServer",
+    "LaunchConfig",
+    "OfflineAgent",
+    "RequestEntry",
     "Script",
-    "Server",
-    "bench_names",
-    "load_bench",
+    "ScriptRun",
+    "fixture_names",
+    "load_fixture",
     "parse_script",
     "read_script",
     "set_up",

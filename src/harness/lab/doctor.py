@@ -17,11 +17,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from harness.lab.bench import bench_names
-from harness.lab.examination import Order
-from harness.lab.recording import require_writable
+from harness.lab.doctor_report import AgentReport, AgentStatus, Finding, ScenarioResult
+from harness.lab.doctor_worker import DoctorOrder, require_writable
+from harness.lab.fixture import fixture_names
 from harness.lab.scenario import load_scenario, scenario_names
-from harness.lab.verdict import Diagnosis, Finding, Patient, Trial
 from harness.sources.agent import Agent
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
@@ -30,10 +29,10 @@ from harness.sources.registry import load, load_all
 
 VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")
 
-Watch: TypeAlias = Callable[[Patient, Trial | None], object]
+OnProgress: TypeAlias = Callable[[AgentStatus, ScenarioResult | None], object]
 """Told of every agent before its first scenario, and of every trial."""
 
-_PATIENT, _TRIAL = msgspec.json.Decoder(Patient), msgspec.json.Decoder(Trial)
+_PATIENT, _TRIAL = msgspec.json.Decoder(AgentStatus), msgspec.json.Decoder(ScenarioResult)
 QUICK_S = 15.0
 """What a quick examination may take."""
 _SPARE_S = 60.0
@@ -56,7 +55,7 @@ def last_verified() -> dict[str, Verified]:
         return {}
 
 
-def find_patients(names: Sequence[str], environ: Mapping[str, str] | None = None) -> list[Patient]:
+def find_agents(names: Sequence[str], environ: Mapping[str, str] | None = None) -> list[AgentStatus]:
     """The named agents, or all that are installed. Raises UnknownAgent, BrokenPlugin."""
     environ = os.environ if environ is None else environ
     verified = last_verified()
@@ -66,14 +65,14 @@ def find_patients(names: Sequence[str], environ: Mapping[str, str] | None = None
     return programs if names else [one for one in programs if one.binary]
 
 
-def _patient(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Verified]) -> Patient:
+def _patient(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Verified]) -> AgentStatus:
     binary = find_binary(agent, "", environ)
     note = ""
-    if agent.name not in bench_names():
+    if agent.name not in fixture_names():
         note = "it cannot be pointed at the scripted model, and so is not run: there is no bench for it"
     elif not binary:
         note = f"it is not installed ({agent.install})" if agent.install else "it is not installed"
-    return Patient(
+    return AgentStatus(
         agent=agent.name,
         title=agent.title,
         binary=binary,
@@ -94,14 +93,14 @@ def choose(names: Sequence[str], *, is_quick: bool) -> tuple[str, ...]:
 
 
 def examine(
-    patient: Patient,
+    patient: AgentStatus,
     scenarios: Sequence[str],
     *,
     limit_s: float | None = None,
     record: str = "",
-    watch: Watch = lambda _patient, _trial: None,
+    watch: OnProgress = lambda _patient, _trial: None,
     environ: Mapping[str, str] | None = None,
-) -> Diagnosis:
+) -> AgentReport:
     """Play the scenarios with one agent. Raises UsageError for a `record` that cannot be written.
 
     Contract: leaves neither processes nor files, but for `record`.
@@ -110,10 +109,10 @@ def examine(
         require_writable(record)
     if patient.note:
         watch(patient, None)
-        return Diagnosis(patient=patient, trials=())
+        return AgentReport(patient=patient, trials=())
     gaps = last_verified().get(patient.agent)
     folder = tempfile.mkdtemp(prefix="harness-doctor-")
-    order = Order(
+    order = DoctorOrder(
         patient=patient,
         scenarios=tuple(scenarios),
         folder=folder,
@@ -121,10 +120,10 @@ def examine(
         record=os.path.abspath(record) if record else "",
         known_gaps=gaps.gaps if gaps else {},
     )
-    trials: list[Trial] = []
+    trials: list[ScenarioResult] = []
     try:
         for told in _follow(order, os.environ if environ is None else environ):
-            if isinstance(told, Patient):
+            if isinstance(told, AgentStatus):
                 patient = told
                 watch(patient, None)
             else:
@@ -132,10 +131,10 @@ def examine(
                 watch(patient, told)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Diagnosis(patient=patient, trials=tuple(trials))
+    return AgentReport(patient=patient, trials=tuple(trials))
 
 
-def _follow(order: Order, environ: Mapping[str, str]) -> Iterator[Patient | Trial]:
+def _follow(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[AgentStatus | ScenarioResult]:
     home = os.path.join(order.folder, "doctor")
     os.makedirs(home)
     kept = {name: environ[name] for name in _KEPT if name in environ}
@@ -147,7 +146,7 @@ def _follow(order: Order, environ: Mapping[str, str]) -> Iterator[Patient | Tria
         "TMPDIR": home,
     }
     invocation = Invocation(
-        argv=(sys.executable, "-m", "harness.lab.examination"),
+        argv=(sys.executable, "-m", "harness.lab.doctor_worker"),
         env={**kept, **folders},
         cwd=order.folder,
         stdin=msgspec.json.encode(order),
@@ -169,7 +168,7 @@ def _follow(order: Order, environ: Mapping[str, str]) -> Iterator[Patient | Tria
             yield order.patient
         last = errors.strip().rpartition(b"\n")[2].decode(errors="replace")
         finding = Finding(kind="broken", what="the examination itself broke off", example=last)
-        yield Trial(scenario="–", verdict="broken", findings=(finding,))
+        yield ScenarioResult(scenario="–", verdict="broken", findings=(finding,))
 
 
 def _chunks(child: Child, limit_s: float) -> Iterator[tuple[str, bytes]]:

@@ -21,12 +21,11 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.events import Outcome
-from harness.lab.bench import Bench
-from harness.lab.meaning import MEANINGS, name_of
-from harness.lab.positions import Positions
-from harness.lab.script import Script
-from harness.lab.script_file import parse_script
+from harness.lab.fixture import AgentFixture
 from harness.sources.agent import Agent, Version
+from harness.sources.models.file_positions import Positions
+from harness.sources.models.script import INTENTS, Script, intent_name
+from harness.sources.models.script_file import parse_script
 from harness.sources.request import Permissions
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
@@ -113,13 +112,13 @@ class Scenario(_Fields, frozen=True, kw_only=True):
         turns = [turn for lane in self.script.lanes.values() for turn in lane.turns]
         return self.expect.outcome == "completed" and any(turn.faults for turn in turns)
 
-    def not_offered(self, agent: Agent, bench: Bench, version: Version = ()) -> str:
+    def not_offered(self, agent: Agent, bench: AgentFixture, version: Version = ()) -> str:
         """Why this agent cannot play it, in this version if that is known; empty when it can."""
         parts = [part for lane in self.script.lanes.values() for turn in lane.turns for part in turn.parts]
         for part in parts:
-            if type(part) not in MEANINGS.values():
+            if type(part) not in INTENTS.values():
                 continue
-            if reason := bench.why_lacking(name_of(part), version):  # type: ignore[arg-type]
+            if reason := bench.why_lacking(intent_name(part), version):  # type: ignore[arg-type]
                 return reason
         if self.resume_prompt and "resume" not in agent.supports:
             return "it cannot resume a session"

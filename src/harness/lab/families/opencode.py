@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.lab.bench import KEY, Place, Rendering, Rig, to_json
-from harness.lab.meaning import Agent, Edit, Fetch, List, Mcp, Read, Run, Search, Skill, Todo, Write
-from harness.lab.script import ToolCall
+from harness.lab.fixture import KEY, LabContext, LaunchConfig, RenderCall, to_json
+from harness.sources.models.script import (
+    AgentIntent,
+    EditIntent,
+    FetchIntent,
+    ListIntent,
+    McpIntent,
+    ReadIntent,
+    RunIntent,
+    ScriptToolCall,
+    SearchIntent,
+    SkillIntent,
+    TodoIntent,
+    WriteIntent,
+)
 
 _MODEL = {
     "name": "Lab model",
@@ -19,7 +31,7 @@ _MODEL = {
 LACKS: Mapping[str, str] = {"patch": "only models whose name begins with gpt- are offered it"}
 
 
-def rig(place: Place, name: str) -> Rig:
+def rig(place: LabContext, name: str) -> LaunchConfig:
     """`name` is that of the folder, of the file, and (in capitals) of the variables."""
     provider = {
         "name": "Lab",
@@ -47,63 +59,65 @@ def rig(place: Place, name: str) -> Rig:
         "DEFAULT_PLUGINS",
         "CLAUDE_CODE",
     )
-    return Rig(
+    return LaunchConfig(
         env={f"{name.upper()}_DISABLE_{switch}": "1" for switch in switches},
         files={f".config/{name}/{name}.json": to_json(settings)},
         model="lab/lab-model",
     )
 
 
-def _read(read: Read, place: Place) -> ToolCall:
+def _read(read: ReadIntent, place: LabContext) -> ScriptToolCall:
     span = {"offset": read.lines[0], "limit": read.lines[1] - read.lines[0] + 1} if read.lines else {}
-    return ToolCall(tool="read", input={"filePath": place.absolute(read.path), **span})
+    return ScriptToolCall(tool="read", input={"filePath": place.absolute(read.path), **span})
 
 
-def _write(write: Write, place: Place) -> ToolCall:
-    return ToolCall(tool="write", input={"filePath": place.absolute(write.path), "content": write.content})
+def _write(write: WriteIntent, place: LabContext) -> ScriptToolCall:
+    return ScriptToolCall(
+        tool="write", input={"filePath": place.absolute(write.path), "content": write.content}
+    )
 
 
-def _edit(edit: Edit, place: Place) -> ToolCall:
+def _edit(edit: EditIntent, place: LabContext) -> ScriptToolCall:
     path = place.absolute(edit.path)
-    return ToolCall(tool="edit", input={"filePath": path, "oldString": edit.old, "newString": edit.new})
+    return ScriptToolCall(tool="edit", input={"filePath": path, "oldString": edit.old, "newString": edit.new})
 
 
-def _run(run: Run, _place: Place) -> ToolCall:
-    return ToolCall(tool="bash", input={"command": run.command, "description": "Run a command"})
+def _run(run: RunIntent, _place: LabContext) -> ScriptToolCall:
+    return ScriptToolCall(tool="bash", input={"command": run.command, "description": "Run a command"})
 
 
-def _search(search: Search, place: Place) -> ToolCall:
-    return ToolCall(tool="grep", input={"pattern": search.query, "path": place.absolute(search.path)})
+def _search(search: SearchIntent, place: LabContext) -> ScriptToolCall:
+    return ScriptToolCall(tool="grep", input={"pattern": search.query, "path": place.absolute(search.path)})
 
 
-def _list(listing: List, place: Place) -> ToolCall:
+def _list(listing: ListIntent, place: LabContext) -> ScriptToolCall:
     """There is no tool for it: a directory is read."""
-    return ToolCall(tool="read", input={"filePath": place.absolute(listing.path)})
+    return ScriptToolCall(tool="read", input={"filePath": place.absolute(listing.path)})
 
 
-def _todo(todo: Todo, _place: Place) -> ToolCall:
+def _todo(todo: TodoIntent, _place: LabContext) -> ScriptToolCall:
     todos = [{"content": item.text, "status": item.status, "priority": "medium"} for item in todo.entries]
-    return ToolCall(tool="todowrite", input={"todos": todos})
+    return ScriptToolCall(tool="todowrite", input={"todos": todos})
 
 
-def _skill(skill: Skill, _place: Place) -> ToolCall:
-    return ToolCall(tool="skill", input={"name": skill.name})
+def _skill(skill: SkillIntent, _place: LabContext) -> ScriptToolCall:
+    return ScriptToolCall(tool="skill", input={"name": skill.name})
 
 
-def _agent(agent: Agent, _place: Place) -> ToolCall:
+def _agent(agent: AgentIntent, _place: LabContext) -> ScriptToolCall:
     given = {"description": agent.title, "prompt": agent.prompt, "subagent_type": "general"}
-    return ToolCall(tool="task", input=given)
+    return ScriptToolCall(tool="task", input=given)
 
 
-def _mcp(mcp: Mcp, _place: Place) -> ToolCall:
-    return ToolCall(tool=f"{mcp.server}_{mcp.tool}", input=mcp.input)
+def _mcp(mcp: McpIntent, _place: LabContext) -> ScriptToolCall:
+    return ScriptToolCall(tool=f"{mcp.server}_{mcp.tool}", input=mcp.input)
 
 
-def _fetch(fetch: Fetch, place: Place) -> ToolCall:
-    return ToolCall(tool="webfetch", input={"url": place.page(fetch.url), "format": "text"})
+def _fetch(fetch: FetchIntent, place: LabContext) -> ScriptToolCall:
+    return ScriptToolCall(tool="webfetch", input={"url": place.page(fetch.url), "format": "text"})
 
 
-CALLS: Mapping[str, Rendering] = {
+CALLS: Mapping[str, RenderCall] = {
     "read": _read,
     "write": _write,
     "edit": _edit,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 
-from harness.lab.meaning import List, Read, Search
+from harness.sources.models.script import ListIntent, ReadIntent, SearchIntent
 
 
-def read_command(read: Read) -> str:
+def read_command(read: ReadIntent) -> str:
     path = shlex.quote(read.path)
     return f"sed -n '{read.lines[0]},{read.lines[1]}p' {path}" if read.lines else f"cat {path}"
 
 
-def search_command(search: Search) -> str:
+def search_command(search: SearchIntent) -> str:
     return f"grep -rn -- {shlex.quote(search.query)} {shlex.quote(search.path)}"
 
 
-def list_command(listing: List) -> str:
+def list_command(listing: ListIntent) -> str:
     return f"ls {shlex.quote(listing.path)}"

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.lab.exchange import (
+from harness.lab.wire import (
     COUNTED_TOKENS,
     MODELS,
-    Answer,
-    Arrived,
-    Asked,
-    Called,
-    Errand,
-    Failing,
-    Frame,
+    AnswerCall,
+    AnswerReasoning,
+    AnswerText,
+    Endpoint,
+    HttpRequest,
+    ModelRequest,
     Record,
-    Said,
-    Thought,
-    Wire,
+    StreamFailure,
+    StreamFrame,
+    WireAnswer,
+    WireFormat,
     asks_for_models,
     divide,
     named_model,
@@ -51,7 +51,7 @@ _ERROR_KINDS = {
 }
 
 
-def errand(arrived: Arrived) -> Errand | None:
+def endpoint(arrived: HttpRequest) -> Endpoint | None:
     if arrived.path.endswith("/messages"):
         return "answer" if arrived.method == "POST" else None
     if arrived.path.endswith("/messages/count_tokens"):
@@ -60,7 +60,7 @@ def errand(arrived: Arrived) -> Errand | None:
     return "models" if is_ours and asks_for_models(arrived) else None
 
 
-def read(arrived: Arrived) -> Asked:
+def read(arrived: HttpRequest) -> ModelRequest:
     body = arrived.record
     messages = records(body.get("messages"))
     conversation = divide(messages, lambda message: message.get("role") == "assistant", _call_ids)
@@ -68,7 +68,7 @@ def read(arrived: Arrived) -> Asked:
     form = record_of(body.get("output_format")) or record_of(
         record_of(body.get("output_config")).get("format")
     )
-    return Asked(
+    return ModelRequest(
         model=text_of(body.get("model")),
         system=plain_text(body.get("system")),
         opening="\n".join(plain_text(message.get("content")) for message in conversation.opening),
@@ -104,37 +104,37 @@ def _results(message: Record) -> list[str]:
     ]
 
 
-def whole(answer: Answer) -> Record:
+def whole(answer: WireAnswer) -> Record:
     return _message(answer, [_block(part) for part in answer.parts], _stop(answer), _usage(answer))
 
 
-def _block(part: Said | Thought | Called) -> Record:
+def _block(part: AnswerText | AnswerReasoning | AnswerCall) -> Record:
     match part:
-        case Said():
+        case AnswerText():
             return {"type": "text", "text": part.text}
-        case Thought():
+        case AnswerReasoning():
             return {"type": "thinking", "thinking": part.text, "signature": _SIGNATURE}
-        case Called():
+        case AnswerCall():
             # What is malformed cannot be an object here: whoever asked gets the text.
             given = part.arguments if part.is_malformed else part.input
             return {"type": "tool_use", "id": f"toolu_{part.id}", "name": part.name, "input": given}
 
 
-def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
     del asked
     usage = _usage(answer)
     started = _message(answer, [], None, usage | {"output_tokens": 1})
     yield _event("message_start", message=started)
     for index, part in enumerate(answer.parts):
         match part:
-            case Said():
+            case AnswerText():
                 opened: Record = {"type": "text", "text": ""}
                 deltas = [_delta("text", piece) for piece in pieces(part.text, part.piece_count)]
-            case Thought():
+            case AnswerReasoning():
                 opened = {"type": "thinking", "thinking": "", "signature": ""}
                 deltas = [_delta("thinking", piece) for piece in pieces(part.text)]
                 deltas.append({"type": "signature_delta", "signature": _SIGNATURE})
-            case Called():
+            case AnswerCall():
                 opened = _block(part) | {"input": {}}
                 deltas = [
                     {"type": "input_json_delta", "partial_json": piece} for piece in pieces(part.arguments)
@@ -151,11 +151,11 @@ def _delta(kind: str, piece: str) -> Record:
     return {"type": f"{kind}_delta", kind: piece}
 
 
-def _event(kind: str, part: int = -1, /, **fields: Any) -> Frame:
-    return Frame(sse({"type": kind, **fields}, kind), part)
+def _event(kind: str, part: int = -1, /, **fields: Any) -> StreamFrame:
+    return StreamFrame(sse({"type": kind, **fields}, kind), part)
 
 
-def _message(answer: Answer, content: list[Record], stop: str | None, usage: Record) -> Record:
+def _message(answer: WireAnswer, content: list[Record], stop: str | None, usage: Record) -> Record:
     return {
         "id": f"msg_{answer.id}",
         "type": "message",
@@ -168,13 +168,13 @@ def _message(answer: Answer, content: list[Record], stop: str | None, usage: Rec
     }
 
 
-def _stop(answer: Answer) -> str:
+def _stop(answer: WireAnswer) -> str:
     if answer.stop:
         return _STOPS[answer.stop]
     return "tool_use" if answer.has_calls else "end_turn"
 
 
-def _usage(answer: Answer) -> Record:
+def _usage(answer: WireAnswer) -> Record:
     """Thinking counts as output, and is not told apart."""
     tokens = answer.tokens
     return {
@@ -193,12 +193,12 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_lab"}
 
 
-def failed(failing: Failing, asked: Asked) -> bytes:
+def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
     del asked
     return sse(refusal(failing.status, failing.message, None), "error")
 
 
-def models(arrived: Arrived) -> Record:
+def models(arrived: HttpRequest) -> Record:
     if name := named_model(arrived):
         return _model(name)
     listed = [_model(name) for name in MODELS]
@@ -209,12 +209,12 @@ def _model(name: str) -> Record:
     return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
 
 
-WIRE = Wire(
+WIRE = WireFormat(
     title="Anthropic Messages",
     variable="ANTHROPIC_BASE_URL",
     base_path="",
     conversation="messages",
-    errand=errand,
+    endpoint=endpoint,
     read=read,
     whole=whole,
     stream=stream,

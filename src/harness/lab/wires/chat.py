@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.lab.exchange import (
+from harness.lab.wire import (
     CREATED_S,
     MODELS,
-    Answer,
-    Arrived,
-    Asked,
-    Called,
-    Errand,
-    Failing,
-    Frame,
+    AnswerCall,
+    AnswerReasoning,
+    AnswerText,
+    Endpoint,
+    HttpRequest,
+    ModelRequest,
     Record,
-    Said,
-    Thought,
-    Wire,
+    StreamFailure,
+    StreamFrame,
+    WireAnswer,
+    WireFormat,
     asks_for_models,
     divide,
     is_from_google,
@@ -44,20 +44,20 @@ _ERROR_KINDS = {
 }
 
 
-def errand(arrived: Arrived) -> Errand | None:
+def endpoint(arrived: HttpRequest) -> Endpoint | None:
     if arrived.path.endswith("/chat/completions"):
         return "answer" if arrived.method == "POST" else None
     return "models" if asks_for_models(arrived) and not is_from_google(arrived) else None
 
 
-def read(arrived: Arrived) -> Asked:
+def read(arrived: HttpRequest) -> ModelRequest:
     body = arrived.record
     messages = records(body.get("messages"))
     conversation = divide(messages, lambda message: message.get("role") == "assistant", _call_ids)
     functions = [record_of(tool.get("function")) for tool in records(body.get("tools"))]
     choice = record_of(record_of(body.get("tool_choice")).get("function"))
     form = record_of(record_of(body.get("response_format")).get("json_schema"))
-    return Asked(
+    return ModelRequest(
         model=text_of(body.get("model")),
         system=_said_by(("system", "developer"), messages),
         opening=_said_by(("user",), conversation.opening),
@@ -87,16 +87,16 @@ def _said_by(roles: tuple[str, ...], messages: list[Record]) -> str:
     )
 
 
-def whole(answer: Answer) -> Record:
+def whole(answer: WireAnswer) -> Record:
     message: Record = {"role": "assistant", "content": None}
     calls = []
     for part in answer.parts:
         match part:
-            case Said():
+            case AnswerText():
                 message["content"] = (message["content"] or "") + part.text
-            case Thought():
+            case AnswerReasoning():
                 message["reasoning_content"] = message.get("reasoning_content", "") + part.text
-            case Called():
+            case AnswerCall():
                 calls.append(_call(part, part.arguments))
     if calls:
         message["tool_calls"] = calls
@@ -104,16 +104,16 @@ def whole(answer: Answer) -> Record:
     return _completion(answer, "chat.completion", [choice]) | {"usage": _usage(answer)}
 
 
-def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     calls = 0
     for index, part in enumerate(answer.parts):
         match part:
-            case Said():
+            case AnswerText():
                 deltas: list[Record] = [{"content": piece} for piece in pieces(part.text, part.piece_count)]
-            case Thought():
+            case AnswerReasoning():
                 deltas = [{"reasoning_content": piece} for piece in pieces(part.text)]
-            case Called():
+            case AnswerCall():
                 deltas = [{"tool_calls": [{"index": calls, **_call(part, "")}]}]
                 for piece in pieces(part.arguments):
                     deltas.append({"tool_calls": [{"index": calls, "function": {"arguments": piece}}]})
@@ -122,16 +122,16 @@ def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
             yield _chunk(answer, delta, index)
     yield _chunk(answer, {}, finish=_stop(answer))
     if asked.wants_usage:
-        yield Frame(sse(_completion(answer, "chat.completion.chunk", []) | {"usage": _usage(answer)}))
-    yield Frame(b"data: [DONE]\n\n")
+        yield StreamFrame(sse(_completion(answer, "chat.completion.chunk", []) | {"usage": _usage(answer)}))
+    yield StreamFrame(b"data: [DONE]\n\n")
 
 
-def _chunk(answer: Answer, delta: Record, part: int = -1, finish: str | None = None) -> Frame:
+def _chunk(answer: WireAnswer, delta: Record, part: int = -1, finish: str | None = None) -> StreamFrame:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return Frame(sse(_completion(answer, "chat.completion.chunk", [choice])), part)
+    return StreamFrame(sse(_completion(answer, "chat.completion.chunk", [choice])), part)
 
 
-def _call(part: Called, arguments: str) -> Record:
+def _call(part: AnswerCall, arguments: str) -> Record:
     return {
         "id": f"call_{part.id}",
         "type": "function",
@@ -139,7 +139,7 @@ def _call(part: Called, arguments: str) -> Record:
     }
 
 
-def _completion(answer: Answer, kind: str, choices: list[Record]) -> Record:
+def _completion(answer: WireAnswer, kind: str, choices: list[Record]) -> Record:
     return {
         "id": f"chatcmpl-{answer.id}",
         "object": kind,
@@ -149,13 +149,13 @@ def _completion(answer: Answer, kind: str, choices: list[Record]) -> Record:
     }
 
 
-def _stop(answer: Answer) -> str:
+def _stop(answer: WireAnswer) -> str:
     if answer.stop:
         return _STOPS[answer.stop]
     return "tool_calls" if answer.has_calls else "stop"
 
 
-def _usage(answer: Answer) -> Record:
+def _usage(answer: WireAnswer) -> Record:
     """Nothing is said of what was written to a cache: it counts as input."""
     tokens = answer.tokens
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
@@ -176,12 +176,12 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def failed(failing: Failing, asked: Asked) -> bytes:
+def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
     del asked
     return sse(refusal(failing.status, failing.message, None))
 
 
-def models(arrived: Arrived) -> Record:
+def models(arrived: HttpRequest) -> Record:
     if name := named_model(arrived):
         return _model(name)
     return {"object": "list", "data": [_model(name) for name in MODELS]}
@@ -191,12 +191,12 @@ def _model(name: str) -> Record:
     return {"id": name, "object": "model", "created": CREATED_S, "owned_by": "lab"}
 
 
-WIRE = Wire(
+WIRE = WireFormat(
     title="OpenAI Chat Completions",
     variable="OPENAI_BASE_URL",
     base_path="/v1",
     conversation="messages",
-    errand=errand,
+    endpoint=endpoint,
     read=read,
     whole=whole,
     stream=stream,

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.lab.exchange import (
+from harness.lab.wire import (
     COUNTED_TOKENS,
     MODELS,
-    Answer,
-    Arrived,
-    Asked,
-    Called,
-    Errand,
-    Failing,
-    Frame,
+    AnswerCall,
+    AnswerReasoning,
+    AnswerText,
+    Endpoint,
+    HttpRequest,
+    ModelRequest,
     Record,
-    Said,
-    Thought,
-    Wire,
+    StreamFailure,
+    StreamFrame,
+    WireAnswer,
+    WireFormat,
     asks_for_models,
     divide,
     encode,
@@ -47,7 +47,7 @@ _STATUS_NAMES = {
     500: "INTERNAL",
     504: "DEADLINE_EXCEEDED",
 }
-_ERRANDS: dict[str, Errand] = {
+_ERRANDS: dict[str, Endpoint] = {
     "generateContent": "answer",
     "streamGenerateContent": "answer",
     "countTokens": "count",
@@ -56,13 +56,13 @@ _SEPARATORS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 _SIGNATURE = "bGFiLXNpZ25hdHVyZQ=="
 
 
-def errand(arrived: Arrived) -> Errand | None:
+def endpoint(arrived: HttpRequest) -> Endpoint | None:
     if arrived.method == "POST":
         return _ERRANDS.get(arrived.path.rpartition(":")[2])
     return "models" if asks_for_models(arrived) and is_from_google(arrived) else None
 
 
-def read(arrived: Arrived) -> Asked:
+def read(arrived: HttpRequest) -> ModelRequest:
     body = arrived.record
     contents = records(body.get("contents"))
     conversation = divide(contents, lambda content: content.get("role") == "model", lambda _: [], "parts")
@@ -74,7 +74,7 @@ def read(arrived: Arrived) -> Asked:
         for tool in records(body.get("tools"))
         for declaration in records(tool.get("functionDeclarations"))
     ]
-    return Asked(
+    return ModelRequest(
         model=model,
         system=plain_text(record_of(body.get("systemInstruction")).get("parts")),
         opening="\n".join(plain_text(content.get("parts")) for content in conversation.opening),
@@ -100,56 +100,56 @@ def read(arrived: Arrived) -> Asked:
     )
 
 
-def whole(answer: Answer) -> Record:
+def whole(answer: WireAnswer) -> Record:
     parts = [part for frame in _groups(answer, is_whole=True) for part in frame[1]]
     return _chunk(answer, parts or [{"text": ""}], is_last=True)
 
 
-def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
     frames = _events(answer)
     return frames if asked.content_type == "text/event-stream" else _elements(frames)
 
 
-def _events(answer: Answer) -> Iterator[Frame]:
+def _events(answer: WireAnswer) -> Iterator[StreamFrame]:
     groups = list(_groups(answer)) or [(-1, [{"text": ""}])]
     for number, (index, parts) in enumerate(groups):
         data = sse(_chunk(answer, parts, is_last=number == len(groups) - 1))
         for separator, escape in _SEPARATORS:
             data = data.replace(separator, escape)
-        yield Frame(data, index)
+        yield StreamFrame(data, index)
 
 
-def _elements(frames: Iterator[Frame]) -> Iterator[Frame]:
+def _elements(frames: Iterator[StreamFrame]) -> Iterator[StreamFrame]:
     """The same without `alt=sse`: one JSON array, an element at a time."""
     before = b"["
     for frame in frames:
-        yield Frame(before + frame.data.removeprefix(b"data: ").rstrip(), frame.part)
+        yield StreamFrame(before + frame.data.removeprefix(b"data: ").rstrip(), frame.part)
         before = b",\r\n"
-    yield Frame(b"]")
+    yield StreamFrame(b"]")
 
 
-def _groups(answer: Answer, *, is_whole: bool = False) -> Iterator[tuple[int, list[Record]]]:
+def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int, list[Record]]]:
     """The parts of each chunk; calls that follow one another come together, as the API sends them."""
     calls: list[Record] = []
     for index, part in enumerate(answer.parts):
         match part:
-            case Said():
+            case AnswerText():
                 count = 1 if is_whole else part.piece_count
                 yield from ((index, [{"text": piece}]) for piece in pieces(part.text, count))
-            case Thought():
+            case AnswerReasoning():
                 count = 1 if is_whole else None
                 yield from ((index, [{"text": piece, "thought": True}]) for piece in pieces(part.text, count))
-            case Called(is_malformed=False):
+            case AnswerCall(is_malformed=False):
                 given = part.input if isinstance(part.input, dict) else {"input": part.input}
                 call: Record = {"functionCall": {"name": part.name, "args": given}}
                 calls.append(call if calls else call | {"thoughtSignature": _SIGNATURE})
-                if index + 1 == len(answer.parts) or not isinstance(answer.parts[index + 1], Called):
+                if index + 1 == len(answer.parts) or not isinstance(answer.parts[index + 1], AnswerCall):
                     yield index, calls
-            case Called():
+            case AnswerCall():
                 continue
 
 
-def _chunk(answer: Answer, parts: list[Record], *, is_last: bool) -> Record:
+def _chunk(answer: WireAnswer, parts: list[Record], *, is_last: bool) -> Record:
     candidate: Record = {"content": {"role": "model", "parts": parts}, "index": 0}
     chunk: Record = {"candidates": [candidate], "modelVersion": answer.model, "responseId": answer.id}
     if is_last:
@@ -158,14 +158,14 @@ def _chunk(answer: Answer, parts: list[Record], *, is_last: bool) -> Record:
     return chunk
 
 
-def _stop(answer: Answer) -> str:
+def _stop(answer: WireAnswer) -> str:
     if answer.stop:
         return _STOPS[answer.stop]
-    is_malformed = any(isinstance(part, Called) and part.is_malformed for part in answer.parts)
+    is_malformed = any(isinstance(part, AnswerCall) and part.is_malformed for part in answer.parts)
     return "MALFORMED_FUNCTION_CALL" if is_malformed else "STOP"
 
 
-def _usage(answer: Answer) -> Record:
+def _usage(answer: WireAnswer) -> Record:
     """Nothing is said of what was written to a cache: it counts as input."""
     tokens = answer.tokens
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
@@ -190,14 +190,14 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return {"error": error}
 
 
-def failed(failing: Failing, asked: Asked) -> bytes:
+def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
     body = refusal(failing.status, failing.message, None)
     if asked.content_type == "text/event-stream":
         return sse(body)
     return (b",\r\n" if failing.sent else b"[") + encode(body) + b"]"
 
 
-def models(arrived: Arrived) -> Record:
+def models(arrived: HttpRequest) -> Record:
     if name := named_model(arrived):
         return _model(name)
     return {"models": [_model(name) for name in MODELS]}
@@ -208,12 +208,12 @@ def _model(name: str) -> Record:
     return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
-WIRE = Wire(
+WIRE = WireFormat(
     title="Gemini",
     variable="GOOGLE_GEMINI_BASE_URL",
     base_path="",
     conversation="contents",
-    errand=errand,
+    endpoint=endpoint,
     read=read,
     whole=whole,
     stream=stream,

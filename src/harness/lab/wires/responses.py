@@ -11,19 +11,19 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from harness.lab.exchange import (
+from harness.lab.wire import (
     CREATED_S,
-    Answer,
-    Arrived,
-    Asked,
-    Called,
-    Errand,
-    Failing,
-    Frame,
+    AnswerCall,
+    AnswerReasoning,
+    AnswerText,
+    Endpoint,
+    HttpRequest,
+    ModelRequest,
     Record,
-    Said,
-    Thought,
-    Wire,
+    StreamFailure,
+    StreamFrame,
+    WireAnswer,
+    WireFormat,
     divide,
     pieces,
     plain_text,
@@ -52,11 +52,11 @@ _ERROR_KINDS = {
 }
 
 
-def errand(arrived: Arrived) -> Errand | None:
+def endpoint(arrived: HttpRequest) -> Endpoint | None:
     return "answer" if arrived.path.endswith("/responses") and arrived.method == "POST" else None
 
 
-def read(arrived: Arrived) -> Asked:
+def read(arrived: HttpRequest) -> ModelRequest:
     body = arrived.record
     given = body.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
@@ -66,7 +66,7 @@ def read(arrived: Arrived) -> Asked:
         if item.get("type") == "additional_tools":
             tools = tools + records(item.get("tools"))
     choice = record_of(body.get("tool_choice"))
-    return Asked(
+    return ModelRequest(
         model=text_of(body.get("model")),
         system="\n".join([text_of(body.get("instructions")), _said_by(("system", "developer"), items)]),
         opening=_said_by(("user", None), conversation.opening),
@@ -100,17 +100,17 @@ def _output(item: Record) -> str:
     return output if isinstance(output, str) else plain_text(output)
 
 
-def whole(answer: Answer) -> Record:
+def whole(answer: WireAnswer) -> Record:
     items = [_item(answer, index, part, is_done=True) for index, part in enumerate(answer.parts)]
     return _response(answer, items, is_done=True)
 
 
-def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
+def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
     del asked
     numbers = itertools.count()
 
-    def event(kind: str, part: int = -1, /, **fields: Any) -> Frame:
-        return Frame(sse({"type": kind, "sequence_number": next(numbers), **fields}, kind), part)
+    def event(kind: str, part: int = -1, /, **fields: Any) -> StreamFrame:
+        return StreamFrame(sse({"type": kind, "sequence_number": next(numbers), **fields}, kind), part)
 
     begun = _response(answer, [], is_done=False)
     yield event("response.created", response=begun)
@@ -129,24 +129,24 @@ def stream(answer: Answer, asked: Asked) -> Iterator[Frame]:
     yield event(f"response.{done['status']}", response=done)
 
 
-def _steps(part: Said | Thought | Called) -> Iterator[tuple[str, Record]]:
+def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[str, Record]]:
     """Between the beginning of an item and its end: its pieces, and once more its whole."""
     match part:
-        case Said():
+        case AnswerText():
             place: Record = {"content_index": 0}
             yield "content_part.added", place | {"part": _text("")}
             for piece in pieces(part.text, part.piece_count):
                 yield "output_text.delta", place | {"delta": piece}
             yield "output_text.done", place | {"text": part.text}
             yield "content_part.done", place | {"part": _text(part.text)}
-        case Thought():
+        case AnswerReasoning():
             place = {"summary_index": 0}
             yield "reasoning_summary_part.added", place | {"part": _summary("")}
             for piece in pieces(part.text):
                 yield "reasoning_summary_text.delta", place | {"delta": piece}
             yield "reasoning_summary_text.done", place | {"text": part.text}
             yield "reasoning_summary_part.done", place | {"part": _summary(part.text)}
-        case Called():
+        case AnswerCall():
             kind, field = (
                 ("custom_tool_call_input", "input")
                 if _is_custom(part)
@@ -160,15 +160,17 @@ def _steps(part: Said | Thought | Called) -> Iterator[tuple[str, Record]]:
             yield f"{kind}.done", {field: part.arguments}
 
 
-def _item(answer: Answer, index: int, part: Said | Thought | Called, *, is_done: bool) -> Record:
+def _item(
+    answer: WireAnswer, index: int, part: AnswerText | AnswerReasoning | AnswerCall, *, is_done: bool
+) -> Record:
     status = "completed" if is_done else "in_progress"
     number = f"{answer.id}_{index}"
     match part:
-        case Said():
+        case AnswerText():
             content = [_text(part.text)] if is_done else []
             head = {"type": "message", "id": f"msg_{number}", "role": "assistant"}
             return {**head, "status": status, "content": content}
-        case Thought():
+        case AnswerReasoning():
             summary = [_summary(part.text)] if is_done else []
             opaque = "bGFi" if is_done else None
             return {
@@ -177,7 +179,7 @@ def _item(answer: Answer, index: int, part: Said | Thought | Called, *, is_done:
                 "summary": summary,
                 "encrypted_content": opaque,
             }
-        case Called():
+        case AnswerCall():
             text = part.arguments if is_done else ""
             item: Record = {"call_id": f"call_{part.id}", "name": part.name, "status": status}
             if _is_custom(part):
@@ -187,7 +189,7 @@ def _item(answer: Answer, index: int, part: Said | Thought | Called, *, is_done:
             return {"type": "function_call", "id": f"fc_{number}", **item, "arguments": text}
 
 
-def _is_custom(part: Called) -> bool:
+def _is_custom(part: AnswerCall) -> bool:
     """Tools of free text have calls of a kind of their own."""
     return isinstance(part.input, str)
 
@@ -200,7 +202,7 @@ def _summary(text: str) -> Record:
     return {"type": "summary_text", "text": text}
 
 
-def _response(answer: Answer, items: list[Record], *, is_done: bool) -> Record:
+def _response(answer: WireAnswer, items: list[Record], *, is_done: bool) -> Record:
     details = None
     status = "completed" if is_done else "in_progress"
     if is_done and answer.stop:
@@ -224,7 +226,7 @@ def _response(answer: Answer, items: list[Record], *, is_done: bool) -> Record:
     }
 
 
-def _usage(answer: Answer) -> Record:
+def _usage(answer: WireAnswer) -> Record:
     tokens = answer.tokens
     given = tokens.input + tokens.cache_read + tokens.cache_write
     made = tokens.output + tokens.reasoning
@@ -247,7 +249,7 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def failed(failing: Failing, asked: Asked) -> bytes:
+def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
     del asked
     error = refusal(failing.status, failing.message, None)["error"]
     response = _response(failing.answer, [], is_done=False) | {
@@ -258,12 +260,12 @@ def failed(failing: Failing, asked: Asked) -> bytes:
     return sse({"type": kind, "sequence_number": failing.sent, "response": response}, kind)
 
 
-WIRE = Wire(
+WIRE = WireFormat(
     title="OpenAI Responses",
     variable="OPENAI_BASE_URL",
     base_path="/v1",
     conversation="input",
-    errand=errand,
+    endpoint=endpoint,
     read=read,
     whole=whole,
     stream=stream,

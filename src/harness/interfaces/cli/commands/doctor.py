@@ -18,7 +18,7 @@ from harness.interfaces.cli.console import Console, can_erase
 from harness.interfaces.cli.parser import completes
 
 if TYPE_CHECKING:
-    from harness.lab.verdict import Diagnosis, Patient, Trial
+    from harness.lab.doctor_report import AgentReport, AgentStatus, ScenarioResult
 
 SUMMARY = "find out, offline, whether the agents here still speak as they did"
 
@@ -53,11 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.inventory import warn_of_plugins
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.lab.doctor import QUICK_S, choose, examine, find_patients
-    from harness.lab.verdict import exit_code
+    from harness.lab.doctor import QUICK_S, choose, examine, find_agents
+    from harness.lab.doctor_report import exit_code
 
     scenarios = choose(arguments.scenario, is_quick=arguments.quick)
-    patients = find_patients(arguments.agents)
+    patients = find_agents(arguments.agents)
     if not arguments.agents:
         warn_of_plugins(console)
     _require_all(arguments.agents, patients)
@@ -80,7 +80,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     return exit_code(diagnoses)
 
 
-def _require_all(names: list[str], patients: list[Patient]) -> None:
+def _require_all(names: list[str], patients: list[AgentStatus]) -> None:
     """Whoever names an agent wants to hear of it. Raises UsageError."""
     from harness.errors import UsageError
     from harness.sources.registry import load
@@ -123,7 +123,7 @@ class _Display:
         self._done = 0
         self._is_rewritten = can_erase(2, os.environ)
 
-    def show(self, patient: Patient, trial: Trial | None) -> None:
+    def show(self, patient: AgentStatus, trial: ScenarioResult | None) -> None:
         self._done = 0 if trial is None else self._done + 1
         if patient.note:
             return
@@ -140,7 +140,7 @@ class _Display:
             self._console.put(_ERASE)
 
 
-def _table(diagnosis: Diagnosis) -> str:
+def _table(diagnosis: AgentReport) -> str:
     patient = diagnosis.patient
     is_changed = patient.last_verified and patient.version and patient.last_verified != patient.version
     verified = f"last verified: {patient.last_verified}" if patient.last_verified else "never verified"
@@ -173,7 +173,7 @@ def _table(diagnosis: Diagnosis) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _credentials(patient: Patient) -> str:
+def _credentials(patient: AgentStatus) -> str:
     """Which there are, never what they are; the doctor passes none of them on."""
     present = [name for name, is_set in patient.credentials.items() if is_set]
     if present:
@@ -181,7 +181,7 @@ def _credentials(patient: Patient) -> str:
     return f"none in {', '.join(patient.credentials)}" if patient.credentials else "no variable is known"
 
 
-def _as_data(diagnosis: Diagnosis) -> dict[str, Any]:
+def _as_data(diagnosis: AgentReport) -> dict[str, Any]:
     import msgspec
 
     data: dict[str, Any] = msgspec.to_builtins(diagnosis)

@@ -13,8 +13,8 @@ from harness.interfaces.cli.console import Console, number_of
 from harness.interfaces.cli.parser import add_actions, completes, port
 
 if TYPE_CHECKING:
-    from harness.lab import Entry, Place, Rig, Script, Server
-    from harness.lab.journal import Journal
+    from harness.lab import LabContext, LabServer, LaunchConfig, RequestEntry, Script
+    from harness.lab.request_log import RequestLog
     from harness.sources.agent import Version
 
 SUMMARY = "a scripted model to run real agents against: serve, check"
@@ -55,11 +55,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _check(script: Script, agent: str) -> int:
     from harness.interfaces.cli.output import write_text
-    from harness.lab import Place, Play, load_bench
+    from harness.lab import LabContext, ScriptRun, load_fixture
 
     if agent:
-        place = Place(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
-        Play(script, load_bench(_canonical(agent)), place)
+        place = LabContext(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
+        ScriptRun(script, load_fixture(_canonical(agent)), place)
     turns = sum(len(lane.turns) for lane in script.lanes.values())
     lanes = number_of(len(script.lanes), "lane")
     write_text(f"{script.name}: {number_of(turns, 'turn')} in {lanes}\n")
@@ -73,14 +73,14 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.preferences import load as load_settings
     from harness.interfaces.cli.preferences import sessions_directory
-    from harness.lab import Play, Rehearsal, Server
+    from harness.lab import LabServer, OfflineAgent, ScriptRun
 
     _require_places(arguments)
     tell = _Teller(console)
     with _Ending() as ending:
         if not arguments.agent:
-            play = Play(script)
-            with Server(play, port=arguments.port, record_path=arguments.record, on_entry=tell) as server:
+            play = ScriptRun(script)
+            with LabServer(play, port=arguments.port, record_path=arguments.record, on_entry=tell) as server:
                 tell.journal = server.journal
                 write_text(_addresses(server))
                 ending.wait()
@@ -88,7 +88,7 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
         home = _checked_home(arguments.home) or tempfile.mkdtemp(prefix="harness-lab-")
         try:
             name, version = _canonical(arguments.agent), _installed_version(arguments.agent)
-            with Rehearsal(
+            with OfflineAgent(
                 script,
                 name,
                 home=home,
@@ -114,9 +114,9 @@ class _Teller:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self.journal: Journal | None = None
+        self.journal: RequestLog | None = None
 
-    def __call__(self, entry: Entry) -> None:
+    def __call__(self, entry: RequestEntry) -> None:
         where = f" ({entry.lane}, turn {entry.turn})" if entry.lane else ""
         self._console.say(f"{entry.number} {entry.method} {entry.path}: {entry.outcome}{where}")
         if self.journal is not None and self.journal.failure:
@@ -191,8 +191,8 @@ def _checked_home(home: str) -> str:
     return os.path.abspath(home) if home else ""
 
 
-def _addresses(server: Server) -> str:
-    from harness.lab.http_exchange import all_wires
+def _addresses(server: LabServer) -> str:
+    from harness.lab.wire import all_wires
 
     lines = [
         f"# The scripted model answers on {server.url} until it is interrupted (Ctrl-C).",
@@ -204,7 +204,7 @@ def _addresses(server: Server) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shell(agent: str, place: Place, rig: Rig, sessions: str) -> str:
+def _shell(agent: str, place: LabContext, rig: LaunchConfig, sessions: str) -> str:
     """What to paste into another shell."""
     import shlex
 

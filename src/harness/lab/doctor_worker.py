@@ -1,0 +1,200 @@
+"""Examines one agent, in a process of its own: `python -m harness.lab.doctor_worker`, an `DoctorOrder` on standard input.
+
+It cuts itself off from the network where the system allows that, and has an environment without any
+credentials. Standard output is a JSON object a line: first the `AgentStatus`, then a `ScenarioResult` per scenario.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import socket
+import struct
+import sys
+import time
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.lab.doctor_report import AgentStatus, Finding, ScenarioResult
+from harness.lab.known_fields import load_known
+from harness.lab.scenario import Scenario, load_scenario
+from harness.lab.scenario_run import AgentUnderTest, ScenarioOutput, run_scenario
+from harness.sources.process.version_probe import probe_version
+from harness.sources.registry import load
+
+# A network of this process's own, that has a loopback and leads nowhere. For processes made for it alone.
+
+_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
+_GET_FLAGS, _SET_FLAGS, _IS_UP = 0x8913, 0x8914, 0x1
+
+
+def enter_own_network() -> str:
+    """Empty when it worked, else why not. Must be called while there is one thread only."""
+    import sys
+
+    if sys.platform != "linux":
+        return "only Linux has network namespaces"
+    user, group = os.getuid(), os.getgid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        if libc.unshare(_NEW_NETWORK) != 0:
+            if libc.unshare(_NEW_USER | _NEW_NETWORK) != 0:
+                return os.strerror(ctypes.get_errno())
+            _keep_identity(user, group)
+        _raise_loopback()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _keep_identity(user: int, group: int) -> None:
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def _raise_loopback() -> None:
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        asked = struct.pack("16sH14x", b"lo", 0)
+        flags = struct.unpack("16sH14x", fcntl.ioctl(handle, _GET_FLAGS, asked))[1]
+        fcntl.ioctl(handle, _SET_FLAGS, struct.pack("16sH14x", b"lo", flags | _IS_UP))
+
+
+# Saves what an agent wrote in the layout of recorded tests: `<agent>/<version>/<scenario>/`.
+
+
+def require_writable(root: str) -> None:
+    """Make the folder of recordings. Raises UsageError: better now than after the first scenario."""
+    try:
+        os.makedirs(root, exist_ok=True)
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise UsageError(
+            f"cannot record in {root!r}: {error.strerror or error}",
+            hint="give --record a folder that may be written",
+        ) from error
+
+
+def save_recording(
+    root: str, subject: AgentUnderTest, scenario: Scenario, performance: ScenarioOutput
+) -> None:
+    version = subject.version or "unknown"
+    folder = os.path.join(root, subject.agent.name, version, scenario.name)
+    os.makedirs(folder, exist_ok=True)
+    meta = {
+        "agent": subject.agent.name,
+        "version": version,
+        "scenario": scenario.name,
+        "argv": performance.argv,
+        "cwd": performance.request.cwd,
+        "prompt": performance.request.prompt,
+        "exit_code": performance.exit_code,
+        "line_times_ms": performance.line_times_ms,
+        "script": scenario.source,
+    }
+    files = {
+        "stdout.jsonl": performance.stdout,
+        "stderr.txt": performance.stderr,
+        "meta.json": msgspec.json.format(msgspec.json.encode(meta), indent=1) + b"\n",
+    }
+    for name, content in files.items():
+        if content or name != "stderr.txt":
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+
+
+class DoctorOrder(msgspec.Struct, frozen=True, kw_only=True):
+    patient: AgentStatus
+    scenarios: tuple[str, ...]
+    folder: str
+    """Where everything happens."""
+    limit_s: float | None = None
+    """For all scenarios together: what does not fit any more is not played."""
+    record: str = ""
+    """Where recordings go; empty for none."""
+    known_gaps: dict[str, tuple[str, ...]] = {}
+
+
+def main() -> int:
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=DoctorOrder)
+    network = enter_own_network()
+    agent = load(order.patient.agent)
+    began_s = time.monotonic()
+    if need := missing_interpreter(order.patient.binary):
+        _tell(msgspec.structs.replace(order.patient, network=network))
+        finding = Finding(kind="broken", what=f"it needs `{need}`, which is not on PATH")
+        _tell(ScenarioResult(scenario=order.scenarios[0], verdict="broken", findings=(finding,)))
+        return 0
+    version = probe_version(order.patient.binary, agent.version_args)
+    _tell(msgspec.structs.replace(order.patient, version=version, network=network))
+    subject = AgentUnderTest(
+        agent=agent,
+        binary=order.patient.binary,
+        version=version,
+        known=load_known(agent.name),
+        known_gaps=order.known_gaps,
+    )
+    longest_s = 0.0
+    for number, name in enumerate(order.scenarios, 1):
+        left_s = float("inf") if order.limit_s is None else order.limit_s - (time.monotonic() - began_s)
+        if longest_s > left_s:
+            _tell(
+                ScenarioResult(
+                    scenario=name, verdict="unfinished", reason=f"no time left of {order.limit_s:g} s"
+                )
+            )
+            continue
+        trial_s = time.monotonic()
+        has_begun = _one(order, subject, name, max(1.0, left_s - 1))
+        longest_s = max(longest_s, time.monotonic() - trial_s)
+        if not has_begun and (left := len(order.scenarios) - number):
+            _tell(
+                ScenarioResult(
+                    scenario="–", verdict="skipped", reason=f"{left} more: it hangs before it begins"
+                )
+            )
+            break
+    return 0
+
+
+def _one(order: DoctorOrder, subject: AgentUnderTest, name: str, timeout_s: float) -> bool:
+    """Play one scenario. False: its time ran out before it asked its model anything."""
+    folder = os.path.join(order.folder, name)
+    scenario = load_scenario(name)
+    trial, performance = run_scenario(subject, scenario, folder, timeout_s)
+    if order.record and performance is not None:
+        save_recording(order.record, subject, scenario, performance)
+    _tell(trial)
+    shutil.rmtree(folder, ignore_errors=True)
+    return performance is None or performance.has_asked or not performance.is_out_of_time
+
+
+def missing_interpreter(binary: str) -> str:
+    """The program that a script's first line names with `env`, if it is not there; else empty."""
+    try:
+        with open(binary, "rb") as file:
+            words = file.readline(200).decode("utf-8", "replace").split()
+    except OSError:
+        return ""
+    if not words or not words[0].startswith("#!") or os.path.basename(words[0]) != "env":
+        return ""
+    program = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
+    return "" if not program or shutil.which(program) else program
+
+
+def _tell(value: AgentStatus | ScenarioResult) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Compares what came out of a run with what a scenario expects; what is missing is named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TasksChanged,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+    Warning,
+)
+from harness.events.operation import Operation
+from harness.lab.doctor_report import Finding, FindingKind
+from harness.lab.scenario import Expectation, ExpectedOperation
+
+_OF_THE_CALL = ("success", "exit_code", "output")
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One operation with the call that did it."""
+
+    operation: Operation
+    call: ToolEnd
+
+
+def missing(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterator[Finding]:
+    """Everything that should be visible and is not."""
+    result = next((event for event in reversed(events) if isinstance(event, Result)), None)
+    if result is None:
+        yield Finding(kind="broken", what="the run has no result")
+        return
+    yield from _outcome(expected, result, events)
+    top = events[0].run_id
+    said = [*_spoken(events, top), result.text]
+    for text in expected.texts:
+        if not any(text in one for one in said):
+            yield _degraded(f"text {text!r}")
+    thought = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
+    yield from (_degraded(f"reasoning {text!r}") for text in expected.reasoning if text not in thought)
+    yield from _operations(expected, events, cwd)
+    yield from _usage(expected, result)
+    listed = {task.text for event in events if isinstance(event, TasksChanged) for task in event.tasks}
+    yield from (_degraded(f"task {text!r}") for text in expected.tasks if text not in listed)
+    children = {event.run_id for event in events if isinstance(event, SessionStart) and event.run_id != top}
+    if len(children) < expected.sub_agents:
+        yield _degraded("the run of the sub-agent")
+    yield from _files(expected, cwd)
+
+
+def _degraded(what: str) -> Finding:
+    return Finding(kind="degraded", what=what)
+
+
+def _wrong(what: str) -> Finding:
+    return Finding(kind="wrong", what=what)
+
+
+def _outcome(expected: Expectation, result: Result, events: Sequence[Event]) -> Iterator[Finding]:
+    if result.outcome != expected.outcome:
+        what = f"outcome {result.outcome!r} where {expected.outcome!r} was expected"
+        errors = [event.message for event in events if isinstance(event, Error | Warning)]
+        kind: FindingKind = "broken" if expected.outcome == "completed" else "wrong"
+        yield Finding(kind=kind, what=what, example=" / ".join(errors[-3:])[:300])
+    if expected.is_failure_explained and not any(isinstance(event, Error) for event in events):
+        yield _degraded("an error that explains the failure")
+
+
+def _spoken(events: Sequence[Event], top: str) -> list[str]:
+    pieces: dict[str, str] = {}
+    whole = []
+    for event in events:
+        if event.run_id != top:
+            continue
+        if isinstance(event, TextDelta):
+            pieces[event.id] = pieces.get(event.id, "") + event.text
+        elif isinstance(event, Message) and event.role == "assistant":
+            whole.append(event.text)
+    return [*pieces.values(), *whole]
+
+
+def _operations(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterator[Finding]:
+    seen = list(_seen(events))
+    for wanted in expected.operations:
+        alike = [one for one in seen if _is_meant(wanted, one.operation, cwd)]
+        if not alike:
+            yield _degraded(f"operation {_named(wanted)}")
+            continue
+        yield from min((_of_the_call(wanted, one) for one in alike), key=_weight)
+    ends = [event for event in events if isinstance(event, ToolEnd)]
+    for tool in expected.tools:
+        if not any(tool.name in end.tool_name and tool.output in (end.output or "") for end in ends):
+            yield _degraded(
+                f"call of {tool.name!r}" + (f" with output {tool.output!r}" if tool.output else "")
+            )
+
+
+def _seen(events: Sequence[Event]) -> Iterator[Seen]:
+    starts = {(event.run_id, event.call_id): event for event in events if isinstance(event, ToolStart)}
+    for event in events:
+        if isinstance(event, ToolEnd):
+            start = starts.get((event.run_id, event.call_id))
+            found = event.operations if event.operations is not None else start.operations if start else []
+            yield from (Seen(operation, event) for operation in found)
+
+
+def _is_meant(wanted: ExpectedOperation, operation: Operation, cwd: str) -> bool:
+    told = msgspec.to_builtins(operation)
+    if told["kind"] != wanted.kind:
+        return False
+    return all(
+        _is_same(name, value, told.get(name), cwd)
+        for name, value in _given(wanted).items()
+        if name not in _OF_THE_CALL and value is not None
+    )
+
+
+def _is_same(name: str, wanted: object, told: object, cwd: str) -> bool:
+    if name == "path" and isinstance(told, str) and isinstance(wanted, str):
+        absolute = os.path.join(os.path.realpath(cwd), told)
+        return os.path.realpath(absolute) == os.path.realpath(os.path.join(cwd, wanted))
+    if name == "command" and isinstance(told, str) and isinstance(wanted, str):
+        return wanted in told
+    return wanted == told
+
+
+def _of_the_call(wanted: ExpectedOperation, one: Seen) -> list[Finding]:
+    """What the call's end should say, and does not, or says otherwise."""
+    own = msgspec.to_builtins(one.operation)
+    found = []
+    for name in ("success", "exit_code"):
+        value, told = getattr(wanted, name), own.get(name, getattr(one.call, name))
+        if value is None or told == value:
+            continue
+        if told in (None, msgspec.UNSET):
+            found.append(_degraded(f"{name} {value!r} of {_named(wanted)}"))
+        else:
+            found.append(_wrong(f"{name} of {_named(wanted)} is shown as {told!r}, and was {value!r}"))
+    if wanted.output is not None and wanted.output not in (one.call.output or ""):
+        found.append(_degraded(f"output {wanted.output!r} of {_named(wanted)}"))
+    return found
+
+
+def _weight(findings: list[Finding]) -> tuple[bool, int]:
+    return any(one.kind == "wrong" for one in findings), len(findings)
+
+
+def _given(wanted: ExpectedOperation) -> dict[str, Any]:
+    given: dict[str, Any] = msgspec.to_builtins(wanted)
+    del given["kind"]
+    return given
+
+
+def _named(wanted: ExpectedOperation) -> str:
+    shown = {name: value for name, value in _given(wanted).items() if name not in _OF_THE_CALL}
+    return " ".join([wanted.kind, *(f"{name}={value!r}" for name, value in shown.items())])
+
+
+def _usage(expected: Expectation, result: Result) -> Iterator[Finding]:
+    for name, wanted in expected.usage.items():
+        told = getattr(result.usage, name, None)
+        if told is None:
+            yield _degraded(f"usage.{name}")
+        elif told != wanted:
+            yield _wrong(f"usage.{name} is told as {told}, and was {wanted}")
+
+
+def _files(expected: Expectation, cwd: str) -> Iterator[Finding]:
+    for name, content in expected.files.items():
+        try:
+            with open(os.path.join(cwd, name), encoding="utf-8", errors="replace") as file:
+                is_there = content in file.read()
+        except OSError:
+            is_there = False
+        if not is_there:
+            yield Finding(kind="broken", what=f"{name} was not written as asked")
+    for name in expected.absent:
+        if os.path.lexists(os.path.join(cwd, name)):
+            yield Finding(kind="broken", what=f"{name} was written though that was forbidden")

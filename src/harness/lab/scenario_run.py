@@ -1,0 +1,312 @@
+"""Plays one scenario with one agent, in a throw-away home and project, and says what is to be said of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import HarnessError
+from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Unknown
+from harness.lab import echo_server
+from harness.lab.doctor_report import Finding, ScenarioResult, verdict_of
+from harness.lab.expectations import missing
+from harness.lab.fixture import LaunchConfig, load_fixture
+from harness.lab.known_fields import Known, strangers
+from harness.lab.offline_agent import OfflineAgent
+from harness.lab.request_log import RequestEntry
+from harness.lab.scenario import Scenario
+from harness.log.raw import Exit, Output, read_raw
+from harness.log.stores.files import FileStore
+from harness.sources.agent import Agent
+from harness.sources.process.version_probe import parse_version
+from harness.sources.request import Limits, Request
+from harness.sources.run import Run, start
+from harness.sources.translation.audit import RAW
+
+# A throw-away project for an agent to work in, always the same.
+
+_LINES = "".join(f"line_{number} = {number}\n" for number in range(1, 41))
+_SKILL = """---
+name: {name}
+description: Greets people. Use it when somebody is to be greeted.
+---
+
+Say hello politely.
+"""
+_FILES = {
+    "README.md": "# Demo\n\nA project of the lab.\n",
+    "src/app.py": _LINES,
+    # An empty repository: several agents look for one.
+    ".git/HEAD": "ref: refs/heads/main\n",
+    ".git/config": "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
+}
+_FOLDERS = (".git/objects", ".git/refs/heads")
+
+
+def set_out(folder: str, *, skills_folder: str = "", skill: str = "") -> None:
+    files = dict(_FILES)
+    if skill and skills_folder:
+        files[f"{skills_folder}/{skill}/SKILL.md"] = _SKILL.format(name=skill)
+    for name in _FOLDERS:
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+    for name, content in files.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+
+def echo_command() -> tuple[str, ...]:
+    """What starts the MCP server of the lab."""
+    return (sys.executable, "-I", "-S", os.path.abspath(echo_server.__file__))
+
+
+_POLL_S = 0.05
+_STDERR_LINES = 3
+_GIVES_UP = "recovery: it gives up, with an error, instead of asking again"
+_CANCELS = {"interrupt": 1, "terminate": 2}
+"""How hard is pressed: the second time is a SIGTERM."""
+
+
+class AgentUnderTest(msgspec.Struct, frozen=True, kw_only=True):
+    """Who plays."""
+
+    agent: Agent
+    binary: str
+    version: str
+    known: Known
+    known_gaps: Mapping[str, tuple[str, ...]]
+    """Scenario → what the last verified version did not show."""
+
+
+class ScenarioOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of one run afterwards."""
+
+    request: Request
+    events: list[Event]
+    stdout: bytes
+    stderr: bytes
+    line_times_ms: list[int]
+    argv: list[str]
+    exit_code: int | None
+    """Negative: ended by that signal."""
+    requests: list[RequestEntry]
+    faults: list[str]
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether any request for its model arrived."""
+        return any(entry.wire for entry in self.requests)
+
+    @property
+    def is_out_of_time(self) -> bool:
+        result = self.events[-1]
+        return isinstance(result, Result) and result.outcome == "timed_out"
+
+
+def run_scenario(
+    subject: AgentUnderTest, scenario: Scenario, folder: str, timeout_s: float
+) -> tuple[ScenarioResult, ScenarioOutput | None]:
+    """Contract: writes only below `folder`; never raises for what an agent does."""
+    bench = load_fixture(subject.agent.name)
+    if reason := scenario.not_offered(subject.agent, bench, parse_version(subject.version)):
+        return ScenarioResult(scenario=scenario.name, verdict="skipped", reason=reason), None
+    began_s = time.monotonic()
+    cwd = os.path.join(folder, "project")
+    set_out(cwd, skills_folder=bench.skills_folder, skill=scenario.skill)
+    performance: ScenarioOutput | None = None
+    try:
+        performance = _perform(subject, scenario, folder, cwd, timeout_s)
+        findings = list(_judge(subject, scenario, performance, cwd))
+    except HarnessError as error:
+        findings = [Finding(kind="broken", what=error.message, example=error.hint)]
+    if performance is not None and timeout_s < scenario.timeout_s and performance.is_out_of_time:
+        # It was our time that ran out, not its own: it may hang, or be slow here.
+        reason = f"no end within {timeout_s:.0f} s; examine it without --quick"
+        return ScenarioResult(scenario=scenario.name, verdict="unfinished", reason=reason), performance
+    gaps = subject.known_gaps.get(scenario.name, ())
+    accepted = tuple(one.what for one in findings if one.kind in ("degraded", "wrong") and one.what in gaps)
+    left = tuple(one for one in findings if one.what not in accepted)
+    return (
+        ScenarioResult(
+            scenario=scenario.name,
+            verdict=verdict_of(left),
+            findings=left,
+            known_gaps=accepted,
+            duration_ms=int((time.monotonic() - began_s) * 1000),
+        ),
+        performance,
+    )
+
+
+def _perform(
+    subject: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
+) -> ScenarioOutput:
+    servers = {scenario.mcp_server: echo_command()} if scenario.mcp_server else {}
+    store = FileStore(os.path.join(folder, "sessions"))
+    home = os.path.join(folder, "home")
+    version = parse_version(subject.version)
+    with OfflineAgent(
+        scenario.script, subject.agent.name, home=home, cwd=cwd, version=version, mcp_servers=servers
+    ) as rehearsal:
+        _refuse_unless_pointed_here(rehearsal.rig, rehearsal.server.url)
+        limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s), max_turns=scenario.max_turns)
+        request = rehearsal.request(scenario.prompt, binary=subject.binary, limits=limits)
+        request = replace(request, permissions=scenario.permissions)
+        run = _follow(start(request, store=store, redact=False), scenario, cwd)
+        if scenario.resume_prompt:
+            session_id = _session_id(list(run))
+            if not session_id:
+                raise HarnessError("the session's id is not visible, so that nothing can be resumed")
+            request = replace(request, prompt=scenario.resume_prompt, resume=session_id)
+            run = _follow(start(request, store=store, redact=False), scenario, cwd)
+        events: list[Event] = list(run)
+        faults = [repr(error) for error in rehearsal.server.faults]
+        requests = rehearsal.server.requests
+    return _gathered(run, store, request, events, requests, faults)
+
+
+def _refuse_unless_pointed_here(rig: LaunchConfig, url: str) -> None:
+    """An agent that may talk to somebody else may cost money."""
+    if not any(url in text for text in (*rig.env.values(), *rig.files.values(), *rig.args)):
+        raise HarnessError("its bench does not point it at the scripted model: it was not started")
+
+
+def _follow(run: Run, scenario: Scenario, cwd: str) -> Run:
+    """Wait for the end; where the scenario says so, bring it about."""
+    if scenario.stop:
+        mark = os.path.join(cwd, scenario.stop_when)
+        over = threading.Event()
+        thread = threading.Thread(target=_stop, args=(run, mark, _CANCELS[scenario.stop], over), daemon=True)
+        thread.start()
+        run.wait()
+        over.set()
+        thread.join()
+    else:
+        run.wait()
+    return run
+
+
+def _stop(run: Run, mark: str, cancels: int, over: threading.Event) -> None:
+    while not os.path.exists(mark):
+        if over.wait(_POLL_S):
+            return
+    for _ in range(cancels):
+        run.cancel()
+
+
+def _session_id(events: list[Event]) -> str:
+    found = [
+        event.session_id for event in events if isinstance(event, SessionStart | Result) and event.session_id
+    ]
+    return found[-1] if found and found[-1] != events[0].run_id else ""
+
+
+def _gathered(
+    run: Run,
+    store: FileStore,
+    request: Request,
+    events: list[Event],
+    requests: list[RequestEntry],
+    faults: list[str],
+) -> ScenarioOutput:
+    written: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    times_ms: list[int] = []
+    exit_code: int | None = None
+    path = store.path(run.id, RAW)
+    began_ms = -1
+    for entry in read_raw(path) if os.path.exists(path) else ():
+        began_ms = entry.at_ms if began_ms < 0 else began_ms
+        if isinstance(entry, Output):
+            written[entry.stream].append(entry.data)
+            if entry.stream == "stdout":
+                times_ms += [entry.at_ms - began_ms] * entry.data.count(b"\n")
+        elif isinstance(entry, Exit):
+            exit_code = -entry.signal if entry.signal else entry.code
+    return ScenarioOutput(
+        request=request,
+        events=events,
+        stdout=b"".join(written["stdout"]),
+        stderr=b"".join(written["stderr"]),
+        line_times_ms=times_ms,
+        argv=list(run.launch.invocation.argv),
+        exit_code=exit_code,
+        requests=requests,
+        faults=faults,
+    )
+
+
+def _judge(
+    subject: AgentUnderTest, scenario: Scenario, performance: ScenarioOutput, cwd: str
+) -> Iterator[Finding]:
+    result = performance.events[-1]
+    last_words = _last_lines(performance.stderr, _STDERR_LINES)
+    yield from (
+        Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in performance.faults
+    )
+    errors = [event.message for event in performance.events if isinstance(event, Error)]
+    if performance.is_out_of_time:
+        limit_s = performance.request.limits.timeout_s or 0
+        how = "" if performance.has_asked else ", and no request for its model"
+        what = f"it hangs: no end within {limit_s:g} s{how}"
+        yield Finding(kind="broken", what=what, example=last_words)
+        return
+    if not performance.has_asked:
+        what = "no request arrived: it ignores the base URL, or ended before it asked its model"
+        written = _last_lines(performance.stdout, 1)
+        said = [*errors[-1:], *([f"it wrote: {written}"] if written else [])]
+        yield Finding(kind="broken", what=what, example=last_words or "; ".join(said)[:400])
+        return
+    if scenario.is_about_recovery and errors and isinstance(result, Result) and result.outcome == "failed":
+        # Poor, but visible: nothing of it is lost on whoever reads the log.
+        yield Finding(kind="degraded", what=_GIVES_UP, example=errors[-1][:300])
+    else:
+        yield from _blamed(missing(scenario.expect, performance.events, cwd), performance)
+    yield from _drift(subject, performance)
+
+
+def _blamed(findings: Iterable[Finding], performance: ScenarioOutput) -> list[Finding]:
+    """Whose fault it is: where our script had no answer left, nothing that is missing says much of the agent."""
+    found = list(findings)
+    over = next((entry for entry in performance.requests if entry.outcome == "over"), None)
+    if over is None or not found:
+        return found
+    what = f"the script had no turn {(over.turn or 0) + 1} in its lane {over.lane!r} for what it was asked"
+    return [Finding(kind="inconclusive", what=what, example="; ".join(one.what for one in found)[:300])]
+
+
+def _last_lines(data: bytes, count: int) -> str:
+    return b"\n".join(data.strip().split(b"\n")[-count:]).decode(errors="replace")[:400]
+
+
+def _drift(subject: AgentUnderTest, performance: ScenarioOutput) -> Iterator[Finding]:
+    told: set[str] = set()
+    failed = {
+        event.call_id for event in performance.events if isinstance(event, ToolEnd) and not event.success
+    }
+    for event in performance.events:
+        if isinstance(event, Unknown):
+            raw = event.raw
+            kind = subject.agent.translator().kind(raw) if isinstance(raw, dict) else ""
+            what = f"unknown record type {kind!r}" if kind else "unknown line"
+        elif isinstance(event, ToolStart) and event.raw is not None and _is_stranger(event, failed):
+            raw, what = event.raw, f"unknown tool {event.tool_name!r}"
+        else:
+            continue
+        if what not in told:
+            told.add(what)
+            yield Finding(kind="drift", what=what, example=msgspec.json.encode(raw).decode()[:300])
+    for stranger in strangers(subject.agent.name, performance.stdout, subject.known):
+        what = f"unknown field {stranger.path!r} of {stranger.kind!r}"
+        yield Finding(kind="new field", what=what, example=stranger.example)
+
+
+def _is_stranger(start: ToolStart, failed: set[str]) -> bool:
+    """A call that came to nothing means nothing; and a tool of the lab's own MCP server needs no rule."""
+    return start.call_id not in failed and "echo" not in start.tool_name

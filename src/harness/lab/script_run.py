@@ -1,0 +1,285 @@
+"""A script made ready for one agent: every call in that agent's own words, and which turn answers which request.
+
+A request is answered from what it holds itself: the lane by a marker in its opening, the turn by how
+many answers the conversation already has. So a retry gets the same turn, any number of conversations may
+go on at once, and a session that is resumed later goes on in the script. Only faults are counted.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.lab.fixture import AgentFixture, LabContext
+from harness.lab.tool_calls import as_offered, render
+from harness.lab.wire import (
+    AnswerCall,
+    AnswerPart,
+    AnswerReasoning,
+    AnswerText,
+    ModelRequest,
+    Record,
+    WireAnswer,
+    encode,
+    record_of,
+    records,
+)
+from harness.sources.models.script import (
+    MAIN,
+    Alternatives,
+    ArgumentsFault,
+    DropFault,
+    Fault,
+    HugeFault,
+    Script,
+    ScriptConversation,
+    ScriptReasoning,
+    ScriptText,
+    ScriptToolCall,
+    ScriptTurn,
+    SlowFault,
+    StatusFault,
+    Tokens,
+    filled,
+)
+
+# Harmless answers to requests beside the conversation: a title, a check, a summary.
+
+_DEEPEST = 8
+
+
+def harmless(asked: ModelRequest, text: str, id: str) -> tuple[AnswerPart, ...]:
+    """The tool that must be called, the JSON that must come, or else a short text."""
+    if asked.forced_tool:
+        sample = record_of(sample_of(asked.tools.get(asked.forced_tool, {}), text))
+        return (AnswerCall(id, asked.forced_tool, sample, encode(sample).decode()),)
+    if asked.schema:
+        return (AnswerText(encode(sample_of(asked.schema, text)).decode()),)
+    return (AnswerText(text),)
+
+
+def sample_of(schema: Record, text: str, depth: int = 0) -> Any:
+    """The smallest value that a JSON schema asks for, as far as such schemas go."""
+    if "const" in schema:
+        return schema["const"]
+    if isinstance(chosen := schema.get("enum"), list) and chosen:
+        return chosen[0]
+    for name in ("anyOf", "oneOf", "allOf"):
+        if options := records(schema.get(name)):
+            return sample_of(options[0], text, depth + 1)
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    match kind.lower() if isinstance(kind, str) else "object":
+        case "string":
+            return text
+        case "integer" | "number":
+            return schema.get("minimum", 0)
+        case "boolean":
+            return False
+        case "array":
+            count = schema.get("minItems", 0) if depth < _DEEPEST else 0
+            return [sample_of(record_of(schema.get("items")), text, depth + 1)] * count
+        case "null":
+            return None
+        case _:
+            properties = record_of(schema.get("properties")) if depth < _DEEPEST else {}
+            wanted = schema.get("required", list(properties))
+            return {
+                name: sample_of(record_of(properties[name]), text, depth + 1)
+                for name in properties
+                if name in wanted
+            }
+
+
+SIDE = "side"
+"""The lane of requests beside the conversation."""
+OVER = "The script has no further turn."
+
+_NO_TOKENS = Tokens(input=0, output=0, cache_read=0, cache_write=0, reasoning=0)
+_ANSWER_ID = re.compile(r"([a-z][a-z0-9-]*)_(\d+)_\d+")
+_Key: TypeAlias = tuple[str, int, str, int]
+
+
+class ScriptReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one request."""
+
+    lane: str
+    turn: int
+    answer: WireAnswer
+    failure: StatusFault | DropFault | None = None
+    """Happens instead of the answer, or in the middle of it."""
+    slow: SlowFault | None = None
+    is_over: bool = False
+    """The script had nothing for it."""
+
+
+class ScriptRun:
+    """Contract: `reply` may be called from any number of threads at once. Raises UsageError when made."""
+
+    def __init__(
+        self, script: Script, bench: AgentFixture | None = None, place: LabContext | None = None
+    ) -> None:
+        self._script = script
+        self._lanes = render(script, bench, place)
+        is_toolless = script.side.toolless
+        self._is_toolless_side = bench is not None if is_toolless is None else is_toolless
+        self._side_markers = script.side.markers + (bench.side_markers if bench else ())
+        self._called = {
+            call.tool
+            for lane in self._lanes.values()
+            for turn in lane.turns
+            for part in turn.parts
+            if isinstance(part, ScriptToolCall | Alternatives)
+            for call in (part.calls if isinstance(part, Alternatives) else (part,))
+        }
+        self._texts = _texts_of(self._lanes.values(), script.side.text)
+        self._lock = threading.Lock()
+        self._met: dict[_Key, int] = {}
+        """How often each fault was met since its turn was last answered without it."""
+        self._arrived: dict[str, int] = {}
+
+    def reply(self, asked: ModelRequest, number: int) -> ScriptReply:
+        """`number` tells this request from all others."""
+        asked = self._without_foreign(asked)
+        if self._is_side(asked):
+            id = f"{SIDE}_0_{number}"
+            parts = harmless(asked, self._script.side.text, f"{id}_0")
+            answer = WireAnswer(id=id, model=asked.model, parts=parts, tokens=_NO_TOKENS)
+            return ScriptReply(lane=SIDE, turn=0, answer=answer)
+        with self._lock:
+            return self._turn(asked, number)
+
+    def _without_foreign(self, asked: ModelRequest) -> ModelRequest:
+        """Some agents open a conversation with an answer of their own making: that is no turn of ours."""
+        opening, count = asked.opening, 0
+        for text, said_next in asked.leading:
+            if not self._is_foreign(text):
+                break
+            opening, count = f"{opening}\n{said_next}", count + 1
+        return replace(asked, opening=opening, answers=asked.answers - count) if count else asked
+
+    def _is_foreign(self, text: str) -> bool:
+        """Neither what the script says, with something around it perhaps, nor the beginning of that."""
+        words = _folded(text)
+        return bool(words) and not any(own in words or own.startswith(words) for own in self._texts)
+
+    def _is_side(self, asked: ModelRequest) -> bool:
+        is_forced = bool(asked.forced_tool) and asked.forced_tool not in self._called
+        if is_forced or (self._is_toolless_side and not asked.tools):
+            return True
+        return any(marker in asked.system or marker in asked.opening for marker in self._side_markers)
+
+    def _turn(self, asked: ModelRequest, number: int) -> ScriptReply:
+        name, index = self._place_of(asked)
+        lane = self._lanes.get(name)
+        is_over = lane is None or (index >= len(lane.turns) and not lane.repeat_last)
+        if lane is None or is_over:
+            turn, index = ScriptTurn(parts=(ScriptText(text=OVER),), tokens=_NO_TOKENS), max(0, index)
+        else:
+            turn = lane.turns[min(index, len(lane.turns) - 1)]
+        key = (name, index, asked.opening)
+        failing = [fault for fault in turn.faults if isinstance(fault, StatusFault | DropFault)]
+        failure = self._next(key, failing)
+        held = [] if failure and isinstance(failure, StatusFault) else self._hold(key, turn)
+        if failure is None:
+            self._arrived[name] = index + 1
+        id = f"{name}_{index}_{number}"
+        return ScriptReply(
+            lane=name,
+            turn=index,
+            answer=WireAnswer(
+                id=id,
+                model=asked.model,
+                parts=tuple(_parts(turn, held, asked, id)),
+                tokens=turn.tokens,
+                stop=turn.stop,
+            ),
+            failure=failure,
+            slow=next((fault for fault in held if isinstance(fault, SlowFault)), None),
+            is_over=is_over,
+        )
+
+    def _place_of(self, asked: ModelRequest) -> tuple[str, int]:
+        if found := _ANSWER_ID.fullmatch(asked.previous_id):
+            return found[1], int(found[2]) + 1
+        said = f"{asked.system}\n{asked.opening}"
+        marked = (name for name, lane in self._lanes.items() if lane.marker and lane.marker in said)
+        name = next(marked, MAIN)
+        lane = self._lanes.get(name)
+        if lane is not None and lane.order == "arrival":
+            return name, self._arrived.get(name, 0)
+        return name, asked.answers
+
+    def _next(
+        self, key: tuple[str, int, str], faults: list[StatusFault | DropFault]
+    ) -> StatusFault | DropFault | None:
+        """Those that fail come one after the other."""
+        met = self._met.get((*key, -1), 0)
+        due = 0
+        for fault in faults:
+            due += 0 if fault.times == "always" else fault.times
+            if fault.times == "always" or met < due:
+                self._met[*key, -1] = met + 1
+                return fault
+        self._met.pop((*key, -1), None)
+        return None
+
+    def _hold(self, key: tuple[str, int, str], turn: ScriptTurn) -> list[Fault]:
+        """Those that change an answer hold all together, each as often as it says."""
+        held: list[Fault] = []
+        for number, fault in enumerate(turn.faults):
+            if isinstance(fault, StatusFault | DropFault):
+                continue
+            met = self._met.get((*key, number), 0)
+            if fault.times == "always" or met < fault.times:
+                self._met[*key, number] = met + 1
+                held.append(fault)
+            else:
+                del self._met[*key, number]
+        return held
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _texts_of(lanes: Iterable[ScriptConversation], side: str) -> set[str]:
+    """Everything that this model may have said."""
+    said = [
+        part.text
+        for lane in lanes
+        for turn in lane.turns
+        for part in turn.parts
+        if isinstance(part, ScriptText)
+    ]
+    return {_folded(text) for text in (*said, OVER, side, _filler(99)) if text.strip()}
+
+
+def _parts(turn: ScriptTurn, held: list[Fault], asked: ModelRequest, id: str) -> list[AnswerPart]:
+    is_malformed = any(isinstance(fault, ArgumentsFault) for fault in held)
+    parts: list[AnswerPart] = []
+    for one in turn.parts:
+        part = as_offered(one, asked.tools) if isinstance(one, Alternatives) else one
+        match part:
+            case ScriptText():
+                parts.append(AnswerText(part.text, part.pieces))
+            case ScriptReasoning():
+                parts.append(AnswerReasoning(part.reasoning))
+            case ScriptToolCall():
+                given = filled(part.input, asked.results)
+                text = given if isinstance(given, str) else encode(given).decode()
+                cut = text[: max(1, len(text) * 2 // 3)] if is_malformed else text
+                name = f"{id}_{len(parts)}"
+                parts.append(AnswerCall(name, part.tool, given, cut, is_malformed, part.namespace))
+    parts += [AnswerText(_filler(fault.bytes)) for fault in held if isinstance(fault, HugeFault)]
+    return parts
+
+
+def _filler(size_bytes: int) -> str:
+    line = "x" * 99 + "\n"
+    return (line * (size_bytes // 100 + 1))[:size_bytes]

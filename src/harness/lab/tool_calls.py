@@ -1,0 +1,161 @@
+"""A script in one agent's own words: meanings become its tools, and inputs take what earlier results hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.lab.fixture import AgentFixture, LabContext
+from harness.sources.models.script import (
+    AgentIntent,
+    Alternatives,
+    Script,
+    ScriptConversation,
+    ScriptPart,
+    ScriptReasoning,
+    ScriptText,
+    ScriptToolCall,
+    ScriptTurn,
+    intent_name,
+    replace_placeholders,
+)
+
+
+def render(
+    script: Script, bench: AgentFixture | None, place: LabContext | None
+) -> Mapping[str, ScriptConversation]:
+    """The lanes with nothing but texts, reasoning and the agent's own tools.
+
+    Raises UsageError for a call by meaning that cannot be made.
+    """
+    lanes = script.lanes
+    if bench is not None and bench.agent_end is not None:
+        lanes = _with_ends(lanes, bench.agent_end)
+    return {name: _rendered(lane, bench, place) for name, lane in lanes.items()}
+
+
+def _owned(call: ScriptToolCall, number: int) -> ScriptToolCall:
+    """The same with `each` made the number of the meaning that it belongs to."""
+
+    def keep(which: str, expression: str) -> str:
+        return f"{{{{{number if which == 'each' else which} {expression}}}}}"
+
+    return msgspec.structs.replace(call, input=replace_placeholders(call.input, keep))
+
+
+def _with_ends(
+    lanes: dict[str, ScriptConversation], end: Callable[[str], ScriptToolCall]
+) -> dict[str, ScriptConversation]:
+    """The lanes of sub-agents, whose last words are a call."""
+    prompts = [
+        part.prompt
+        for lane in lanes.values()
+        for turn in lane.turns
+        for part in turn.parts
+        if isinstance(part, AgentIntent)
+    ]
+    ended = {}
+    for name, lane in lanes.items():
+        last = lane.turns[-1]
+        text = "".join(part.text for part in last.parts if isinstance(part, ScriptText))
+        is_text = all(isinstance(part, ScriptText | ScriptReasoning) for part in last.parts)
+        if is_text and lane.marker and any(lane.marker in prompt for prompt in prompts):
+            last = msgspec.structs.replace(last, parts=(end(text),))
+        ended[name] = msgspec.structs.replace(lane, turns=(*lane.turns[:-1], last))
+    return ended
+
+
+def _rendered(
+    lane: ScriptConversation, bench: AgentFixture | None, place: LabContext | None
+) -> ScriptConversation:
+    turns: list[ScriptTurn] = []
+    for turn in lane.turns:
+        now: list[ScriptPart] = []
+        then: list[ScriptPart] = []
+        followed = 0
+        for part in turn.parts:
+            if isinstance(part, ScriptText | ScriptReasoning | ScriptToolCall | Alternatives):
+                now.append(part)
+                continue
+            what = f"{turn.place}: `{intent_name(part)}` is a call by meaning"
+            if bench is None or place is None:
+                raise UsageError(what, hint="say for which agent with --agent, or call its tool by name")
+            if intent_name(part) not in bench.calls:
+                raise UsageError(
+                    f"{what} that this agent lacks: {bench.lacks.get(intent_name(part), 'no such tool')}"
+                )
+            steps = bench.render(part, place)
+            now += steps.calls
+            followed += bool(steps.then)
+            then += [_owned(call, followed) for call in steps.then]
+        turns.append(msgspec.structs.replace(turn, parts=tuple(now)))
+        if then:
+            turns.append(ScriptTurn(parts=tuple(then), tokens=turn.tokens, place=turn.place))
+    return msgspec.structs.replace(lane, turns=tuple(turns))
+
+
+# A call in the shape that the running version of an agent offers: its tools are in every request.
+
+_SAME = (
+    (
+        "path",
+        "file_path",
+        "filePath",
+        "absolute_path",
+        "absolutePath",
+        "target_file",
+        "dir_path",
+        "directory",
+    ),
+    ("old_string", "oldString", "oldText", "old_str", "old_text"),
+    ("new_string", "newString", "newText", "new_str", "new_text"),
+    ("content", "contents", "file_text", "text"),
+    ("command", "cmd", "script"),
+    ("pattern", "query", "regex"),
+    ("prompt", "task", "message", "instructions"),
+    ("skill", "skill_name", "name"),
+)
+"""Names under which agents ask for the same."""
+
+
+def as_offered(calls: Alternatives, tools: Mapping[str, Mapping[str, Any]]) -> ScriptToolCall:
+    """The first that fits what is offered; else the first whose tool there is; else the first."""
+    made = [_renamed(call, tools.get(call.tool, {})) for call in calls.calls]
+    fitting = (call for call in made if call.tool in tools and _fits(call, tools[call.tool]))
+    present = (call for call in made if call.tool in tools)
+    return next(fitting, None) or next(present, None) or made[0]
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _fits(call: ScriptToolCall, schema: Mapping[str, Any]) -> bool:
+    properties, required = _properties(schema), schema.get("required")
+    if not properties or isinstance(call.input, str):
+        return True
+    needed = set(required) if isinstance(required, list) else set()
+    return needed <= call.input.keys() <= properties.keys()
+
+
+def _renamed(call: ScriptToolCall, schema: Mapping[str, Any]) -> ScriptToolCall:
+    """The same input under the names that are offered; what a strict schema does not know is left out."""
+    properties = _properties(schema)
+    if not properties or isinstance(call.input, str):
+        return call
+    given = {_name(key, call.input, properties): value for key, value in call.input.items()}
+    if schema.get("additionalProperties") is False:
+        given = {key: value for key, value in given.items() if key in properties}
+    return replace(call, input=given)
+
+
+def _name(key: str, given: Mapping[str, Any], properties: Mapping[str, Any]) -> str:
+    if key in properties:
+        return key
+    alike = next((names for names in _SAME if key in names), ())
+    return next((name for name in alike if name in properties and name not in given), key)

@@ -1,0 +1,202 @@
+"""Benches: every agent's tools for every meaning, and settings that stay in a throw-away home."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_client import ROUTES
+
+from harness.errors import UsageError
+from harness.lab import LabContext, OfflineAgent, ScriptRun, fixture_names, load_fixture, parse_script, set_up
+from harness.lab.wire import AnswerCall, AnswerText, ModelRequest, WireAnswer, all_wires
+from harness.sources import registry
+from harness.sources.models.script import (
+    INTENTS,
+    AgentIntent,
+    EditIntent,
+    FetchIntent,
+    Intent,
+    ListIntent,
+    McpIntent,
+    PatchIntent,
+    ReadIntent,
+    RunIntent,
+    SearchIntent,
+    SkillIntent,
+    TodoIntent,
+    WriteIntent,
+    intent_name,
+)
+
+SAMPLES: tuple[Intent, ...] = (
+    ReadIntent(path="src/a.py"),
+    ReadIntent(path="src/a.py", lines=(10, 20)),
+    WriteIntent(path="new.txt", content="one\ntwo\n"),
+    EditIntent(path="src/a.py", old="a\nb", new="c"),
+    PatchIntent(patch="*** Begin Patch\n*** End Patch\n"),
+    RunIntent(command="echo 'hi'"),
+    SearchIntent(query="it's", path="src"),
+    ListIntent(path="a b"),
+    TodoIntent(items=("First", "It's second")),
+    SkillIntent(name="greet"),
+    AgentIntent(prompt="Count."),
+    McpIntent(server="demo", tool="echo", input={"text": "hi"}),
+    FetchIntent(url="/lab/page"),
+)
+BENCHES = fixture_names()
+VERSIONS = {"claude": [(1, 0, 60), (2, 0, 60)], "codex": [(0, 50, 0), (0, 98, 0), (0, 130, 0)]}
+CASES = [(name, version) for name in BENCHES for version in [(), *VERSIONS.get(name, [])]]
+
+
+def place(folder: Path, version: tuple[int, ...] = (), **more: Any) -> LabContext:
+    return LabContext(
+        url="http://127.0.0.1:5", home=str(folder / "home"), cwd="/project", version=version, **more
+    )
+
+
+def test_there_is_a_bench_for_at_least_the_well_known_agents() -> None:
+    known = {"claude", "cline", "codex", "copilot", "gemini", "goose", "kilo", "opencode", "pi", "qwen"}
+    assert known <= set(BENCHES)
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_bench_belongs_to_an_agent_and_knows_every_meaning(name: str) -> None:
+    bench = load_fixture(name)
+    assert name in registry.names()
+    assert bench.wire in all_wires()
+    assert bench.wire in ROUTES
+    assert {*bench.calls, *bench.lacks} == set(INTENTS)
+    assert not set(bench.calls) & set(bench.lacks)
+    assert all(bench.lacks.values())
+    assert set(bench.since) <= set(bench.calls)
+
+
+@pytest.mark.parametrize(("name", "version"), CASES)
+def test_every_meaning_becomes_a_call(name: str, version: tuple[int, ...], tmp_path: Path) -> None:
+    bench = load_fixture(name)
+    for meaning in SAMPLES:
+        if intent_name(meaning) in bench.calls:
+            steps = bench.render(meaning, place(tmp_path, version))
+            offered = [call for one in steps.calls for call in one.calls]
+            for call in (*offered, *steps.then):
+                assert call.tool
+                assert json.loads(json.dumps(call.input)) == call.input
+
+
+@pytest.mark.parametrize(("name", "version"), CASES)
+def test_setting_up_writes_only_into_the_home(name: str, version: tuple[int, ...], tmp_path: Path) -> None:
+    here = place(tmp_path, version, mcp_servers={"demo": ("python3", "a b.py", 'q"uote')})
+    rig = set_up(load_fixture(name), here)
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert rig.env["HOME"] == here.home
+    assert all(value.startswith(here.home) for key, value in rig.env.items() if key.startswith("XDG_"))
+    assert "127.0.0.1" in rig.env["NO_PROXY"]
+    written = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    texts = [path.read_text() for path in written]
+    for path, text in zip(written, texts, strict=True):
+        (tomllib.loads if path.suffix == ".toml" else json.loads)(text)
+    everything = "\n".join([*texts, *rig.env.values(), *rig.args])
+    assert here.url in everything
+    assert "a b.py" in everything
+    assert "lab-key" in everything
+
+
+def test_an_agent_without_a_bench_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="there is no bench for 'nobody'"):
+        load_fixture("nobody")
+
+
+def calls_of(
+    name: str, folder: Path, *turns: Any, lanes: dict[str, Any] | None = None, asked: ModelRequest
+) -> WireAnswer:
+    script = parse_script({"turns": list(turns), "lanes": lanes or {}})
+    return ScriptRun(script, load_fixture(name), place(folder)).reply(asked, 1).answer
+
+
+def asked(answers: int = 0, opening: str = "Go.", results: tuple[str, ...] = ()) -> ModelRequest:
+    return ModelRequest(
+        model="m",
+        system="",
+        opening=opening,
+        answers=answers,
+        results=results,
+        tools={"shell": {}},
+        is_streamed=True,
+    )
+
+
+def test_what_an_agent_lacks_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match="`agent` is a call by meaning that this agent lacks: it has no sub-agents"
+    ):
+        calls_of("pi", tmp_path, {"call": "agent", "prompt": "x"}, asked=asked())
+
+
+def test_codex_waits_for_each_sub_agent_in_a_turn_of_its_own(tmp_path: Path) -> None:
+    turns = (
+        [{"call": "agent", "prompt": "A"}, {"call": "agent", "prompt": "B"}],
+        {"text": "Both are back."},
+    )
+    spawned = calls_of("codex", tmp_path, *turns, asked=asked())
+    assert [(part.name, part.input) for part in spawned.parts if isinstance(part, AnswerCall)] == [
+        ("spawn_agent", {"message": "A"}),
+        ("spawn_agent", {"message": "B"}),
+    ]
+    results = ('{"agent_id":"id-a"}', '{"agent_id":"id-b"}')
+    waited = calls_of("codex", tmp_path, *turns, asked=asked(1, results=results))
+    targets = [
+        part.input["targets"]
+        for part in waited.parts
+        if isinstance(part, AnswerCall) and isinstance(part.input, dict)
+    ]
+    assert targets == [["id-a"], ["id-b"]]
+    assert calls_of("codex", tmp_path, *turns, asked=asked(2)).parts == (AnswerText("Both are back."),)
+
+
+def test_a_sub_agent_of_gemini_ends_with_a_call(tmp_path: Path) -> None:
+    lanes = {
+        "child": {"marker": "COUNT", "turns": [{"call": "run", "command": "ls"}, {"text": "Two."}]},
+        "other": {"marker": "OTHER", "turns": [{"text": "Plain."}]},
+    }
+    turns = ({"call": "agent", "prompt": "COUNT files"}, {"text": "Done."})
+    ended = calls_of("gemini", tmp_path, *turns, lanes=lanes, asked=asked(1, "COUNT files"))
+    (call,) = ended.parts
+    assert isinstance(call, AnswerCall)
+    assert (call.name, call.input) == ("complete_task", {"result": {"response": "Two."}})
+    assert calls_of("gemini", tmp_path, *turns, lanes=lanes, asked=asked(0, "OTHER")).parts == (
+        AnswerText("Plain."),
+    )
+    assert calls_of("gemini", tmp_path, *turns, lanes=lanes, asked=asked(1)).parts == (AnswerText("Done."),)
+
+
+def test_on_a_bench_a_request_without_tools_is_a_side_request(tmp_path: Path) -> None:
+    play = ScriptRun(parse_script({"turns": [{"text": "one"}]}), load_fixture("opencode"), place(tmp_path))
+    toolless = ModelRequest(model="m", system="", opening="Title?", answers=0)
+    assert play.reply(toolless, 1).lane == "side"
+    assert play.reply(asked(), 2).lane == "main"
+
+
+def test_a_rehearsal_is_everything_that_a_run_needs(tmp_path: Path) -> None:
+    script = parse_script(
+        {"turns": [{"call": "read", "path": "a.txt"}, {"call": "fetch", "url": "/lab/page"}]}
+    )
+    with OfflineAgent(script, "claude", home=str(tmp_path / "home"), cwd=str(tmp_path)) as rehearsal:
+        request = rehearsal.request("Go.", binary="/opt/claude")
+        assert (request.agent, request.prompt, request.cwd) == ("claude", "Go.", str(tmp_path))
+        assert request.env["ANTHROPIC_BASE_URL"] == rehearsal.server.url
+        assert rehearsal.server.play is not None
+        answer = rehearsal.server.play.reply(asked(1), 1).answer
+        assert rehearsal.server.url in str(answer.parts)
+        rehearsal.play(parse_script({"turns": [{"text": "another"}]}))
+        assert rehearsal.server.play.reply(asked(), 1).answer.parts == (AnswerText("another"),)
+
+
+def test_a_rehearsal_that_cannot_begin_leaves_no_server(tmp_path: Path) -> None:
+    script = parse_script({"turns": [{"call": "patch", "patch": "x"}]})
+    with pytest.raises(UsageError, match="lacks"):
+        OfflineAgent(script, "pi", home=str(tmp_path / "home"), cwd=str(tmp_path), port=0)
+    assert not (tmp_path / "home").exists()
