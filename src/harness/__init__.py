@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
     from harness.rendering.session.events import SessionEvent
-    from harness.session.attachments import File
     from harness.session.config import (
         BackingAgent,
         CommandAgent,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from harness.session.harness import Harness
     from harness.session.outcome import RunOutcome
     from harness.session.session import Session
+    from harness.session.signals import File
     from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
     from harness.sources.models.registry import open_model
@@ -89,7 +89,7 @@ _HOMES = {
     "BackingAgent": "harness.session.config",
     "CommandAgent": "harness.session.config",
     "Event": "harness.events",
-    "File": "harness.session.attachments",
+    "File": "harness.session.signals",
     "FileStore": "harness.log.stores.files",
     "GoalOptions": "harness.session.goals",
     "Harness": "harness.session.harness",

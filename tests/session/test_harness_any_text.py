@@ -16,7 +16,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.encoding import to_wire
 from harness.session.config import BackingAgent, Mode, Subagent
 from harness.session.harness import Harness
-from harness.session.open_thread import BoundThread
+from harness.session.open_thread import OpenThread
 from harness.session.thread_fold import ThreadFold
 from harness.session.thread_memory import Memory
 
@@ -203,8 +203,8 @@ def test_whatever_fails_while_a_thread_is_let_go_it_is_free_afterwards(
             if what == "snapshot":
                 monkeypatch.setattr(ThreadFold, "snapshot", fail)
             else:
-                close = BoundThread.close
-                monkeypatch.setattr(BoundThread, "close", lambda bound: (close(bound), fail())[0])
+                close = OpenThread.close
+                monkeypatch.setattr(OpenThread, "close", lambda bound: (close(bound), fail())[0])
             second = await harness.create_thread()
             await harness.switch_thread(thread_id=first.id)
             await harness.switch_thread(thread_id=second.id)

@@ -11,7 +11,7 @@ from running_kit import in_loop
 from harness.events import FollowUpsChanged, NotificationChanged
 from harness.log.stores.memory import MemoryStore
 from harness.rendering.state.fold import StateFold
-from harness.session.runs import Said
+from harness.session.runs import UserMessage
 from harness.session.thread_fold import ThreadFold
 
 
@@ -70,7 +70,7 @@ async def test_what_waits_in_the_queue_is_written_once_with_its_files() -> None:
         await harness.create_thread()
         runs = harness.session.runs
         for number in range(5):
-            runs.queue(Said(text=f"{number} " + "x" * 1000))
+            runs.queue(UserMessage(text=f"{number} " + "x" * 1000))
         changes = [event for event in log_of(harness) if isinstance(event, FollowUpsChanged)]
         assert [len(event.pending) for event in changes] == [1, 2, 3, 4, 5]
         assert changes[-1].pending[:4] == [0, 1, 2, 3]

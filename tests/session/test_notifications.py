@@ -11,11 +11,11 @@ import pytest
 from harness.errors import UsageError
 from harness.events import Event, NotificationChanged, Signal
 from harness.session.builtin.notification_inbox import NotificationInboxTool
-from harness.session.notification_delivery import Dispatched, Post, dispatch, notify
+from harness.session.notification_delivery import Dispatched, InboxDelivery, dispatch, notify
 from harness.session.notifications import (
     Circumstances,
-    Inbox,
     Notification,
+    NotificationInbox,
     NotificationInput,
     Policy,
     Priority,
@@ -40,8 +40,8 @@ class Thread:
         self.clock_ms = 1000
         self.told: list[tuple[Signal, str]] = []
         self.breaks = ""
-        self.inbox = Inbox(self)
-        self.post = Post(self.inbox, self)
+        self.inbox = NotificationInbox(self)
+        self.post = InboxDelivery(self.inbox, self)
 
     def thread_id(self) -> str:
         return self.id

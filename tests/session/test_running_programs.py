@@ -222,11 +222,11 @@ async def test_a_signal_is_told_to_it_in_words(tmp_path: Path) -> None:
 
 @in_loop
 async def test_nobody_can_answer_it() -> None:
-    from harness.session.agent_driver import CommandBacking
+    from harness.session.agent_driver import CommandDriver
 
     async with opened(modes=[Mode(id="a", agent="claude")], initial_state=NO_MODEL) as (harness, _):
         backing = harness.session.backing
-        assert isinstance(backing, CommandBacking)
+        assert isinstance(backing, CommandDriver)
         with pytest.raises(UsageError, match="cannot be answered"):
             await backing.resume({})
         assert not harness.session.respond_to_tool_approval(decision="approve")

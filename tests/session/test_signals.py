@@ -9,9 +9,9 @@ import pytest
 
 from harness.errors import UsageError
 from harness.events import Signal
-from harness.session import attachments, signals
+from harness.session import signals
 from harness.session.signals import Branch, create, decide, from_input
-from harness.session.state_lanes import StateLanes, StateUpdate, cache_key
+from harness.session.state_lanes import StateLanes, StateReport, cache_key
 from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 
@@ -146,8 +146,8 @@ def test_what_cannot_be_done_is_refused(is_active: bool, behavior: Any) -> None:
         decide(create("user", "x", id="s"), is_active=is_active, if_active=branch, if_idle=branch)
 
 
-def lane_update(key: str, mode: Any = "snapshot") -> StateUpdate:
-    return StateUpdate(id="lane", cache_key=key, contents=key, mode=mode, value={"key": key})
+def lane_update(key: str, mode: Any = "snapshot") -> StateReport:
+    return StateReport(id="lane", cache_key=key, contents=key, mode=mode, value={"key": key})
 
 
 def test_a_state_that_the_model_sees_is_not_told_twice() -> None:
@@ -192,11 +192,11 @@ def uri(text: str, media_type: str = "text/plain") -> str:
 
 
 def test_without_files_a_message_is_its_text() -> None:
-    assert attachments.contents("hello") == "hello"
+    assert signals.contents("hello") == "hello"
 
 
 def test_text_files_become_fenced_text() -> None:
-    said = attachments.contents(
+    said = signals.contents(
         "look",
         [
             {"data": uri("print(1)\n"), "mediaType": "text/x-python", "filename": "a.py"},
@@ -215,17 +215,13 @@ def test_text_files_become_fenced_text() -> None:
 
 
 def test_a_fence_is_longer_than_any_in_the_file() -> None:
-    (part,) = attachments.contents(
-        "", [{"data": "a ```` b", "mediaType": "text/markdown", "filename": "a.md"}]
-    )
+    (part,) = signals.contents("", [{"data": "a ```` b", "mediaType": "text/markdown", "filename": "a.md"}])
     assert isinstance(part, dict)
     assert part["text"] == "[File: a.md]\n`````\na ```` b\n`````"
 
 
 def test_other_files_stay_files() -> None:
-    said = attachments.contents(
-        "look", [attachments.File(data="aGk=", media_type="image/png", filename="a.png")]
-    )
+    said = signals.contents("look", [signals.File(data="aGk=", media_type="image/png", filename="a.png")])
     assert said == [
         {"type": "text", "text": "look"},
         {"type": "file", "data": "aGk=", "mediaType": "image/png", "filename": "a.png"},
@@ -234,6 +230,6 @@ def test_other_files_stay_files() -> None:
 
 
 def test_data_that_is_not_base64_is_kept_as_it_is() -> None:
-    (part,) = attachments.contents("", [{"data": "data:text/plain;base64,é", "mediaType": "text/plain"}])
+    (part,) = signals.contents("", [{"data": "data:text/plain;base64,é", "mediaType": "text/plain"}])
     assert isinstance(part, dict)
     assert "é" in part["text"]

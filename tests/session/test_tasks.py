@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from harness.events import Signal, Task
-from harness.session.builtin.task_ids import task_ids
-from harness.session.builtin.task_signal import MOST_DELTAS, TaskSignal, told
-from harness.session.builtin.tasks import TaskDraft, task_tools
-from harness.session.state_lanes import StateLanes, StateUpdate
+from harness.session.builtin.tasks import MOST_DELTAS, TaskDraft, TaskSignal, task_ids, task_tools, told
+from harness.session.state_lanes import StateLanes, StateReport
 from harness.sources.tool import ToolContext, ToolFailure, ToolOutput
 
 
@@ -226,7 +224,7 @@ class Window:
     def sees(self, id: str) -> bool:
         return id not in self.forgotten
 
-    def tell(self, *tasks: Task) -> StateUpdate | None:
+    def tell(self, *tasks: Task) -> StateReport | None:
         update = TaskSignal().update(self.lanes.lane("tasks"), tasks, self.sees)
         if update is None:
             return None

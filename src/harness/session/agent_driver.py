@@ -15,11 +15,10 @@ from harness.errors import HarnessError, UsageError
 from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
-from harness.session.briefing import Briefing
+from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
-from harness.session.runs import Ended, Said
-from harness.session.undelivered_signals import Untold, files_in
+from harness.session.runs import Ended, UserMessage
 from harness.sources.loop.conversation import Conversation, history
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.time_limits import TimeLimits
@@ -39,7 +38,7 @@ _Value = TypeVar("_Value")
 _FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
 
 
-class Backing(Protocol):
+class AgentDriver(Protocol):
     """Contract: `send` and `resume` end with the run, or when it waits for an answer; cancelling them stops it."""
 
     agent_name: str
@@ -53,7 +52,7 @@ class Backing(Protocol):
         """
         ...
 
-    async def send(self, said: Said, run_id: str) -> Ended:
+    async def send(self, said: UserMessage, run_id: str) -> Ended:
         """In a run of this id."""
         ...
 
@@ -73,7 +72,7 @@ class Backing(Protocol):
         """Let go of a run that only waits for a person, so that its log can be taken up; False when none does."""
         ...
 
-    def join(self, said: Said) -> bool:
+    def join(self, said: UserMessage) -> bool:
         """Give it to the run that goes on; False when that cannot hear."""
         ...
 
@@ -88,7 +87,7 @@ def described(agent: AgentInput) -> BackingAgent | CommandAgent:
     return BackingAgent() if agent == OWN_AGENT else CommandAgent(name=agent)
 
 
-class NativeBacking:
+class NativeDriver:
     """Our own loop, in the event loop of the caller, on the thread's log."""
 
     capabilities = frozenset(
@@ -137,7 +136,7 @@ class NativeBacking:
         self.flush()
         self._loaded = None
 
-    async def send(self, said: Said, run_id: str) -> Ended:
+    async def send(self, said: UserMessage, run_id: str) -> Ended:
         options = await self.options()
         conversation = self.conversation
         if pause := self._session.extras.remembrance.before_message(said.id):
@@ -170,7 +169,7 @@ class NativeBacking:
     def leave(self) -> bool:
         return self._loaded is not None and self._loaded[1].leave()
 
-    def join(self, said: Said) -> bool:
+    def join(self, said: UserMessage) -> bool:
         return self._loaded is not None and self._loaded[1].steer(
             said.text, said.attachments, message_id=said.id
         )
@@ -261,14 +260,14 @@ class NativeBacking:
         return tuple(tool for name, tool in found.items() if session.may_have(name))
 
 
-class CommandBacking:
+class CommandDriver:
     """An agent program, one process for each message; it goes on with its own session where it can."""
 
     def __init__(self, session: Session, agent: CommandAgent) -> None:
         self._session = session
         self._run: Run | None = None
         self._agent = agent
-        self._untold: tuple[str, Untold, Briefing] | None = None
+        self._untold: tuple[str, UndeliveredSignals, Briefing] | None = None
         """Of the thread in hand."""
         self.agent_name = agent.name
         self._supported: frozenset[str] = frozenset()
@@ -285,7 +284,7 @@ class CommandBacking:
     def configured(self) -> CommandAgent:
         return self._agent
 
-    async def send(self, said: Said, run_id: str) -> Ended:
+    async def send(self, said: UserMessage, run_id: str) -> Ended:
         session = self._session
         bound = session.thread.bound
         assert bound is not None, "a thread is in hand"
@@ -317,8 +316,10 @@ class CommandBacking:
     async def wake(self, signal: Signal, run_id: str) -> Ended:
         """It is told in words: an agent program knows no signals."""
         turn = turn_of(signal)
-        said = Said(text=turn.text, attachments=turn.attachments) if isinstance(turn, UserTurn) else None
-        return await self.send(said or Said(text=str(signal.contents)), run_id)
+        said = (
+            UserMessage(text=turn.text, attachments=turn.attachments) if isinstance(turn, UserTurn) else None
+        )
+        return await self.send(said or UserMessage(text=str(signal.contents)), run_id)
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
         del replies, ends
@@ -327,7 +328,7 @@ class CommandBacking:
     def leave(self) -> bool:
         return False
 
-    def join(self, said: Said) -> bool:
+    def join(self, said: UserMessage) -> bool:
         """Most hear nothing while they run: what is said waits for their end."""
         if self._run is None or said.attachments:
             return False
@@ -348,7 +349,7 @@ class CommandBacking:
             choice=reply.choice,
         )
 
-    def _brief(self, hub: Hub, run_id: str, said: Said) -> str:
+    def _brief(self, hub: Hub, run_id: str, said: UserMessage) -> str:
         """What it is told before its prompt: what was said without it, then signals that came meanwhile. What it
         cannot be given is told to everybody.
         """
@@ -360,7 +361,11 @@ class CommandBacking:
             )
         if self._untold is None or self._untold[0] != hub.log_id:
             resumes = "resume" in self._supported
-            self._untold = (hub.log_id, Untold(self.agent_name), Briefing(self.agent_name, resumes=resumes))
+            self._untold = (
+                hub.log_id,
+                UndeliveredSignals(self.agent_name),
+                Briefing(self.agent_name, resumes=resumes),
+            )
         _, untold, briefing = self._untold
         signals, text = untold.read(hub), briefing.read(hub)
         if files := (*files_in(signals), *said.attachments):

@@ -14,7 +14,7 @@ from harness.rendering.session.lifecycle import pending_approval, pending_suspen
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.config import RequestContext
 from harness.session.permissions import NOT_APPROVED
-from harness.session.runs import Beginning, Said
+from harness.session.runs import RunRequest, UserMessage
 from harness.session.storable_settings import check_event
 from harness.sources.loop.replies import check_reply
 
@@ -84,7 +84,7 @@ class Approvals:
         if not session.runs.is_running:
             # The process that asked is gone: the run is taken up again with the answer.
             backing = session.backing
-            session.runs.begin(Beginning(lambda: backing.resume({relay.id: reply})), context)
+            session.runs.begin(RunRequest(lambda: backing.resume({relay.id: reply})), context)
         return True
 
 
@@ -162,13 +162,13 @@ class FollowUps:
         return not self._session.runs.queued
 
     def enqueue(self, *, content: str, request_context: RequestContext | None = None) -> None:
-        self._session.runs.queue(Said(text=content), request_context)
+        self._session.runs.queue(UserMessage(text=content), request_context)
 
-    def dequeue(self) -> Said | Signal | None:
+    def dequeue(self) -> UserMessage | Signal | None:
         """Take the first one out, to send it oneself."""
         return self._session.runs.dequeue()
 
-    def requeue(self, said: Said) -> None:
+    def requeue(self, said: UserMessage) -> None:
         """Back to the front."""
         self._session.runs.requeue(said)
 
@@ -234,7 +234,7 @@ class StreamState:
         return f"{session.agent.name}:{session.identity.get_resource_id()}:{thread_id}"
 
 
-class Display:
+class SessionDisplay:
     """`session.display_state`."""
 
     def __init__(self, session: Session) -> None:

@@ -20,7 +20,7 @@ HIDDEN = "forkedSubagent"
 """The setting that keeps a thread out of lists."""
 
 
-class Surroundings(Protocol):
+class ChildThreadHost(Protocol):
     """What a session gives to threads beside its own."""
 
     def store(self) -> Store | None:
@@ -38,7 +38,7 @@ class Surroundings(Protocol):
         ...
 
 
-class SideThread:
+class ChildThread:
     """Contract: whoever opens one closes it."""
 
     def __init__(
@@ -85,12 +85,12 @@ class SideThread:
         return found
 
 
-def create_side(
+def create_child(
     store: Store, metadata: Metadata, new_host: Callable[[Hub], Host], entries: Sequence[Entry] = ()
-) -> SideThread:
+) -> ChildThread:
     """A new thread, with the event that begins it. Raises StoreError."""
     hub = Hub(store, metadata.session_id, store.create(metadata))
-    side = SideThread(store, metadata, hub, new_host, entries)
+    side = ChildThread(store, metadata, hub, new_host, entries)
     created = ThreadCreated(
         id=metadata.session_id,
         resource_id=metadata.resource_id,
@@ -122,7 +122,7 @@ class _JudgePermissions(Permissions):
         return super().denial(tool, arguments, operations, call_id)
 
 
-def thread_judge(around: Surroundings, rules: PermissionPolicy | None = None) -> Judge:
+def thread_judge(around: ChildThreadHost, rules: PermissionPolicy | None = None) -> Judge:
     """A judge with a thread of its own: it remembers what it decided before, and may look things up.
 
     `rules`: of the session; what they deny is denied to the judge as well.
@@ -152,7 +152,7 @@ def thread_judge(around: Surroundings, rules: PermissionPolicy | None = None) ->
     return ask
 
 
-def _judge_side(store: Store, around: Surroundings, question: JudgeQuestion) -> SideThread:
+def _judge_side(store: Store, around: ChildThreadHost, question: JudgeQuestion) -> ChildThread:
     try:
         metadata = store.metadata(question.thread_id)
     except UnknownSession:
@@ -164,7 +164,7 @@ def _judge_side(store: Store, around: Surroundings, question: JudgeQuestion) -> 
             name=question.title,
             settings=settings,
         )
-        return create_side(store, metadata, around.new_host)
+        return create_child(store, metadata, around.new_host)
     writer = store.open(question.thread_id)
     entries = history(read_all(store, question.thread_id)).entries
-    return SideThread(store, metadata, Hub(store, question.thread_id, writer), around.new_host, entries)
+    return ChildThread(store, metadata, Hub(store, question.thread_id, writer), around.new_host, entries)

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.events import Signal
 from harness.rendering.session.events import HarnessMessage, HarnessThread
 from harness.rendering.session.messages import Role
-from harness.session.attachments import File
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.outcome import RunOutcome
-from harness.session.request import request_context as context_of
 from harness.session.services import AvailableModel, ModelAuthStatus, Workspace
-from harness.session.signalling import SentSignal
-from harness.session.signals import Branch
+from harness.session.session_host import request_context as context_of
+from harness.session.signal_delivery import SentSignal
+from harness.session.signals import Branch, File
 from harness.sources.request import Limits
 
 if TYPE_CHECKING:
-    from harness.session.approvals import Display
+    from harness.session.approvals import SessionDisplay
     from harness.session.catalogue import ModelCatalogue
     from harness.session.goals import Goals
     from harness.session.heartbeats import Heartbeats
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from harness.session.workspaces import Workspaces
 
 
-class ThreadMemory:
+class MemoryThreads:
     """`harness.memory`: the work on threads under one name."""
 
     def __init__(self, session: Session) -> None:
@@ -62,8 +61,8 @@ class Facade:
     catalogue: ModelCatalogue
 
     @property
-    def memory(self) -> ThreadMemory:
-        return ThreadMemory(self.session)
+    def memory(self) -> MemoryThreads:
+        return MemoryThreads(self.session)
 
     # Threads
 
@@ -196,7 +195,7 @@ class Facade:
         return self.session.goals
 
     @property
-    def display_state(self) -> Display:
+    def display_state(self) -> SessionDisplay:
         return self.session.display_state
 
     # Agents, models, workspace, memory

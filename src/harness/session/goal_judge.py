@@ -68,7 +68,7 @@ Judge: TypeAlias = Callable[[JudgeQuestion], Awaitable[str]]
 """Asks, and gives the judge's words. Whatever it raises counts as a judge that failed."""
 
 
-class Verdict(NamedTuple):
+class GoalVerdict(NamedTuple):
     decision: Decision
     reason: str
 
@@ -119,12 +119,12 @@ def question_text(objective: str, answer: str, last_words: str = "") -> str:
     return f"Goal: {objective}{recent}\n\nLatest assistant message:\n{answer}\n\n{_FORM}"
 
 
-def read_verdict(text: str) -> Verdict:
+def read_verdict(text: str) -> GoalVerdict:
     """Raises ValueError when nothing in the text is a verdict."""
     for candidate in _candidates(text):
         decision = str(candidate.get("decision", "")).strip().lower()
         if decision in SCORES:
-            return Verdict(decision, str(candidate.get("reason", "")).strip())
+            return GoalVerdict(decision, str(candidate.get("reason", "")).strip())
     raise ValueError(f"the judge's answer cannot be read: {text[:200]}")
 
 

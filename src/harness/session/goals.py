@@ -34,7 +34,7 @@ from harness.session.goal_judge import (
     question_text,
     read_verdict,
 )
-from harness.session.state_lanes import IsVisible, Lane, StateUpdate, cache_key
+from harness.session.state_lanes import IsVisible, StateLane, StateReport, cache_key
 from harness.sources.model import Model
 from harness.sources.tool import Tool
 
@@ -298,15 +298,15 @@ def judge_thread_settings(thread_id: str, goal_id: str) -> dict[str, Any]:
 
 
 def objective_update(
-    lane: Lane, objective: Objective | None, max_runs: int, is_visible: IsVisible
-) -> StateUpdate | None:
+    lane: StateLane, objective: Objective | None, max_runs: int, is_visible: IsVisible
+) -> StateReport | None:
     """What the model is told of the objective: while it is active all of it, afterwards once that there is none."""
     has_base = lane.has_base(is_visible)
     known = (lane.snapshot.value or {}).get("objective") if lane.snapshot is not None else None
     if objective is None or objective.status != "active":
         if not has_base or known is None:
             return None
-        return StateUpdate(
+        return StateReport(
             id=LANE,
             cache_key=f"{LANE}:none",
             tag_name="current-objective",
@@ -317,7 +317,7 @@ def objective_update(
     key = cache_key(LANE, (objective.objective, objective.status, str(objective.runs_used), str(max_runs)))
     if has_base and lane.snapshot is not None and lane.snapshot.cache_key == key:
         return None
-    return StateUpdate(
+    return StateReport(
         id=LANE,
         cache_key=key,
         tag_name="current-objective",

@@ -177,7 +177,7 @@ class SubagentModels:
         self._session.append(SubagentModelChanged(model_id=model_id, agent_type=agent_type))
 
 
-class Subagents:
+class SubagentSettings:
     def __init__(self, session: Session) -> None:
         self.model = SubagentModels(session)
 

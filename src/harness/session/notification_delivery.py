@@ -20,8 +20,8 @@ from harness.session.notifications import (
     URGENCY,
     Activity,
     Circumstances,
-    Inbox,
     Notification,
+    NotificationInbox,
     NotificationInput,
     Policy,
     given,
@@ -35,7 +35,7 @@ EVERY_MS = 60_000
 """How often what is due is looked for."""
 
 
-class Door(Protocol):
+class SignalTarget(Protocol):
     """The way to the model of one thread."""
 
     def activity(self) -> Activity:
@@ -49,11 +49,11 @@ class Door(Protocol):
         ...
 
 
-class Post(NamedTuple):
+class InboxDelivery(NamedTuple):
     """One thread's inbox, and the way to its model."""
 
-    inbox: Inbox
-    door: Door
+    inbox: NotificationInbox
+    door: SignalTarget
 
 
 class Dispatched(msgspec.Struct, kw_only=True):
@@ -65,7 +65,7 @@ class Dispatched(msgspec.Struct, kw_only=True):
 
 
 async def notify(
-    post: Post, value: NotificationInput | Mapping[str, Any], policy: Policy | None = None
+    post: InboxDelivery, value: NotificationInput | Mapping[str, Any], policy: Policy | None = None
 ) -> Notification:
     """Take a notification in, and do what the policy says; the record as it is then."""
     inbox, door = post
@@ -92,11 +92,11 @@ async def notify(
     return inbox.get(record.id) or record
 
 
-async def dispatch(posts: Iterable[Post], now_ms: int, limit: int = BATCH) -> Dispatched:
+async def dispatch(posts: Iterable[InboxDelivery], now_ms: int, limit: int = BATCH) -> Dispatched:
     """Tell everything that is due, at most so many, thread after thread."""
     found = [(record, post) for post in posts for record in post.inbox.due(now_ms)]
     found.sort(key=lambda one: (one[0].due_ms, one[0].updated_at))
-    groups: dict[tuple[str, str, str], tuple[Post, list[Notification]]] = {}
+    groups: dict[tuple[str, str, str], tuple[InboxDelivery, list[Notification]]] = {}
     for record, post in found[:limit]:
         key = (record.agent_id, record.resource_id, record.thread_id)
         groups.setdefault(key, (post, []))[1].append(record)
@@ -106,7 +106,9 @@ async def dispatch(posts: Iterable[Post], now_ms: int, limit: int = BATCH) -> Di
     return round
 
 
-async def _tell_group(post: Post, records: Sequence[Notification], now_ms: int, round: Dispatched) -> None:
+async def _tell_group(
+    post: InboxDelivery, records: Sequence[Notification], now_ms: int, round: Dispatched
+) -> None:
     """The most urgent first; what is to be summed up goes as one, as urgent and as old as the first of it."""
     summed = ordered(record for record in records if _is_summary_due(record, now_ms))
     alone = [record for record in records if not _is_summary_due(record, now_ms)]
@@ -118,7 +120,9 @@ async def _tell_group(post: Post, records: Sequence[Notification], now_ms: int, 
             await _tell_one(post, record, round)
 
 
-async def _tell_one(post: Post, record: Notification, round: Dispatched, *, is_queued: bool = False) -> None:
+async def _tell_one(
+    post: InboxDelivery, record: Notification, round: Dispatched, *, is_queued: bool = False
+) -> None:
     inbox, door = post
     current = inbox.get(record.id)
     if current is None or current.status != "pending" or current.delivered_signal_id:
@@ -139,7 +143,7 @@ async def _tell_one(post: Post, record: Notification, round: Dispatched, *, is_q
     round.signals.append(signal)
 
 
-async def _tell_summary(post: Post, records: Sequence[Notification], round: Dispatched) -> None:
+async def _tell_summary(post: InboxDelivery, records: Sequence[Notification], round: Dispatched) -> None:
     inbox, door = post
     signal = summary_signal(records, id=inbox.host.new_id())
     is_quiet = all(record.priority == "low" for record in records)
@@ -156,7 +160,9 @@ async def _tell_summary(post: Post, records: Sequence[Notification], round: Disp
     ]
 
 
-def _note_failure(inbox: Inbox, records: Sequence[Notification], error: Exception, round: Dispatched) -> None:
+def _note_failure(
+    inbox: NotificationInbox, records: Sequence[Notification], error: Exception, round: Dispatched
+) -> None:
     text = str(error) or type(error).__name__
     for record in records:
         failed = inbox.update(

@@ -104,7 +104,7 @@ class InboxHost(Protocol):
     def new_id(self) -> str: ...
 
 
-class Inbox:
+class NotificationInbox:
     """The records of one thread."""
 
     def __init__(self, host: InboxHost) -> None:

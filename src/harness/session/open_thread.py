@@ -9,18 +9,19 @@ from harness.errors import HarnessError, UnknownSession
 from harness.events import Event, FollowUpsChanged, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
+from harness.log.stores.files import FileStore
 from harness.rendering.session.events import HarnessThread
 from harness.rendering.session.usage import read_usage
-from harness.session.storable_settings import Secrets, kept_settings, kept_text, mask
+from harness.session.storable_settings import Secrets, mask, storable_settings, storable_text
 from harness.session.thread_fold import ThreadFold
-from harness.sources.translation.audit import recover_thread
+from harness.sources.translation.audit import recover, recover_thread
 
 _logger = logging.getLogger("harness.session")
 _SNAPSHOT = "session"
 _BYTES_PER_EVENT = 500
 
 
-class BoundThread:
+class OpenThread:
     """Contract: as long as it is not closed, nobody else writes the log."""
 
     def __init__(
@@ -52,7 +53,7 @@ class BoundThread:
         """
         before = self.metadata.settings
         settings = {key: value for key, value in {**before, **changes}.items() if value is not None}
-        self.metadata.settings = kept_settings(settings, self._secrets)
+        self.metadata.settings = storable_settings(settings, self._secrets)
         if not self.save():
             self.metadata.settings = before
 
@@ -67,7 +68,7 @@ class BoundThread:
         return True
 
     def title_as_kept(self, title: str) -> str:
-        return kept_text(title, self._secrets)
+        return storable_text(title, self._secrets)
 
     def save_snapshot(self) -> None:
         """So that opening it again reads only what comes after this."""
@@ -112,7 +113,7 @@ class BoundThread:
             self.hub.close()
 
 
-def create_bound(store: Store, metadata: Metadata, secrets: Secrets = None) -> BoundThread:
+def create_thread(store: Store, metadata: Metadata, secrets: Secrets = None) -> OpenThread:
     """A new thread. Raises StoreError, and then there is none."""
     mask(metadata, secrets)
     thread_id, writer = metadata.session_id, store.create(metadata)
@@ -122,10 +123,10 @@ def create_bound(store: Store, metadata: Metadata, secrets: Secrets = None) -> B
         writer.close()
         _remove(store, thread_id)
         raise
-    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
+    return OpenThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
 
 
-def open_bound(store: Store, thread_id: str, secrets: Secrets = None) -> BoundThread:
+def reopen_thread(store: Store, thread_id: str, secrets: Secrets = None) -> OpenThread:
     """A thread that is there. A run that died in it is closed, or waits for its answer.
 
     Raises UnknownSession, LogLocked, StoreError.
@@ -143,7 +144,7 @@ def open_bound(store: Store, thread_id: str, secrets: Secrets = None) -> BoundTh
     except BaseException:
         writer.close()
         raise
-    return BoundThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
+    return OpenThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
 
 
 def known_thread(store: Store, thread_id: str) -> Metadata:
@@ -200,3 +201,28 @@ def _remove(store: Store, thread_id: str) -> None:
         store.delete(thread_id)
     except (HarnessError, OSError):
         _logger.warning("the unfinished thread %s could not be removed", thread_id, exc_info=True)
+
+
+# Logs whose process died are completed before anybody reads them.
+
+
+def complete(store: Store, log_id: str) -> None:
+    """End the runs of a log whose process died, in the log itself; a run that waits for an answer waits on."""
+    try:
+        recover_any(store, log_id)
+    except (HarnessError, OSError):
+        return  # it is being written after all, or cannot be: then it is only shown as interrupted
+
+
+def recover_any(store: Store, log_id: str) -> bool:
+    """The same; False if there was no need. Raises HarnessError, OSError."""
+    metadata = store.metadata(log_id)
+    if metadata.kind != "thread":
+        return isinstance(store, FileStore) and recover(store, log_id)
+    has_changed = recover_thread(store, log_id)
+    if has_changed or (metadata.activity == "running" and not store.is_live(log_id)):
+        facts = folded(store, log_id).facts
+        metadata.outcome, metadata.activity = facts.last_outcome, facts.activity
+        metadata.success = metadata.outcome == "completed"
+        store.save_metadata(metadata)
+    return has_changed

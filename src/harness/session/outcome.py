@@ -35,7 +35,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return self.outcome == "completed"
 
 
-class Endings:
+class RunOutcomes:
     """Contract: `notice` is told of every event of the thread's log but the pieces of a stream."""
 
     def __init__(self) -> None:

@@ -28,8 +28,7 @@ from harness.session.builtin.submit_plan import SubmitPlanTool
 from harness.session.builtin.tasks import TaskTool
 from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
-from harness.session.permission_rules import KINDS, POLICIES, RULES_KEY
-from harness.session.state import SessionState
+from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
 from harness.sources.loop.choices import label_of
 from harness.sources.loop.permissions import Verdict, matches_any
 from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
@@ -43,7 +42,7 @@ _NEVER_ASKED = (AskUserTool, SubmitPlanTool, TaskTool, NotificationInboxTool, Re
 """The harness's own tools that only concern the conversation."""
 
 
-class Standing(NamedTuple):
+class ToolClass(NamedTuple):
     """What rules know of a tool besides its name."""
 
     category: ToolCategory | None = None
@@ -51,12 +50,12 @@ class Standing(NamedTuple):
     """One of the harness itself that only concerns the conversation: nobody need be asked about it."""
 
 
-_USUAL: dict[str, Standing] = {
-    **dict.fromkeys(("read", "grep", "glob", "list", "skill", "fetch", "bash_output"), Standing("read")),
-    **dict.fromkeys(("write", "edit", "apply_patch", "agent"), Standing("edit")),
-    "bash": Standing("execute"),
-    **dict.fromkeys((*BUILTIN_TOOLS, "recall", "notification-inbox"), Standing(is_own=True)),
-    _SUBAGENT: Standing("edit"),
+_USUAL: dict[str, ToolClass] = {
+    **dict.fromkeys(("read", "grep", "glob", "list", "skill", "fetch", "bash_output"), ToolClass("read")),
+    **dict.fromkeys(("write", "edit", "apply_patch", "agent"), ToolClass("edit")),
+    "bash": ToolClass("execute"),
+    **dict.fromkeys((*BUILTIN_TOOLS, "recall", "notification-inbox"), ToolClass(is_own=True)),
+    _SUBAGENT: ToolClass("edit"),
 }
 """What the names of our own tools stand for, for who asks before any run has shown what tools there are."""
 
@@ -99,7 +98,7 @@ class SessionPermissions:
     def __init__(self, state: SessionState, category_of: CategoryResolver | None) -> None:
         self._state = state
         self._category_of = category_of
-        self._known: dict[str, Standing] = {}
+        self._known: dict[str, ToolClass] = {}
         """By name, of the tools that the latest run had."""
         self._grants: dict[str, SessionGrant] = {}
         self._given = 0
@@ -179,7 +178,7 @@ class SessionPermissions:
         return self.decide(tool_name, self.standing(tool_name, None), None)
 
     def decide(
-        self, tool_name: str, standing: Standing, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
+        self, tool_name: str, standing: ToolClass, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
     ) -> PermissionPolicy:
         """In the order above. `asked`: arguments and operations of the call; None: of no call in particular."""
         rule = self._rule("tools", tool_name)
@@ -199,15 +198,15 @@ class SessionPermissions:
                 return by_category
         return "allow" if standing.is_own else "ask"
 
-    def standing(self, tool_name: str, tool: Tool | None) -> Standing:
+    def standing(self, tool_name: str, tool: Tool | None) -> ToolClass:
         """`tool`: the one that is meant; None: the one of that name in the latest run, or of our own."""
         if tool is None:
-            found = self._known.get(tool_name) or _USUAL.get(tool_name, Standing())
+            found = self._known.get(tool_name) or _USUAL.get(tool_name, ToolClass())
         else:
             intrinsic = category_of(tool)
             known = intrinsic if intrinsic in get_args(ToolCategory) else None
             meant = tool.tool if isinstance(tool, Renamed) else tool
-            found = Standing(cast("ToolCategory | None", known), isinstance(meant, _NEVER_ASKED))
+            found = ToolClass(cast("ToolCategory | None", known), isinstance(meant, _NEVER_ASKED))
         if self._category_of is None:
             return found
         return found._replace(category=self._by_name(self._category_of, tool_name))
@@ -239,7 +238,7 @@ class SessionPermissions:
         return self.verdict_on(tool, self.standing(tool, None), arguments, operations)
 
     def verdict_on(
-        self, tool: str, standing: Standing, arguments: Mapping[str, Any], operations: Sequence[Operation]
+        self, tool: str, standing: ToolClass, arguments: Mapping[str, Any], operations: Sequence[Operation]
     ) -> Verdict:
         decision = self.decide(tool, standing, (arguments, operations))
         reason = f"{tool} is denied by the rules of this session" if decision == "deny" else ""
@@ -321,7 +320,7 @@ class ToolRules:
         self._more = more
         self._tools = {tool.spec.name: tool for tool in tools}
 
-    def standings(self) -> dict[str, Standing]:
+    def standings(self) -> dict[str, ToolClass]:
         """Whatever an application's resolver says."""
         return {name: self._standing(name) for name in self._tools}
 
@@ -347,6 +346,6 @@ class ToolRules:
     def grant(self, permission: ToolPermission) -> None:
         self._rules.grant(permission)
 
-    def _standing(self, name: str) -> Standing:
+    def _standing(self, name: str) -> ToolClass:
         tool = self._tools.get(name) or next((one for one in self._more() if one.spec.name == name), None)
-        return Standing() if tool is None else self._rules.standing(name, tool)
+        return ToolClass() if tool is None else self._rules.standing(name, tool)

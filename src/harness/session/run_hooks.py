@@ -14,6 +14,7 @@ from harness.events import (
     Resumed,
     SessionStart,
     Signal,
+    Task,
     TextDelta,
     ToolInputDelta,
     ToolProgress,
@@ -25,17 +26,17 @@ from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.subagent import SubagentTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
-from harness.session.builtin.tasks import task_tools
+from harness.session.builtin.tasks import TaskSignal, task_tools
 from harness.session.child_threads import thread_judge
 from harness.session.config import RequestContext
-from harness.session.goals import Goals
-from harness.session.runs import Beginning
+from harness.session.goals import Goals, Objective, objective_update
+from harness.session.runs import RunRequest
 from harness.session.services import Span
-from harness.session.session_host import Around, words_of_user
-from harness.session.signalling import Signalling
+from harness.session.session_host import SessionHost, words_of_user
+from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
-from harness.session.state_signals import state_signals
-from harness.session.thread_memory import Remembrance
+from harness.session.state_lanes import IsVisible, StateLanes
+from harness.session.thread_memory import ThreadMemory
 from harness.sources.loop.conversation import Entry, StepContext
 from harness.sources.loop.loop_context import Host
 from harness.sources.loop.options import AgentOptions
@@ -46,17 +47,43 @@ if TYPE_CHECKING:
     from harness.session.session import Session
 
 
+# What the model has to be told of the state of things: its task list and its objective, as far as it changed.
+
+
+def state_signals(
+    lanes: StateLanes,
+    tasks: Sequence[Task],
+    objective: Objective | None,
+    *,
+    max_runs: int,
+    is_visible: IsVisible,
+    new_id: Callable[[], str],
+) -> list[Signal]:
+    """To be put before the model in this order; empty when it knows everything.
+
+    Whoever puts them into the log feeds them to the lanes from there: asking twice before that tells twice.
+    """
+    updates = (
+        TaskSignal().update(lanes.lane(TaskSignal.id), tasks, is_visible),
+        objective_update(lanes.lane("goal"), objective, max_runs, is_visible),
+    )
+    signals = (
+        lanes.signal(update, id=new_id(), is_visible=is_visible) for update in updates if update is not None
+    )
+    return [signal for signal in signals if signal is not None]
+
+
 QUIET: frozenset[type[Event]] = frozenset((TextDelta, ReasoningDelta, ToolInputDelta, ToolProgress))
 """Pieces, of which there are many: nothing here is to be done at any of them, but to publish them."""
 
 
-class Extras:
+class RunHooks:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._around = Around(session)
+        self._around = SessionHost(session)
         self.goals = Goals(self._around, thread_judge(self._around, session.permissions))
-        self.signalling = Signalling(session)
-        self.remembrance = Remembrance(session)
+        self.signalling = SignalDelivery(session)
+        self.remembrance = ThreadMemory(session)
         self.options: AgentOptions | None = None
         """What the run that goes on works by."""
         self.first_words = ""
@@ -126,7 +153,7 @@ class Extras:
         """
         session = self._session
         mode, backing = session.mode.resolve(), session.backing
-        ending = Beginning(lambda: backing.resume({relay.id: reply}, ends=True))
+        ending = RunRequest(lambda: backing.resume({relay.id: reply}, ends=True))
         session.runs.begin(ending, context, holds_queue=True)
         await session.runs.wait_until_idle()
         target = session.harness.plan_target(mode)

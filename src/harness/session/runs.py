@@ -33,8 +33,8 @@ from harness.events import (
     Suspended,
 )
 from harness.session.config import RequestContext
-from harness.session.outcome import Endings, RunOutcome
-from harness.session.request import KEY, request_context
+from harness.session.outcome import RunOutcome, RunOutcomes
+from harness.session.session_host import KEY, request_context
 from harness.sources.loop.turns import user_message
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import Limits
@@ -48,7 +48,7 @@ Ended: TypeAlias = Result | Suspended | None
 ABORTED = "Aborted by the user"
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Something a person says to the agent."""
 
     text: str
@@ -56,13 +56,13 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
 
 
-class Beginning(NamedTuple):
+class RunRequest(NamedTuple):
     """A run that is to be begun, or taken up again."""
 
     go: Callable[[], Awaitable[Ended]]
     run_id: str = ""
     """Empty for a run that has begun already."""
-    opening: Said | Signal | None = None
+    opening: UserMessage | Signal | None = None
     """What it answers."""
     context: RequestContext | None = None
     """What came along with it, when it was queued."""
@@ -81,7 +81,7 @@ class Runs:
         """The run that the context and the limits belong to."""
         self.limits = Limits()
         """Of the run that goes on, or went on last."""
-        self.endings = Endings()
+        self.endings = RunOutcomes()
         self._queued_contexts: dict[str, RequestContext] = {}
         """By the id of what waits: what came along with it. It is anybody's objects, and is in no log."""
         self._answered: set[str] = set()
@@ -128,7 +128,7 @@ class Runs:
         return self._operation
 
     async def send(
-        self, said: Said, context: RequestContext | None = None, limits: Limits | None = None
+        self, said: UserMessage, context: RequestContext | None = None, limits: Limits | None = None
     ) -> RunOutcome:
         """Say it: to the run that goes on, if it can hear; else in a run of its own, which is waited for.
 
@@ -150,7 +150,7 @@ class Runs:
         await self.wait_until_idle()
         return self.endings.take(beginning.run_id)
 
-    def join(self, said: Said, context: RequestContext | None = None) -> bool:
+    def join(self, said: UserMessage, context: RequestContext | None = None) -> bool:
         """Say it to the run that goes on; False when there is none, or none that can hear. What came along with it
         is seen by the calls that follow.
         """
@@ -165,7 +165,7 @@ class Runs:
         if context:
             self._context.update({key: value for key, value in context.items() if key != KEY})
 
-    async def instead(self, said: Said, context: RequestContext | None = None) -> None:
+    async def instead(self, said: UserMessage, context: RequestContext | None = None) -> None:
         """Stop what goes on, and say this in a run of its own, before what is queued."""
         if self.is_running:
             said = self._named(said)
@@ -178,7 +178,7 @@ class Runs:
             self.abort()
             await self.send(said, context)
 
-    async def send_last(self, said: Said, context: RequestContext | None = None) -> None:
+    async def send_last(self, said: UserMessage, context: RequestContext | None = None) -> None:
         """Say it after what goes on, what waits for an answer, and what is queued. Nothing of that: at once."""
         self._session.bus.deliver()
         if not self.is_running and not self.waits and not self.queued:
@@ -190,7 +190,7 @@ class Runs:
 
     def begin(
         self,
-        beginning: Beginning,
+        beginning: RunRequest,
         context: RequestContext | None = None,
         *,
         limits: Limits | None = None,
@@ -214,7 +214,7 @@ class Runs:
         self._task = loop.create_task(self._drive(beginning))
 
     def _take_along(
-        self, beginning: Beginning, context: RequestContext | None, limits: Limits | None = None
+        self, beginning: RunRequest, context: RequestContext | None, limits: Limits | None = None
     ) -> None:
         """What its tools are to see of whoever asked, and how long it may go on."""
         run_id = beginning.run_id or self._session.bus.fold.facts.open_run
@@ -227,7 +227,7 @@ class Runs:
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
         """Go on with the run that waits for these answers."""
         backing = self._session.backing
-        self.begin(Beginning(lambda: backing.resume(replies)), context)
+        self.begin(RunRequest(lambda: backing.resume(replies)), context)
         await self.wait_until_idle()
 
     def wake(self, signal: Signal, context: RequestContext | None = None) -> str:
@@ -245,7 +245,7 @@ class Runs:
         self.begin(beginning, beginning.context)
         await self.wait_until_idle()
 
-    def queue(self, said: Said, context: RequestContext | None = None) -> None:
+    def queue(self, said: UserMessage, context: RequestContext | None = None) -> None:
         """For after the run that goes on."""
         said = self._named(said)
         if context is not None:
@@ -260,11 +260,11 @@ class Runs:
     def queued(self) -> list[Any]:
         return self._session.bus.fold.facts.follow_ups
 
-    def requeue(self, said: Said) -> None:
+    def requeue(self, said: UserMessage) -> None:
         """Back to the front."""
         self._set_queue([msgspec.to_builtins(said), *self.queued])
 
-    def dequeue(self) -> Said | Signal | None:
+    def dequeue(self) -> UserMessage | Signal | None:
         """Take the first of the queue, to send it oneself."""
         if not self.queued:
             return None
@@ -324,7 +324,7 @@ class Runs:
             return False
         return isinstance(current.result(), Suspended)
 
-    async def _drive(self, beginning: Beginning) -> None:
+    async def _drive(self, beginning: RunRequest) -> None:
         try:
             ended = await self._once(beginning)
             while not self._holds_queue and not self._is_paused and self.queued:
@@ -346,7 +346,7 @@ class Runs:
             self.is_abort_requested = False
             self._answered.clear()
 
-    async def _once(self, beginning: Beginning, *, is_queued: bool = False) -> Ended:
+    async def _once(self, beginning: RunRequest, *, is_queued: bool = False) -> Ended:
         loop = asyncio.get_running_loop()
         ended: Ended = None
         self._ended = loop.create_future()
@@ -376,38 +376,38 @@ class Runs:
         self._ended = None
         return ended
 
-    def _to_send(self, said: Said) -> Beginning:
+    def _to_send(self, said: UserMessage) -> RunRequest:
         session = self._session
         run_id, backing = session.harness.new_run_id(), session.backing
         said = self._named(said)
-        return Beginning(lambda: backing.send(said, run_id), run_id, said)
+        return RunRequest(lambda: backing.send(said, run_id), run_id, said)
 
-    def _named(self, said: Said) -> Said:
+    def _named(self, said: UserMessage) -> UserMessage:
         return said if said.id else msgspec.structs.replace(said, id=self._session.harness.new_id())
 
-    def _to_wake(self, signal: Signal) -> Beginning:
+    def _to_wake(self, signal: Signal) -> RunRequest:
         run_id, backing = self._session.harness.new_run_id(), self._session.backing
-        return Beginning(lambda: backing.wake(signal, run_id), run_id, signal)
+        return RunRequest(lambda: backing.wake(signal, run_id), run_id, signal)
 
-    def _take_first(self) -> Beginning:
+    def _take_first(self) -> RunRequest:
         """Of the queue."""
         first = _read(self.queued[0])
         beginning = self._to_wake(first) if isinstance(first, Signal) else self._to_send(first)
         self._set_queue(self.queued[1:], taken_by=beginning.run_id)
         return beginning._replace(context=self._queued_contexts.pop(first.id, None))
 
-    def _has_begun(self, beginning: Beginning) -> bool:
+    def _has_begun(self, beginning: RunRequest) -> bool:
         self._session.bus.deliver()
         return beginning.run_id == self._session.bus.fold.facts.last_run
 
-    def _tell_stopped(self, beginning: Beginning) -> None:
+    def _tell_stopped(self, beginning: RunRequest) -> None:
         """A run that was stopped before it began is told of like any other; one that waited is given up."""
         if not beginning.run_id:
             self._session.abandon_suspension(ABORTED)
         elif not self._has_begun(beginning):
             self._tell_whole(beginning, [Result(success=False, outcome="interrupted")])
 
-    def _tell_failure(self, beginning: Beginning, message: str, *, is_queued: bool) -> None:
+    def _tell_failure(self, beginning: RunRequest, message: str, *, is_queued: bool) -> None:
         """A run that could not begin, or broke: told in the log like any other that failed."""
         session = self._session
         session.bus.deliver()
@@ -421,12 +421,12 @@ class Runs:
         elif not self._has_begun(beginning):
             self._tell_whole(beginning, [*told, end])
 
-    def _tell_whole(self, beginning: Beginning, rest: list[Event]) -> None:
+    def _tell_whole(self, beginning: RunRequest, rest: list[Event]) -> None:
         """A run of which no agent has told anything, from its beginning to its end."""
         session, opening = self._session, beginning.opening
         session.abandon_suspension(ABORTED)  # as it would have been by a run that began
         events: list[Event] = [SessionStart(agent=session.agent.name, model=session.model.get())]
-        if isinstance(opening, Said):
+        if isinstance(opening, UserMessage):
             events.append(user_message(UserTurn(opening.text, opening.attachments), opening.id))
         elif opening is not None:
             events.append(opening)
@@ -437,8 +437,8 @@ class Runs:
         self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))
 
 
-def _read(queued: Any) -> Said | Signal:
+def _read(queued: Any) -> UserMessage | Signal:
     """What stands in the queue."""
     if "signal" in queued:
         return msgspec.convert(queued["signal"], Signal)
-    return msgspec.convert(queued, Said)
+    return msgspec.convert(queued, UserMessage)

@@ -19,27 +19,25 @@ from harness.rendering.session.encoding import to_wire
 from harness.rendering.session.events import HarnessMessage, TokenUsage
 from harness.rendering.session.messages import Role
 from harness.rendering.session.usage import NOTHING_USED, read_usage, usage_of
-from harness.session.agent_driver import Backing, CommandBacking, NativeBacking, described
-from harness.session.approvals import Approvals, Display, FollowUps, RunState, StreamState, Suspensions
-from harness.session.attachments import File, contents
-from harness.session.binding import Binding
+from harness.session.agent_driver import AgentDriver, CommandDriver, NativeDriver, described
+from harness.session.approvals import Approvals, FollowUps, RunState, SessionDisplay, StreamState, Suspensions
 from harness.session.bus import Bus, Listener
 from harness.session.checks import check_text, checked_limits
 from harness.session.config import BackingAgent, CommandAgent, RequestContext
 from harness.session.goals import Goals
-from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, Subagents
+from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
 from harness.session.notifications import Notification, NotificationInput, Policy
-from harness.session.open_thread import BoundThread
+from harness.session.open_thread import OpenThread
 from harness.session.outcome import RunOutcome
 from harness.session.permissions import SessionPermissions
-from harness.session.run_hooks import QUIET, Extras
-from harness.session.runs import Runs, Said
+from harness.session.run_hooks import QUIET, RunHooks
+from harness.session.runs import Runs, UserMessage
 from harness.session.services import Workspace
-from harness.session.signalling import SentSignal
-from harness.session.signals import Branch, split
+from harness.session.signal_delivery import SentSignal
+from harness.session.signals import Branch, File, contents, split
 from harness.session.state import SessionState
 from harness.session.thread_fold import ThreadFold, rest
-from harness.session.threads import Threads
+from harness.session.threads import Binding, Threads
 from harness.sources.loop.conversation import Conversation
 from harness.sources.loop.event_redactor import Veil
 from harness.sources.request import OWN_AGENT, Limits
@@ -75,7 +73,7 @@ class Session:
         self.identity = Identity(resource_id, session_id)
         self._veil = Veil(harness.secrets) if harness.secrets is not None else None
         self.bus = Bus(self._notice, self._note_activity, quiet=QUIET if harness.pubsub is None else ())
-        self._backings: list[tuple[BackingAgent | CommandAgent, Backing]] = []
+        self._backings: list[tuple[BackingAgent | CommandAgent, AgentDriver]] = []
         self._workspace: Workspace | None = None
         """What a factory made for this session."""
         self.thread = Threads(self)
@@ -87,7 +85,7 @@ class Session:
         first_model = self.state.peek("currentModelId") or harness.default_mode.default_model_id
         self.model = ModelSelection(self, first_model or "")
         self.om = MemoryRoles(self)
-        self.subagents = Subagents(self)
+        self.subagents = SubagentSettings(self)
         self.permissions = SessionPermissions(self.state, harness.category_resolver)
         self.runs = Runs(self)
         self.binding = Binding(self)
@@ -96,8 +94,8 @@ class Session:
         self.follow_ups = FollowUps(self)
         self.run = RunState(self)
         self.stream = StreamState(self)
-        self.display_state = Display(self)
-        self.extras = Extras(self)
+        self.display_state = SessionDisplay(self)
+        self.extras = RunHooks(self)
 
     # What goes into the log, and who hears of it
 
@@ -265,12 +263,12 @@ class Session:
         return described(self.mode.resolve().agent or self.harness.agent or OWN_AGENT)
 
     @property
-    def backing(self) -> Backing:
+    def backing(self) -> AgentDriver:
         agent = self.agent
         for known, backing in self._backings:
             if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
                 return backing
-        made = CommandBacking(self, agent) if isinstance(agent, CommandAgent) else NativeBacking(self)
+        made = CommandDriver(self, agent) if isinstance(agent, CommandAgent) else NativeDriver(self)
         self._backings.append((agent, made))
         return made
 
@@ -278,7 +276,7 @@ class Session:
     def conversation(self) -> Conversation | None:
         """Of the loop of our own; None for agent programs."""
         backing = self.backing
-        return backing.conversation if isinstance(backing, NativeBacking) and self.thread.is_set() else None
+        return backing.conversation if isinstance(backing, NativeDriver) and self.thread.is_set() else None
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -312,7 +310,7 @@ class Session:
         if not self.thread.is_set():
             await self.binding.ensure()
 
-    def use(self, bound: BoundThread) -> None:
+    def use(self, bound: OpenThread) -> None:
         """Follow another thread from now on."""
         self._flush()
         self.bus.deliver()
@@ -369,10 +367,10 @@ class Session:
         await self.extras.close()
         self.bus.detach()
 
-    def _said(self, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Said:
+    def _said(self, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> UserMessage:
         check_text("content", content)
         texts, attachments = split(contents(content, files))
-        return Said(text=plain_text("\n\n".join(texts)), attachments=attachments)
+        return UserMessage(text=plain_text("\n\n".join(texts)), attachments=attachments)
 
     def _briefly(self, event: Event) -> Event:
         """What waits in the queue already is named by its place, not said again."""
@@ -404,12 +402,12 @@ class Session:
     def _flush(self) -> None:
         """What a loop still holds back goes into the log first."""
         for _, backing in self._backings:
-            if isinstance(backing, NativeBacking):
+            if isinstance(backing, NativeDriver):
                 backing.flush()
 
     def forget_conversations(self) -> None:
         for _, backing in self._backings:
-            if isinstance(backing, NativeBacking):
+            if isinstance(backing, NativeDriver):
                 backing.forget()
 
     def _new_loose(self) -> Hub:

@@ -8,15 +8,47 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from harness.errors import UsageError
 from harness.events import Event, StateChanged
-from harness.session.permission_rules import RULES_KEY, check_rules
+from harness.session.config import PermissionPolicy, ToolCategory
 from harness.session.state_schema import plain_json, schema_of, without_halves
 from harness.session.storable_settings import check_event
+
+# What rules of permission look like in the state of a session, checked where they are set.
+
+RULES_KEY = "permissionRules"
+KINDS = ("categories", "tools")
+POLICIES = get_args(PermissionPolicy)
+
+
+def check_rules(value: Any) -> None:
+    """Raises UsageError for rules that say nothing, or nothing that anybody would keep to."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise _bad_rules(f"not an object but {type(value).__name__}")
+    for kind, rules in value.items():
+        if kind not in KINDS:
+            raise _bad_rules(f"{kind!r} is neither `categories` nor `tools`")
+        if not isinstance(rules, Mapping):
+            raise _bad_rules(f"{kind}: not an object but {type(rules).__name__}")
+        for name, policy in rules.items():
+            if kind == "categories" and name not in get_args(ToolCategory):
+                raise _bad_rules(f"unknown tool category: {name!r}")
+            if policy not in POLICIES:
+                raise _bad_rules(f"{kind}.{name}: unknown policy {policy!r}")
+
+
+def _bad_rules(problem: str) -> UsageError:
+    return UsageError(
+        f"Invalid state update: {RULES_KEY}: {problem}",
+        hint='write {"categories": {"read": "allow"}, "tools": {"bash": "ask"}}; nothing was changed',
+    )
+
 
 _logger = logging.getLogger("harness.session")
 

@@ -19,7 +19,7 @@ IsVisible: TypeAlias = Callable[[str], bool]
 """Whether the model still sees the signal of that id."""
 
 
-class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
+class StateReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a lane has to say."""
 
     id: str
@@ -33,7 +33,7 @@ class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, Any] | None = None
 
 
-class Told(msgspec.Struct, kw_only=True):
+class SentState(msgspec.Struct, kw_only=True):
     """One signal of a lane, as far as it matters later."""
 
     signal_id: str
@@ -43,15 +43,15 @@ class Told(msgspec.Struct, kw_only=True):
     delta: Any = None
 
 
-class Lane(msgspec.Struct, kw_only=True):
+class StateLane(msgspec.Struct, kw_only=True):
     """What was told of one thing: the last snapshot, and the deltas since."""
 
-    snapshot: Told | None = None
-    deltas: list[Told] = msgspec.field(default_factory=list)
+    snapshot: SentState | None = None
+    deltas: list[SentState] = msgspec.field(default_factory=list)
     version: int = 0
 
     @property
-    def last(self) -> Told | None:
+    def last(self) -> SentState | None:
         return self.deltas[-1] if self.deltas else self.snapshot
 
     def has_base(self, is_visible: IsVisible) -> bool:
@@ -64,19 +64,19 @@ class Lane(msgspec.Struct, kw_only=True):
 class StateLanes(msgspec.Struct, kw_only=True):
     """A fold of a log's signals; itself data, so that a snapshot can hold it."""
 
-    lanes: dict[str, Lane] = msgspec.field(default_factory=dict)
+    lanes: dict[str, StateLane] = msgspec.field(default_factory=dict)
 
-    def lane(self, id: str) -> Lane:
-        return self.lanes.get(id) or Lane()
+    def lane(self, id: str) -> StateLane:
+        return self.lanes.get(id) or StateLane()
 
     def feed(self, signal: Signal) -> None:
         """Take note of a signal that is in the log; others than state signals are passed over."""
         state = signal.state
         if not state or not isinstance(state.get("id"), str):
             return
-        lane = self.lanes.setdefault(state["id"], Lane())
+        lane = self.lanes.setdefault(state["id"], StateLane())
         metadata = signal.metadata or {}
-        told = Told(
+        told = SentState(
             signal_id=signal.id,
             cache_key=str(state.get("cacheKey", "")),
             mode=str(state.get("mode", "snapshot")),
@@ -89,7 +89,7 @@ class StateLanes(msgspec.Struct, kw_only=True):
         else:
             lane.snapshot, lane.deltas = told, []
 
-    def signal(self, update: StateUpdate, *, id: str, is_visible: IsVisible) -> Signal | None:
+    def signal(self, update: StateReport, *, id: str, is_visible: IsVisible) -> Signal | None:
         """The signal that tells it; None when it is `unchanged`: the model has the very same before its eyes."""
         signal = create(
             "state",

@@ -25,7 +25,7 @@ def check_event(event: Event, problem: str) -> None:
         raise UsageError(f"{problem}: {error}", hint="nothing was changed; use what JSON can say") from error
 
 
-def kept_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
+def storable_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
     """A copy, as a store keeps it. Raises UsageError for what none can."""
     try:
         line = _line(settings)
@@ -40,16 +40,16 @@ def kept_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
     return copy
 
 
-def kept_text(text: str, secrets: Secrets) -> str:
+def storable_text(text: str, secrets: Secrets) -> str:
     text = plain_text(text)
     return text if secrets is None else redact_text(text, secrets)
 
 
 def mask(metadata: Metadata, secrets: Secrets) -> None:
     """Take the secrets out of what people have written there."""
-    metadata.name = kept_text(metadata.name, secrets)
-    metadata.prompt = kept_text(metadata.prompt, secrets)
-    metadata.settings = kept_settings(metadata.settings, secrets)
+    metadata.name = storable_text(metadata.name, secrets)
+    metadata.prompt = storable_text(metadata.prompt, secrets)
+    metadata.settings = storable_settings(metadata.settings, secrets)
 
 
 def _line(settings: dict[str, Any]) -> bytes:

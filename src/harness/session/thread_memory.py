@@ -24,7 +24,7 @@ from harness.session.memory import (
     read_config,
 )
 from harness.session.memory.thresholds import maximum
-from harness.session.open_thread import BoundThread
+from harness.session.open_thread import OpenThread
 from harness.sources.loop.conversation import Entry, StepContext, history
 from harness.sources.model import Ask, Model, Turn
 from harness.sources.tool import Tool
@@ -44,7 +44,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """True: with the usual numbers. None: the model always sees everything that was said."""
 
 
-class Remembrance:
+class ThreadMemory:
     """The observational memory of the thread in hand, while there is one."""
 
     def __init__(self, session: Session) -> None:
@@ -120,7 +120,7 @@ class Remembrance:
         if kept is not None:
             await kept[1].close()
 
-    def _open(self, bound: BoundThread, config: MemoryConfig) -> ObservationalMemory:
+    def _open(self, bound: OpenThread, config: MemoryConfig) -> ObservationalMemory:
         session = self._session
         record = RecordFold()
         record.restore(bound.fold.memory.snapshot())

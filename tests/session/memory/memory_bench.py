@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from harness.events import Error, Event, Message, StepEnd
-from harness.session.memory import ObservationalMemory, Patience, RecordFold
+from harness.session.memory import ObservationalMemory, RecordFold, RetryPolicy
 from harness.sources.loop.entries import Entry, StepContext
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, Turn, UserTurn
 
@@ -114,7 +114,7 @@ class Bench:
             resource_id="resource",
             clock_ms=lambda: self.now_ms,
             new_id=self._cycle,
-            patience=how.pop("patience", Patience(sleep=no_sleep)),
+            patience=how.pop("patience", RetryPolicy(sleep=no_sleep)),
             on_failure=how.pop("on_failure", self.failures.append),
             **how,
         )

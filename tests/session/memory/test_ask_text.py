@@ -8,7 +8,7 @@ import pytest
 from memory_bench import Answering, run
 
 from harness.events import Error
-from harness.session.memory.ask_text import ModelFailed, Patience, answer_text, is_transient
+from harness.session.memory.ask_text import ModelFailed, RetryPolicy, answer_text, is_transient
 from harness.sources.model import Ask, UserTurn
 
 ASK = Ask(turns=(UserTurn("hello"),))
@@ -75,7 +75,7 @@ def test_an_error_that_causes_itself_is_looked_at_once() -> None:
 
 @pytest.mark.parametrize(("chance", "factor"), [(0.5, 1.0), (0.0, 0.8), (1.0, 1.2)])
 def test_waiting_doubles_up_to_two_minutes_give_or_take_a_fifth(chance: float, factor: float) -> None:
-    patience = Patience(chance=lambda: chance)
+    patience = RetryPolicy(chance=lambda: chance)
     waits = [patience.wait_s(tried) for tried in range(patience.retries)]
     assert waits == pytest.approx([factor * wait for wait in (1, 2, 4, 8, 16, 32, 64, 120)])
 
@@ -88,7 +88,7 @@ def test_eight_retries_then_the_model_has_failed() -> None:
         waits.append(seconds)
 
     with pytest.raises(ModelFailed, match="busy"):
-        run(answer_text(model, ASK, Patience(sleep=sleep)))
+        run(answer_text(model, ASK, RetryPolicy(sleep=sleep)))
     assert (len(model.asked), len(waits)) == (9, 8)
 
 
@@ -97,10 +97,10 @@ def test_one_retry_is_enough_when_it_helps() -> None:
         return None
 
     model = Answering(ConnectionResetError("gone"), "hello")
-    assert run(answer_text(model, ASK, Patience(sleep=sleep))) == "hello"
+    assert run(answer_text(model, ASK, RetryPolicy(sleep=sleep))) == "hello"
     model = Answering(Error(message="wrong key", code="http_401"), "hello")
     with pytest.raises(ModelFailed, match="wrong key"):
-        run(answer_text(model, ASK, Patience(sleep=sleep)))
+        run(answer_text(model, ASK, RetryPolicy(sleep=sleep)))
 
 
 def test_nobody_waits_on_after_being_stopped() -> None:
@@ -111,7 +111,7 @@ def test_nobody_waits_on_after_being_stopped() -> None:
             await forever.wait()
 
         model = Answering(ConnectionResetError("gone"), "hello")
-        task = asyncio.create_task(answer_text(model, ASK, Patience(sleep=sleep)))
+        task = asyncio.create_task(answer_text(model, ASK, RetryPolicy(sleep=sleep)))
         await model.was_asked.wait()
         await asyncio.sleep(0)
         task.cancel()

@@ -8,9 +8,9 @@ import pytest
 from memory_bench import START_MS
 
 from harness.session.memory import dates, observations
-from harness.session.memory.formatting import Transcript
 from harness.session.memory.observer import parse, tagged
 from harness.session.memory.reflector import parse_reflection
+from harness.session.memory.steps import ObserverTranscript
 from harness.session.memory.tokens import estimated_tokens, turn_tokens
 from harness.sources.loop.entries import Entry
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, UserTurn
@@ -33,7 +33,7 @@ def test_messages_are_told_by_day_with_who_said_them_and_when() -> None:
         Entry(ToolTurn("c1", "x" * 50_000), "m2", START_MS + 60_000, 3),
         Entry(AssistantTurn("Done."), "m3", START_MS + DAY_MS, 4),
     ]
-    transcript = Transcript(said, UTC, attachments=("image/*",))
+    transcript = ObserverTranscript(said, UTC, attachments=("image/*",))
     lines = transcript.text.split("\n")
     assert lines[:5] == [
         "Dec 4, 2025",

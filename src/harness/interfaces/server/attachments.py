@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from harness.commands import Attached
 from harness.errors import UsageError
-from harness.session.attachments import File, contents, is_text
-from harness.session.signals import split
+from harness.session.signals import File, contents, is_text, split
 from harness.sources.model import Attachment
 
 

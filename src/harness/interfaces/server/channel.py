@@ -17,7 +17,7 @@ from harness.log.store import Store
 from harness.rendering.object_stream import Operation
 from harness.rendering.state.fold import StateFold
 from harness.rendering.state.wire import state_message
-from harness.session.completion import complete
+from harness.session.open_thread import complete
 
 TICK_S = 1 / 30
 _LOOK_EVERY_S = 1.0

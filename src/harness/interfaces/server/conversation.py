@@ -17,7 +17,7 @@ from harness.interfaces.server.presets import SUBAGENTS, backing_of, checked, mo
 from harness.log.hub import Hub
 from harness.log.store import Store
 from harness.session.harness import Harness
-from harness.session.runs import Said
+from harness.session.runs import UserMessage
 from harness.session.workspaces import WorkspaceConfig
 from harness.sources.model import Attachment
 from harness.sources.registry import load
@@ -124,7 +124,7 @@ class HostedConversation:
     async def submit(self, command: Submit) -> None:
         text, files = check_prompt(self._setup.agent, command)
         session, prompt = self._session, command.prompt
-        said = Said(text=text, attachments=files, id=self._harness.new_id())
+        said = UserMessage(text=text, attachments=files, id=self._harness.new_id())
         if len(session.runs.queued) >= MOST_QUEUED:
             raise UsageError(f"{MOST_QUEUED} prompts are waiting already", hint="wait, or withdraw some")
         bound = session.thread.bound
@@ -163,7 +163,7 @@ class HostedConversation:
             raise UsageError("the message is empty", hint="say what is to be done otherwise")
         if self._session.runs.is_abort_requested:
             raise UsageError("the run is being stopped", hint="submit a prompt instead")
-        if not self._session.runs.join(Said(text=message, id=self._harness.new_id())):
+        if not self._session.runs.join(UserMessage(text=message, id=self._harness.new_id())):
             raise UsageError(
                 f"{self._setup.agent} hears nothing while it runs", hint="submit it: it waits for its turn"
             )

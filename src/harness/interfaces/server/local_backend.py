@@ -22,7 +22,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.selection import waits
 from harness.log.store import Fork, Metadata, Store, read_all
-from harness.session.completion import complete
+from harness.session.open_thread import complete
 from harness.sources.request import OWN_AGENT
 
 _IDLE_S = 300.0

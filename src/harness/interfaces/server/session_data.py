@@ -7,7 +7,7 @@ import msgspec
 from harness.errors import HarnessError
 from harness.interfaces.server.backend import Backend
 from harness.log.store import Metadata, Query, Store
-from harness.session.completion import complete
+from harness.session.open_thread import complete
 
 _TITLE_CHARACTERS = 80
 _WAITS, _LIVE, _AT_REST = range(3)

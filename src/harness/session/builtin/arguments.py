@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET
+
+from harness.sources.tool import QuestionKind, ToolContext
 from harness.sources.tools.arguments import Arguments, Taken, take
 from harness.sources.tools.arguments import spec as described
 
@@ -22,3 +25,21 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+# Waiting for somebody outside of the run, where the run can wait.
+
+
+async def answer_to(
+    context: ToolContext,
+    payload: dict[str, Any],
+    *,
+    kind: QuestionKind,
+    question: str = "",
+    options: list[str] | None = None,
+    schema: dict[str, Any] | None = None,
+) -> Any:
+    """The answer; UNSET where a tool is called without a run, and nobody can be waited for."""
+    if not context.can_suspend:
+        return UNSET
+    return await context.suspend(payload, kind=kind, question=question, options=options, schema=schema)

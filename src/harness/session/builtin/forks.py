@@ -30,7 +30,7 @@ from harness.events import (
 )
 from harness.log.hub import Hub
 from harness.log.store import Fork, Metadata, Store, read_all
-from harness.session.child_threads import HIDDEN, SideThread, Surroundings, create_side
+from harness.session.child_threads import HIDDEN, ChildThread, ChildThreadHost, create_child
 from harness.session.config import Subagent
 from harness.sources.loop.conversation import Conversation, Entry
 from harness.sources.loop.loop_context import Host
@@ -64,7 +64,7 @@ class ForkRefused(Exception):
     """Why there can be no fork, in words for the model."""
 
 
-class ForkParent(Surroundings, Protocol):
+class ForkParent(ChildThreadHost, Protocol):
     """What a session gives to forks."""
 
     def conversation(self) -> Conversation | None:
@@ -88,7 +88,7 @@ class ForkParent(Surroundings, Protocol):
         ...
 
 
-class Unavailable(Tool):
+class UnavailableTool(Tool):
     """A tool that is shown as it is, and cannot be used here."""
 
     def __init__(self, tool: Tool) -> None:
@@ -115,7 +115,7 @@ class Unavailable(Tool):
         return f"The {self.spec.name} tool is not available inside a forked sub-agent. Go on without it."
 
 
-class Asking:
+class ParentApprovals:
     """Asks in the parent's log, in the name of a sub-agent whose own log nobody answers."""
 
     def __init__(self, host: Host, context: ToolContext, name: str) -> None:
@@ -146,7 +146,7 @@ class Asking:
 
 
 class OpenFork(NamedTuple):
-    side: SideThread
+    side: ChildThread
     options: AgentOptions
 
 
@@ -181,7 +181,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
         )
         channel.close()
         parent.follow_fork(context.call_id, side.hub)
-        asking = Asking(conversation.host, context, definition.id)
+        asking = ParentApprovals(conversation.host, context, definition.id)
         own = replace(_options_of_fork(options), ask_permission=asking.ask)
         return OpenFork(side, parent.fork_options(own, side.metadata.session_id))
     except Exception as error:
@@ -208,7 +208,7 @@ def _options_of_fork(options: AgentOptions) -> AgentOptions:
     from harness.session.builtin.tasks import TaskTool
 
     tools = tuple(
-        Unavailable(tool) if isinstance(tool, SubagentTool | TaskTool) else tool for tool in options.tools
+        UnavailableTool(tool) if isinstance(tool, SubagentTool | TaskTool) else tool for tool in options.tools
     )
     return replace(
         options,
@@ -230,7 +230,7 @@ def _forked(
     conversation: Conversation,
     definition: Subagent,
     context: ToolContext,
-) -> SideThread:
+) -> ChildThread:
     """The fork leaves the parent in the middle of the step that asked for it: its calls are closed for it."""
     entries = list(conversation.entries)
     answer = entries[-1] if entries and isinstance(entries[-1].turn, AssistantTurn) else None
@@ -245,7 +245,7 @@ def _forked(
         cwd=conversation.host.cwd,
     )
     closing = _closing(tail, context)
-    side = create_side(store, metadata, parent.new_host)
+    side = create_child(store, metadata, parent.new_host)
     stamped = side.hub.source(context.run_id).append(closing)
     if answer is not None:
         entries += _results(answer, [*tail, *stamped], context.run_id)

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from harness.events import Signal
 from harness.session.builtin.arguments import Arguments, described, read
-from harness.session.notifications import Inbox, Notification, Priority, Status, notification_signal
+from harness.session.notifications import (
+    Notification,
+    NotificationInbox,
+    Priority,
+    Status,
+    notification_signal,
+)
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 
 NAME = "notification-inbox"
@@ -33,7 +39,7 @@ class InboxArguments(Arguments, frozen=True, kw_only=True):
 
 
 class NotificationInboxTool(Tool):
-    def __init__(self, inbox: Inbox, deliver: Callable[[Signal], Awaitable[object]]) -> None:
+    def __init__(self, inbox: NotificationInbox, deliver: Callable[[Signal], Awaitable[object]]) -> None:
         """`deliver`: shows a signal to the model with its next step."""
         self.spec = described(NAME, _DESCRIPTION, InboxArguments)
         self._inbox = inbox

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta
 
-from harness.session.builtin.arguments import Arguments, described, read
-from harness.session.builtin.suspension import answer_to
+from harness.session.builtin.arguments import Arguments, answer_to, described, read
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 
 USUAL_TITLE = "Implementation Plan"

@@ -7,7 +7,9 @@ for the model; `ToolOutput.result` is `{content, tasks, isError}`, as data.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from msgspec import UNSET, Meta, UnsetType
@@ -16,8 +18,72 @@ from msgspec.structs import replace
 from harness.events import Operation, Task
 from harness.events.operation import Tasks
 from harness.session.builtin.arguments import Arguments, described, read
-from harness.session.builtin.task_ids import task_ids
+from harness.session.state_lanes import IsVisible, StateLane, StateReport, cache_key
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+
+# Which id each task of a rewritten list has.
+
+_LONGEST_NAME = 48
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+class Draft(Protocol):
+    """A task as the model wrote it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+
+def task_ids(drafts: Sequence[Draft], previous: Sequence[Task] = ()) -> list[str]:
+    """The ids, in order; all of them different."""
+    reused = _reusable(drafts, previous)
+    reserved = {draft.id for draft in drafts if draft.id} | set(reused.values())
+    used: set[str] = set()
+    seen: Counter[str] = Counter()
+    ids: list[str] = []
+    for place, draft in enumerate(drafts):
+        seen[draft.content] += 1
+        if draft.id and draft.id not in used:
+            chosen = draft.id
+        elif place in reused and reused[place] not in used:
+            chosen = reused[place]
+        else:
+            chosen = _unique(_name(draft.content, seen[draft.content]), used | reserved)
+        used.add(chosen)
+        ids.append(chosen)
+    return ids
+
+
+def _reusable(drafts: Sequence[Draft], previous: Sequence[Task]) -> dict[int, str]:
+    """By place: the id of the one previous task that is meant."""
+    claimed = {draft.id for draft in drafts if draft.id}
+    unnamed = Counter(draft.content for draft in drafts if not draft.id)
+    free: dict[str, list[str]] = {}
+    for task in previous:
+        if task.id not in claimed:
+            free.setdefault(task.text, []).append(task.id)
+    return {
+        place: free[draft.content][0]
+        for place, draft in enumerate(drafts)
+        if not draft.id and unnamed[draft.content] == 1 and len(free.get(draft.content, ())) == 1
+    }
+
+
+def _name(content: str, occurrence: int) -> str:
+    slug = _NOT_IN_NAMES.sub("_", content.lower()).strip("_")[:_LONGEST_NAME]
+    return f"task_{slug or 'item'}" + (f"_{occurrence}" if occurrence > 1 else "")
+
+
+def _unique(wanted: str, taken: Container[str]) -> str:
+    chosen, number = wanted, 1
+    while chosen in taken:
+        number += 1
+        chosen = f"{wanted}_{number}"
+    return chosen
+
 
 _Status = Literal["pending", "in_progress", "completed"]
 _Text = Annotated[str, Meta(min_length=1)]
@@ -37,7 +103,7 @@ _COMPLETE = "Mark one task as completed by its id."
 _CHECK = "See what is done and what is left of the task list; use it before you end work that has one."
 
 
-class TaskBoard(Protocol):
+class TaskListHost(Protocol):
     """Where the list is kept. Contract: what `replace` was given is what `tasks` answers from then on."""
 
     def tasks(self) -> Sequence[Task] | None:
@@ -54,29 +120,31 @@ class TaskDraft(Arguments, frozen=True, kw_only=True):
     id: Annotated[str, Meta(description="of a task that there was before; leave it out for a new one")] = ""
 
 
-class WriteArguments(Arguments, frozen=True, kw_only=True):
+class TaskWriteArguments(Arguments, frozen=True, kw_only=True):
     tasks: Annotated[list[TaskDraft], Meta(description="the whole list")]
 
 
-class UpdateArguments(Arguments, frozen=True, kw_only=True):
+class TaskUpdateArguments(Arguments, frozen=True, kw_only=True):
     id: _Text
     content: _Text | UnsetType = UNSET
     status: _Status | UnsetType = UNSET
     active_form: _Text | UnsetType = UNSET
 
 
-class CompleteArguments(Arguments, frozen=True, kw_only=True):
+class TaskCompleteArguments(Arguments, frozen=True, kw_only=True):
     id: _Text
 
 
-class CheckArguments(Arguments, frozen=True, kw_only=True):
+class TaskCheckArguments(Arguments, frozen=True, kw_only=True):
     pass
 
 
-def task_tools(board: TaskBoard) -> list[Tool]:
+def task_tools(board: TaskListHost) -> list[Tool]:
     """All four."""
     one_by_one = asyncio.Lock()
-    return [kind(board, one_by_one) for kind in (TaskWrite, TaskUpdate, TaskComplete, TaskCheck)]
+    return [
+        kind(board, one_by_one) for kind in (TaskWriteTool, TaskUpdateTool, TaskCompleteTool, TaskCheckTool)
+    ]
 
 
 class _Change(NamedTuple):
@@ -92,7 +160,7 @@ class TaskTool(Tool):
     arguments: type[Arguments]
     failure: str
 
-    def __init__(self, board: TaskBoard, one_by_one: asyncio.Lock) -> None:
+    def __init__(self, board: TaskListHost, one_by_one: asyncio.Lock) -> None:
         self.spec = described(self.name, self.description, self.arguments)
         self._board = board
         self._one_by_one = one_by_one
@@ -120,23 +188,23 @@ class TaskTool(Tool):
         return _output(_told(tasks), tasks)
 
 
-class TaskWrite(TaskTool):
-    name, description, arguments = "task_write", _WRITE, WriteArguments
+class TaskWriteTool(TaskTool):
+    name, description, arguments = "task_write", _WRITE, TaskWriteArguments
     failure = "Failed to update tasks"
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        drafts = read(WriteArguments, arguments, self.name).tasks
+        drafts = read(TaskWriteArguments, arguments, self.name).tasks
         return await self._changed(lambda before: _rewritten(drafts, before))
 
 
-class TaskUpdate(TaskTool):
-    name, description, arguments = "task_update", _UPDATE, UpdateArguments
+class TaskUpdateTool(TaskTool):
+    name, description, arguments = "task_update", _UPDATE, TaskUpdateArguments
     failure = "Failed to update task"
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        asked = read(UpdateArguments, arguments, self.name)
+        asked = read(TaskUpdateArguments, arguments, self.name)
         changes = {"text": asked.content, "status": asked.status, "active_form": asked.active_form}
         given = {name: value for name, value in changes.items() if value is not UNSET}
         if not given:
@@ -144,18 +212,18 @@ class TaskUpdate(TaskTool):
         return await self._changed(lambda before: _updated(asked.id, given, before))
 
 
-class TaskComplete(TaskTool):
-    name, description, arguments = "task_complete", _COMPLETE, CompleteArguments
+class TaskCompleteTool(TaskTool):
+    name, description, arguments = "task_complete", _COMPLETE, TaskCompleteArguments
     failure = "Failed to complete task"
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        asked = read(CompleteArguments, arguments, self.name)
+        asked = read(TaskCompleteArguments, arguments, self.name)
         return await self._changed(lambda before: _updated(asked.id, {"status": "completed"}, before))
 
 
-class TaskCheck(TaskTool):
-    name, description, arguments = "task_check", _CHECK, CheckArguments
+class TaskCheckTool(TaskTool):
+    name, description, arguments = "task_check", _CHECK, TaskCheckArguments
     failure = "Failed to check tasks"
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -248,3 +316,95 @@ def _available(tasks: Sequence[Task]) -> str:
 
 def _line(task: Task) -> str:
     return f"- {task.id}: {task.text} ({task.status})"
+
+
+# What the model is told of its task list: the whole list first, then what changes, now and then the whole again.
+
+LANE = "tasks"
+MOST_DELTAS = 10
+"""After this many the whole list is told again, so that what is to be read stays short."""
+
+_MARKS = {"pending": "○", "in_progress": "▸", "completed": "✓"}
+
+
+class TaskSignal:
+    """Contract: `update` has no memory of its own; what was told is in the lane."""
+
+    id = LANE
+
+    def update(self, lane: StateLane, tasks: Sequence[Task], is_visible: IsVisible) -> StateReport | None:
+        """What is to be told now; None when the model knows it."""
+        current = [task_item(task) for task in tasks]
+        known = told(lane)
+        if not current and not known:
+            return None
+        changes = differences(known, current)
+        has_base = lane.has_base(is_visible)
+        if has_base and not changes:
+            return None
+        key = cache_key(LANE, *(_fields(item) for item in current))
+        if not has_base or len(lane.deltas) >= MOST_DELTAS:
+            return StateReport(
+                id=LANE,
+                cache_key=key,
+                mode="snapshot",
+                tag_name="current-task-list",
+                contents=_lines([_item(item) for item in current]),
+                value={"tasks": current},
+                attributes={"count": len(current)},
+            )
+        return StateReport(
+            id=LANE,
+            cache_key=key,
+            mode="delta",
+            tag_name="task-list-update",
+            contents=_lines([_change(change) for change in changes]),
+            value={"tasks": current},
+            delta={"ops": changes},
+            attributes={"changes": len(changes)},
+        )
+
+
+def told(lane: StateLane) -> list[dict[str, str]]:
+    """The list as the model knows it: the base with every delta on top."""
+    base = lane.snapshot.value if lane.snapshot is not None else None
+    items = {item["id"]: item for item in (base or {}).get("tasks", ())}
+    for delta in lane.deltas:
+        for change in (delta.delta or {}).get("ops", ()):
+            if change["op"] == "remove":
+                items.pop(change["id"], None)
+            else:
+                items[change["task"]["id"]] = change["task"]
+    return list(items.values())
+
+
+def differences(known: Sequence[dict[str, str]], current: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+    """How one list becomes the other: add, update, remove."""
+    before = {item["id"]: item for item in known}
+    ids = {item["id"] for item in current}
+    changes: list[dict[str, Any]] = [
+        {"op": "update" if item["id"] in before else "add", "task": item}
+        for item in current
+        if before.get(item["id"]) != item
+    ]
+    return changes + [{"op": "remove", "id": id} for id in before if id not in ids]
+
+
+def _fields(item: dict[str, str]) -> tuple[str, ...]:
+    return item["id"], item["status"], item["content"], item["activeForm"]
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "".join(["\n", *(f"  {line}\n" for line in lines)]) if lines else ""
+
+
+def _item(item: dict[str, str]) -> str:
+    return f"{_MARKS[item['status']]} [{item['status']}] {{id: {item['id']}}} {item['content']}"
+
+
+def _change(change: dict[str, Any]) -> str:
+    if change["op"] == "remove":
+        return f"− removed {{id: {change['id']}}}"
+    item = change["task"]
+    mark = "+" if change["op"] == "add" else _MARKS[item["status"]]
+    return f"{mark} {{id: {item['id']}}} [{item['status']}] {item['content']}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness.session.memory.ask_text import Patience
+from harness.session.memory.ask_text import MemoryFailure, RetryPolicy
 from harness.session.memory.config import MemoryConfig, Observation, Reflection, Retrieval, read_config
-from harness.session.memory.failure import MemoryFailure
 from harness.session.memory.memory import ObservationalMemory
 from harness.session.memory.recall import Archive, RecallTool, ThreadSummary
 from harness.session.memory.record import MemoryRecord, RecordFold
@@ -20,11 +19,11 @@ __all__ = [
     "ObservationalMemory",
     "OtherThread",
     "OtherThreads",
-    "Patience",
     "RecallTool",
     "RecordFold",
     "Reflection",
     "Retrieval",
+    "RetryPolicy",
     "ThreadSummary",
     "ThresholdRange",
     "read_config",

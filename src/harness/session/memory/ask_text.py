@@ -9,10 +9,12 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Literal
 
 import msgspec
 
 from harness.events import Error, Message
+from harness.events.memory import Noting
 from harness.sources.model import Ask, Model
 
 _PASSING_STATUSES = frozenset((408, 425, 429, *range(500, 600)))
@@ -53,7 +55,7 @@ class ModelFailed(Exception):
         self.code = code
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how soon a model is asked again."""
 
     retries: int = 8
@@ -70,7 +72,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
         return float(wait_s * (1 + self.jitter * (2 * self.chance() - 1)))
 
 
-async def answer_text(model: Model, ask: Ask, patience: Patience) -> str:
+async def answer_text(model: Model, ask: Ask, patience: RetryPolicy) -> str:
     """What the model says. Raises ModelFailed when it does not, or not in time."""
     tried = 0
     while True:
@@ -141,3 +143,16 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield one
         causes = (getattr(one, name, None) for name in _CAUSES)
         waiting += [cause for cause in causes if isinstance(cause, BaseException)]
+
+
+# That a memory could not do its work, which ends the run it works for.
+
+
+class MemoryFailure(Exception):
+    """The text is what the user is told. The event that says it is in the log already."""
+
+    def __init__(self, operation: Noting, stage: Literal["run", "buffering"], reason: str) -> None:
+        super().__init__(f"Observational memory {operation} {stage} failed: {reason}")
+        self.operation = operation
+        self.stage = stage
+        self.reason = reason

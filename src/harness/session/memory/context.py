@@ -9,22 +9,24 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
 
+from harness.events import Signal
 from harness.session.memory import prompts
-from harness.session.memory.dates import local, with_relative_days, zone
-from harness.session.memory.formatting import Transcript
-from harness.session.memory.memory_state import Notebook
+from harness.session.memory.dates import gap_text, local, with_relative_days, zone
+from harness.session.memory.memory_state import MemoryState
 from harness.session.memory.observations import for_the_model, parts_of, ungrouped
-from harness.session.memory.steps import Entry
+from harness.session.memory.steps import ObserverTranscript
+from harness.sources.loop.entries import Entry
 from harness.sources.model import SystemTurn, Turn, UserTurn
 
 CONTINUATION = UserTurn(prompts.CONTINUATION)
 
 
-class Shown:
+class MemoryContext:
     """Contract: pure but for what it remembers of the step before."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: MemoryState) -> None:
         self._notebook = notebook
         self._turns: dict[str, SystemTurn] = {}
         self._made: tuple[str, object, list[str]] = ("", None, [])
@@ -81,5 +83,50 @@ def other_thread_text(thread_id: str, title: str, entries: Sequence[Entry], conf
     """A conversation that is shown beside this one."""
     plain = title.replace('"', "'")
     name = f' title="{plain}"' if title else ""
-    said = Transcript(entries, zone(config_zone), attachments=False).text
+    said = ObserverTranscript(entries, zone(config_zone), attachments=False).text
     return f'<other-conversation id="{thread_id}"{name}>\n{said}\n</other-conversation>'
+
+
+# A mark in the conversation where time has passed.
+
+REMINDER_TYPE = "temporal-gap"
+_MARK = f'type="{REMINDER_TYPE}"'
+
+
+def gap_signal(
+    entries: Sequence[Entry], message_id: str, now_ms: int, in_zone: tzinfo | None, signal_id: str
+) -> Signal | None:
+    """For a message that is about to be said: how long it has been quiet, if it was ten minutes or more."""
+    if any(_precedes(entry, message_id) for entry in reversed(entries[-8:])):
+        return None
+    previous = next((entry for entry in reversed(entries) if not _is_mark(entry)), None)
+    if previous is None:
+        return None
+    gap_ms = now_ms - previous.created_ms
+    text = gap_text(gap_ms)
+    if not text:
+        return None
+    timestamp = f"{local(now_ms, in_zone):%Y-%m-%d %H:%M %Z}".strip()
+    told = {
+        "gapText": text,
+        "gapMs": gap_ms,
+        "timestamp": timestamp,
+        "precedesMessageId": message_id,
+    }
+    return Signal(
+        id=signal_id,
+        category="reactive",
+        tag_name="system-reminder",
+        contents=f"{text} — {timestamp}",
+        attributes={"type": REMINDER_TYPE, **told},
+        metadata={"reminderType": REMINDER_TYPE, **told},
+    )
+
+
+def _is_mark(entry: Entry) -> bool:
+    text = entry.turn.text
+    return text.startswith("<system-reminder") and _MARK in text.partition(">")[0]
+
+
+def _precedes(entry: Entry, message_id: str) -> bool:
+    return _is_mark(entry) and f'precedesMessageId="{message_id}"' in entry.turn.text

@@ -23,21 +23,27 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.events import Event, MemoryStatus, Signal, ThreadCreated, ThreadRenamed
-from harness.session.memory.activation import THRESHOLD, Occasion, Trigger, last_activity_ms
-from harness.session.memory.ask_text import Patience
+from harness.session.memory.ask_text import MemoryFailure, RetryPolicy
 from harness.session.memory.config import MemoryConfig, read_config
-from harness.session.memory.context import Shown
+from harness.session.memory.context import MemoryContext, gap_signal
 from harness.session.memory.dates import zone
-from harness.session.memory.failure import MemoryFailure
-from harness.session.memory.gap_marker import gap_signal
-from harness.session.memory.memory_state import Append, Notebook
-from harness.session.memory.observing import Observing
+from harness.session.memory.memory_state import (
+    THRESHOLD,
+    ActivationState,
+    Append,
+    MemoryState,
+    Trigger,
+    last_activity_ms,
+    record,
+    status,
+)
+from harness.session.memory.observer import ObservationScheduler
 from harness.session.memory.record import MemoryRecord, RecordFold
-from harness.session.memory.reflecting import Reflecting
-from harness.session.memory.shared_memory import Neighbours, OtherThreads
-from harness.session.memory.status import record, status
-from harness.session.memory.steps import Entry, Step, has_open_calls, model_name
+from harness.session.memory.reflector import ReflectionScheduler
+from harness.session.memory.shared_memory import OtherThreads, OtherThreadsReader
+from harness.session.memory.steps import has_open_calls, model_name
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
+from harness.sources.loop.entries import Entry, StepContext
 from harness.sources.model import Model, Turn
 
 LONGEST_WAIT_S = 30.0
@@ -60,7 +66,7 @@ class ObservationalMemory:
         on_failure: Callable[[MemoryFailure], None] | None = None,
         others: OtherThreads | None = None,
         retention: str = "",
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         count: TokenCounter = estimated_tokens,
         clock_ms: Callable[[], int] | None = None,
         new_id: Callable[[], str] | None = None,
@@ -69,7 +75,7 @@ class ObservationalMemory:
         """`record`: fed with the log so far. `observer` and `reflector` are asked for their model each time.
         Raises UsageError for a configuration that cannot be.
         """
-        self.notebook = Notebook(
+        self.notebook = MemoryState(
             read_config(config),
             record or RecordFold(),
             append,
@@ -79,20 +85,20 @@ class ObservationalMemory:
             new_id=new_id,
             count=count,
         )
-        patience = patience or Patience()
+        patience = patience or RetryPolicy()
         self._observer = observer
         self._retention = retention
         self._longest_wait_s = longest_wait_s
         self._told = on_failure
         self._failure: MemoryFailure | None = None
-        self._observing = Observing(self.notebook, observer, patience, self._fail)
-        self._reflecting = Reflecting(self.notebook, reflector, patience, self._fail, longest_wait_s)
+        self._observing = ObservationScheduler(self.notebook, observer, patience, self._fail)
+        self._reflecting = ReflectionScheduler(self.notebook, reflector, patience, self._fail, longest_wait_s)
         self._neighbours = (
-            Neighbours(self.notebook, self._observing, others)
+            OtherThreadsReader(self.notebook, self._observing, others)
             if others is not None and self.config.scope == "resource"
             else None
         )
-        self._shown = Shown(self.notebook)
+        self._shown = MemoryContext(self.notebook)
         self._idle: asyncio.Task[None] | None = None
         self._one_step = asyncio.Lock()
 
@@ -143,7 +149,7 @@ class ObservationalMemory:
         in_zone = zone(self.config.timezone)
         return gap_signal(entries, message_id, now_ms, in_zone, f"temporal-gap-{message_id}")
 
-    async def before_step(self, step: Step) -> Sequence[Turn] | None:
+    async def before_step(self, step: StepContext) -> Sequence[Turn] | None:
         """What to show the model instead of everything; None is everything. Raises MemoryFailure."""
         async with self._one_step:
             notebook = self.notebook
@@ -187,9 +193,9 @@ class ObservationalMemory:
         await self._observing.close()
         await self._reflecting.close()
 
-    async def _begin_run(self, step: Step) -> None:
+    async def _begin_run(self, step: StepContext) -> None:
         notebook, config = self.notebook, self.config
-        occasion = Occasion(
+        occasion = ActivationState(
             now_ms=notebook.clock_ms(),
             last_activity_ms=last_activity_ms(step.entries),
             previous_model=notebook.progress.model,
@@ -204,7 +210,7 @@ class ObservationalMemory:
         )
         await self._reflecting.reflect_if_due(early)
 
-    def _observation_trigger(self, occasion: Occasion) -> Trigger | None:
+    def _observation_trigger(self, occasion: ActivationState) -> Trigger | None:
         config, notebook = self.config, self.notebook
         found = occasion.trigger(
             config.observation_idle, on_provider_change=config.observation_on_provider_change

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
 
+import msgspec
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from harness.events import Event, ThreadRenamed
+from harness.events import Event, MemoryStatus, ThreadRenamed
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
-from harness.session.memory.config import MemoryConfig
-from harness.session.memory.record import Progress, RecordFold
+from harness.session.memory.config import Idle, MemoryConfig, idle_ms
+from harness.session.memory.record import Activity, MemoryRecord, RecordFold, ThreadProgress
 from harness.session.memory.thresholds import maximum, message_threshold, retention_floor
-from harness.session.memory.token_window import Window
-from harness.session.memory.tokens import TokenCounter, estimated_tokens
+from harness.session.memory.tokens import TokenCounter, TokenWindow, estimated_tokens
+from harness.sources.loop.entries import Entry
+from harness.sources.model import UserTurn
 
 Append: TypeAlias = Callable[[Event], Event | None]
 """Puts an event into the log of the thread at once; may give it back as it is there."""
@@ -22,7 +25,7 @@ Append: TypeAlias = Callable[[Event], Event | None]
 _SHORTEST_TITLE = 3
 
 
-class Notebook:
+class MemoryState:
     def __init__(
         self,
         config: MemoryConfig,
@@ -41,7 +44,7 @@ class Notebook:
         self.resource_id = resource_id
         self.clock_ms = clock_ms or new_clock()
         self.count = count
-        self.window = Window(count)
+        self.window = TokenWindow(count)
         self.live: set[str] = set()
         """Cycles that are going on in this process."""
         self.extra_tokens = 0
@@ -55,7 +58,7 @@ class Notebook:
         return self.thread_id if self.config.scope == "resource" else ""
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> ThreadProgress:
         return self.fold.progress(self.key)
 
     @property
@@ -100,3 +103,154 @@ class Notebook:
         old = self.progress.title
         if len(title) >= _SHORTEST_TITLE and title != old:
             self.put(ThreadRenamed(title=title, old_title=old, cycle_id=cycle_id))
+
+
+# How full a memory is, and its record, as they are told.
+
+
+def record_id(notebook: MemoryState) -> str:
+    """Each generation is a record of its own."""
+    owner = notebook.resource_id if notebook.config.scope == "resource" else notebook.thread_id
+    return f"{notebook.config.scope}:{owner}:{notebook.fold.known.generation}"
+
+
+def status(notebook: MemoryState, removable_tokens: int, step_number: int, model: str) -> MemoryStatus:
+    known = notebook.fold.known
+    reflection = known.reflection
+    windows: dict[str, Any] = {
+        "active": {
+            "messages": {"tokens": notebook.pending, "threshold": notebook.threshold},
+            "observations": {
+                "tokens": known.observation_tokens,
+                "threshold": notebook.reflection_threshold,
+            },
+        },
+        "buffered": {
+            "observations": {
+                "status": _state(notebook, "buffering_observation", is_complete=bool(known.chunks)),
+                "chunks": len(known.chunks),
+                "messageTokens": sum(chunk.message_tokens for chunk in known.chunks),
+                "projectedMessageRemoval": removable_tokens,
+                "observationTokens": sum(chunk.token_count for chunk in known.chunks),
+            },
+            "reflection": {
+                "status": _state(notebook, "buffering_reflection", is_complete=reflection is not None),
+                "inputObservationTokens": reflection.input_tokens if reflection else 0,
+                "observationTokens": reflection.tokens if reflection else 0,
+            },
+        },
+    }
+    return MemoryStatus(
+        windows=windows,
+        record_id=record_id(notebook),
+        thread_id=notebook.thread_id,
+        step_number=step_number,
+        generation_count=known.generation,
+        model=model,
+    )
+
+
+def _state(notebook: MemoryState, activity: Activity, *, is_complete: bool) -> str:
+    if notebook.fold.going_on(activity, notebook.live):
+        return "running"
+    return "complete" if is_complete else "idle"
+
+
+def record(notebook: MemoryState) -> MemoryRecord:
+    known, progress, config = notebook.fold.known, notebook.progress, notebook.config
+    reflection = known.reflection
+    is_resource = config.scope == "resource"
+    going_on = notebook.fold.going_on
+    return MemoryRecord(
+        id=record_id(notebook),
+        scope=config.scope,
+        thread_id=None if is_resource else notebook.thread_id,
+        resource_id=notebook.resource_id,
+        created_at=known.created_ms,
+        updated_at=known.updated_ms,
+        last_observed_at=max((one.last_observed_ms for one in known.threads.values()), default=0) or None,
+        origin_type="reflection" if known.generation else "initial",
+        generation_count=known.generation,
+        active_observations=known.observations,
+        buffered_observation_chunks=list(known.chunks),
+        buffered_reflection=reflection.observations if reflection else None,
+        buffered_reflection_tokens=reflection.tokens if reflection else None,
+        buffered_reflection_input_tokens=reflection.input_tokens if reflection else None,
+        reflected_observation_line_count=reflection.lines if reflection else None,
+        observed_message_ids=list(known.observed_message_ids),
+        observed_timezone=config.timezone,
+        total_tokens_observed=known.total_tokens_observed,
+        observation_token_count=known.observation_tokens,
+        pending_message_tokens=notebook.pending,
+        is_reflecting=going_on("reflecting", notebook.live),
+        is_observing=going_on("observing", notebook.live),
+        is_buffering_observation=going_on("buffering_observation", notebook.live),
+        is_buffering_reflection=going_on("buffering_reflection", notebook.live),
+        last_buffered_at_tokens=known.boundary_tokens,
+        last_buffered_at_time=known.last_buffered_ms,
+        config=to_builtins(config),
+        metadata={
+            "currentTask": progress.current_task,
+            "suggestedResponse": progress.suggested_response,
+            "threadTitle": progress.title,
+        },
+    )
+
+
+# What may make a memory take over before it is full: a pause after which caches are gone, or another model.
+
+
+class Trigger(msgspec.Struct, frozen=True, kw_only=True):
+    """Why something is activated, as the event tells it."""
+
+    triggered_by: Literal["threshold", "ttl", "provider_change"]
+    last_activity_at: int | None = None
+    ttl_expired_ms: int | None = None
+    activate_after_idle: int | None = None
+    previous_model: str = ""
+    current_model: str = ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self)
+
+
+THRESHOLD = Trigger(triggered_by="threshold")
+
+
+class ActivationState(msgspec.Struct, frozen=True, kw_only=True):
+    """The beginning of a run, as far as it may be a reason."""
+
+    now_ms: int
+    last_activity_ms: int | None
+    previous_model: str
+    current_model: str
+    retention: str = ""
+    """How long the provider was asked to cache, where it can be."""
+
+    def trigger(self, idle: Idle, *, on_provider_change: bool) -> Trigger | None:
+        if on_provider_change and self.previous_model and self.previous_model != self.current_model:
+            return Trigger(
+                triggered_by="provider_change",
+                previous_model=self.previous_model,
+                current_model=self.current_model,
+            )
+        limit_ms = idle_ms(idle, self.current_model, self.retention)
+        if limit_ms is None or self.last_activity_ms is None:
+            return None
+        quiet_ms = self.now_ms - self.last_activity_ms
+        if quiet_ms < limit_ms:
+            return None
+        return Trigger(
+            triggered_by="ttl",
+            last_activity_at=self.last_activity_ms,
+            ttl_expired_ms=quiet_ms,
+            activate_after_idle=limit_ms,
+        )
+
+
+def last_activity_ms(entries: Sequence[Entry]) -> int | None:
+    """When the model last did something: what the user has just said is no sign of a warm cache."""
+    return next(
+        (entry.created_ms for entry in reversed(entries) if not isinstance(entry.turn, UserTurn)), None
+    )

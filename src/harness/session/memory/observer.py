@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from harness.events import (
+    BufferingEnd,
+    BufferingFailed,
+    BufferingStart,
+    MemoryActivated,
+    ObservationEnd,
+    ObservationFailed,
+    ObservationStart,
+)
 from harness.session.memory import prompts
-from harness.session.memory.ask_text import ModelFailed, Patience, answer_text
+from harness.session.memory.ask_text import MemoryFailure, ModelFailed, RetryPolicy, answer_text
 from harness.session.memory.config import MemoryConfig
 from harness.session.memory.dates import zone
-from harness.session.memory.formatting import Transcript
+from harness.session.memory.memory_state import MemoryState, Trigger
 from harness.session.memory.observations import is_degenerate, list_lines, shortened, with_short_lines
-from harness.session.memory.steps import Entry
-from harness.session.memory.tokens import TokenCounter, estimated_tokens
+from harness.session.memory.steps import ObserverTranscript, has_open_calls
+from harness.session.memory.thresholds import block_after, chunks_to_activate, is_buffering_due
+from harness.session.memory.tokens import TokenCounter, estimated_tokens, last_seq, turn_tokens
+from harness.sources.loop.entries import Entry
 from harness.sources.model import Ask, Attachment, Model, SystemTurn, UserTurn
 
 _THREAD = re.compile(r'^<thread id="([^"\n]*)">[ \t]*\n(.*?)^</thread>', re.MULTILINE | re.DOTALL)
@@ -43,7 +55,7 @@ class Observer:
     """Contract: raises ModelFailed, and nothing else, when there are no observations."""
 
     def __init__(
-        self, config: MemoryConfig, patience: Patience, count: TokenCounter = estimated_tokens
+        self, config: MemoryConfig, patience: RetryPolicy, count: TokenCounter = estimated_tokens
     ) -> None:
         self._config = config
         self._patience = patience
@@ -79,9 +91,9 @@ class Observer:
         found = {section[1]: parse(section[2]) for section in _THREAD.finditer(answer)}
         return {thread_id: observed for thread_id, observed in found.items() if thread_id in threads}
 
-    def _transcript(self, entries: Sequence[Entry]) -> Transcript:
+    def _transcript(self, entries: Sequence[Entry]) -> ObserverTranscript:
         wanted = self._config.observation.observe_attachments
-        return Transcript(entries, zone(self._config.timezone), attachments=wanted, count=self._count)
+        return ObserverTranscript(entries, zone(self._config.timezone), attachments=wanted, count=self._count)
 
     def _sections(self, *, is_buffering: bool) -> str:
         names = [] if is_buffering else ["current-task", "suggested-response"]
@@ -159,3 +171,212 @@ _SECTION = re.compile(
 
 def _without_sections(text: str) -> str:
     return _SECTION.sub("", text).strip()
+
+
+# Making observations of messages: beforehand in the background, or at once when there is no room left.
+
+STOPPED = "stopped before its end"
+
+
+class ObservationScheduler:
+    def __init__(
+        self,
+        notebook: MemoryState,
+        model: Callable[[], Model],
+        patience: RetryPolicy,
+        on_failure: Callable[[MemoryFailure], None],
+    ) -> None:
+        self._notebook = notebook
+        self._model = model
+        self._patience = patience
+        self._on_failure = on_failure
+        self.task: asyncio.Task[None] | None = None
+        """What goes on in the background."""
+
+    @property
+    def is_buffering(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+    @property
+    def observer(self) -> Observer:
+        return Observer(self._notebook.config, self._patience, self._notebook.count)
+
+    def removable_tokens(self) -> tuple[int, int]:
+        """How many chunks an activation would take now, and how many tokens of messages they stand for."""
+        notebook = self._notebook
+        own = notebook.config.observation
+        sizes = [chunk.message_tokens for chunk in notebook.fold.known.chunks]
+        block = block_after(own.block_after, notebook.config.message_threshold)
+        number = chunks_to_activate(sizes, notebook.pending, notebook.threshold, own.buffer_activation, block)
+        return number, sum(sizes[:number])
+
+    def activate(self, trigger: Trigger) -> None:
+        """Put chunks into effect, from the oldest on, so that about the floor of messages is left."""
+        notebook = self._notebook
+        known = notebook.fold.known
+        number, _ = self.removable_tokens()
+        for chunk in known.chunks[:number]:
+            notebook.put(
+                MemoryActivated(
+                    cycle_id=chunk.cycle_id,
+                    chunks_activated=1,
+                    tokens_activated=chunk.message_tokens,
+                    observation_tokens=chunk.token_count,
+                    messages_activated=len(chunk.message_ids),
+                    generation_count=known.generation,
+                    **trigger.fields,
+                )
+            )
+
+    def buffer_if_due(self) -> None:
+        notebook = self._notebook
+        interval = notebook.config.buffer_tokens
+        if interval is None or self.is_buffering:
+            return
+        unbuffered = notebook.window.tokens_after(notebook.fold.covered_seq())
+        boundary = notebook.fold.known.boundary_tokens
+        if is_buffering_due(notebook.pending, boundary, interval, notebook.threshold, unbuffered):
+            self.buffer()
+
+    def buffer(self) -> None:
+        """Begin to observe in the background what nobody has observed."""
+        notebook = self._notebook
+        after_seq = notebook.fold.covered_seq()
+        entries = notebook.window.after(after_seq)
+        if not entries or has_open_calls(entries):
+            return
+        tokens = notebook.window.tokens_after(after_seq)
+        cycle_id = notebook.begin()
+        notebook.put(
+            BufferingStart(cycle_id=cycle_id, tokens_to_buffer=tokens, boundary_tokens=notebook.pending)
+        )
+        self.task = asyncio.create_task(self._buffer(cycle_id, entries, after_seq, tokens))
+
+    async def _buffer(self, cycle_id: str, entries: Sequence[Entry], after_seq: int, tokens: int) -> None:
+        notebook = self._notebook
+        try:
+            observed = await self.observer.observe(
+                self._model(), entries, self._before(with_chunks=True), is_buffering=True
+            )
+        except asyncio.CancelledError:
+            notebook.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=STOPPED, stopped=True))
+            raise
+        except Exception as error:
+            notebook.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=str(error)))
+            self._on_failure(MemoryFailure("observation", "buffering", str(error)))
+            return
+        notebook.end(
+            cycle_id,
+            BufferingEnd(
+                cycle_id=cycle_id,
+                tokens_buffered=tokens,
+                buffered_tokens=notebook.count(observed.observations),
+                observations=observed.observations,
+                current_task=observed.current_task,
+                suggested_response=observed.suggested_response,
+                title=observed.title,
+                message_ids=ids_of(entries),
+                after_seq=after_seq,
+                observed_to_seq=last_seq(entries),
+                last_observed_ms=entries[-1].created_ms,
+                range=self._range(entries),
+            ),
+        )
+        notebook.rename(observed.title, cycle_id)
+
+    async def wait(self, longest_s: float) -> None:
+        """For what goes on in the background, but not for ever."""
+        if self.task is not None and not self.task.done():
+            await asyncio.wait({self.task}, timeout=longest_s)
+
+    async def observe(self) -> None:
+        """Observe at once everything that is not. Raises MemoryFailure."""
+        notebook = self._notebook
+        entries = notebook.window.after(notebook.progress.observed_seq)
+        if not entries:
+            return
+        cycle_id, started_ms = self.start(notebook.pending)
+        try:
+            observed = await self.observer.observe(self._model(), entries, self._before())
+        except BaseException as error:
+            raise self.failed({"": cycle_id}, started_ms, error) from error
+        self.finish(
+            cycle_id, started_ms, entries, observed, shown_from_seq=notebook.window.tail_seq(notebook.floor)
+        )
+
+    def start(self, tokens: int) -> tuple[str, int]:
+        cycle_id = self._notebook.begin()
+        self._notebook.put(ObservationStart(cycle_id=cycle_id, tokens_to_observe=tokens))
+        return cycle_id, self._notebook.clock_ms()
+
+    def failed(self, cycles: dict[str, str], started_ms: int, error: BaseException) -> BaseException:
+        """Say so in the log; returns what to raise."""
+        notebook = self._notebook
+        is_failure = isinstance(error, Exception)
+        for cycle_id in cycles.values():
+            event = ObservationFailed(
+                cycle_id=cycle_id,
+                error=str(error) if is_failure else STOPPED,
+                duration_ms=max(0, notebook.clock_ms() - started_ms),
+                stopped=not is_failure,
+            )
+            notebook.end(cycle_id, event)
+        return MemoryFailure("observation", "run", str(error)) if is_failure else error
+
+    def finish(
+        self,
+        cycle_id: str,
+        started_ms: int,
+        entries: Sequence[Entry],
+        observed: Observed,
+        *,
+        shown_from_seq: int = -1,
+        thread_id: str = "",
+    ) -> None:
+        """Put what was observed into effect."""
+        notebook = self._notebook
+        is_own = thread_id in ("", notebook.thread_id)
+        event = ObservationEnd(
+            cycle_id=cycle_id,
+            duration_ms=max(0, notebook.clock_ms() - started_ms),
+            tokens_observed=sum(turn_tokens(entry.turn, notebook.count) for entry in entries),
+            observation_tokens=notebook.fold.known.observation_tokens + notebook.count(observed.observations),
+            observations=observed.observations,
+            current_task=observed.current_task,
+            suggested_response=observed.suggested_response,
+            title=observed.title,
+            message_ids=ids_of(entries),
+            observed_to_seq=last_seq(entries),
+            shown_from_seq=shown_from_seq,
+            last_observed_ms=entries[-1].created_ms,
+            range=self._range(entries),
+            thread_id="" if is_own else thread_id,
+        )
+        notebook.end(cycle_id, event)
+        if is_own:
+            notebook.rename(observed.title, cycle_id)
+
+    def _before(self, *, with_chunks: bool = False) -> Before:
+        """What is noted already: beforehand, that includes what waits to be activated."""
+        known, progress = self._notebook.fold.known, self._notebook.progress
+        texts = [known.observations, *(chunk.observations for chunk in known.chunks if with_chunks)]
+        return Before(
+            observations="\n\n".join(filter(None, texts)),
+            current_task=progress.current_task,
+            suggested_response=progress.suggested_response,
+            title=progress.title,
+        )
+
+    def _range(self, entries: Sequence[Entry]) -> str:
+        ids = ids_of(entries) if self._notebook.config.recall_scope else []
+        return f"{ids[0]}:{ids[-1]}" if ids else ""
+
+    async def close(self) -> None:
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+            await asyncio.wait({self.task})
+
+
+def ids_of(entries: Sequence[Entry]) -> list[str]:
+    """Each message once, in order; results of tools may share the id of what called them."""
+    return list(dict.fromkeys(entry.message_id for entry in entries if entry.message_id))

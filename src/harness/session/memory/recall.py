@@ -12,8 +12,8 @@ from harness.events import Operation
 from harness.events.operation import Search
 from harness.session.memory.dates import local, zone
 from harness.session.memory.observations import iso
-from harness.session.memory.steps import Entry
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
+from harness.sources.loop.entries import Entry
 from harness.sources.model import AssistantTurn, SystemTurn, ToolTurn, UserTurn
 from harness.sources.models.turn_cache import encode
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission

@@ -38,7 +38,7 @@ from harness.session.memory.observations import appended, grouped, sectioned, ta
 Activity = Literal["observing", "reflecting", "buffering_observation", "buffering_reflection"]
 
 
-class Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class BufferedObservation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Observations of some messages, made beforehand."""
 
     id: str
@@ -56,7 +56,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     range: str = ""
 
 
-class BufferedReflection(msgspec.Struct, frozen=True, kw_only=True):
+class ReflectionDraft(msgspec.Struct, frozen=True, kw_only=True):
     cycle_id: str
     observations: str
     tokens: int
@@ -64,7 +64,7 @@ class BufferedReflection(msgspec.Struct, frozen=True, kw_only=True):
     lines: int
 
 
-class Progress(msgspec.Struct, kw_only=True):
+class ThreadProgress(msgspec.Struct, kw_only=True):
     """How far the memory has come in one thread."""
 
     observed_seq: int = -1
@@ -86,13 +86,13 @@ class Knowledge(msgspec.Struct, kw_only=True):
     generation: int = 0
     observations: str = ""
     observation_tokens: int = 0
-    chunks: list[Chunk] = msgspec.field(default_factory=list)
-    reflection: BufferedReflection | None = None
+    chunks: list[BufferedObservation] = msgspec.field(default_factory=list)
+    reflection: ReflectionDraft | None = None
     observed_message_ids: list[str] = msgspec.field(default_factory=list)
     total_tokens_observed: int = 0
     boundary_tokens: int = 0
     last_buffered_ms: int | None = None
-    threads: dict[str, Progress] = msgspec.field(default_factory=dict)
+    threads: dict[str, ThreadProgress] = msgspec.field(default_factory=dict)
     open_cycles: dict[str, Activity] = msgspec.field(default_factory=dict)
     past: list[dict[str, int]] = msgspec.field(default_factory=list)
     """Generations that are over: where in the log, and how long they were; their words are in the log."""
@@ -111,7 +111,7 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     origin_type: Literal["initial", "reflection"]
     generation_count: int
     active_observations: str
-    buffered_observation_chunks: list[Chunk]
+    buffered_observation_chunks: list[BufferedObservation]
     buffered_reflection: str | None
     buffered_reflection_tokens: int | None
     buffered_reflection_input_tokens: int | None
@@ -174,8 +174,8 @@ class RecordFold:
     def restore(self, snapshot: bytes, /) -> None:
         self.known = msgspec.json.decode(snapshot, type=Knowledge)
 
-    def progress(self, thread_id: str = "") -> Progress:
-        return self.known.threads.setdefault(thread_id, Progress())
+    def progress(self, thread_id: str = "") -> ThreadProgress:
+        return self.known.threads.setdefault(thread_id, ThreadProgress())
 
     def covered_seq(self, thread_id: str = "") -> int:
         """The last event of the log that is observed, or buffered to be."""
@@ -230,7 +230,7 @@ class RecordFold:
         progress.suggested_response = event.suggested_response
         progress.pending_tokens = 0
 
-    def _advance(self, progress: Progress, to_seq: int, last_observed_ms: int) -> None:
+    def _advance(self, progress: ThreadProgress, to_seq: int, last_observed_ms: int) -> None:
         progress.observed_seq = to_seq
         progress.shown_from_seq = to_seq + 1
         progress.last_observed_ms = max(progress.last_observed_ms, last_observed_ms)
@@ -241,7 +241,7 @@ class RecordFold:
         if event.operation_type == "reflection":
             if event.generation_count != known.generation:
                 return  # it was overtaken
-            known.reflection = BufferedReflection(
+            known.reflection = ReflectionDraft(
                 cycle_id=event.cycle_id,
                 observations=event.observations,
                 tokens=event.buffered_tokens,
@@ -293,8 +293,8 @@ class RecordFold:
         }
 
 
-def _chunk(event: BufferingEnd) -> Chunk:
-    return Chunk(
+def _chunk(event: BufferingEnd) -> BufferedObservation:
+    return BufferedObservation(
         id=event.cycle_id,
         cycle_id=event.cycle_id,
         observations=event.observations,

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 
 import msgspec
 
+from harness.events import (
+    BufferingEnd,
+    BufferingFailed,
+    BufferingStart,
+    Event,
+    MemoryActivated,
+    ReflectionEnd,
+    ReflectionFailed,
+    ReflectionStart,
+)
 from harness.session.memory import prompts
-from harness.session.memory.ask_text import ModelFailed, Patience, answer_text
+from harness.session.memory.ask_text import MemoryFailure, ModelFailed, RetryPolicy, answer_text
 from harness.session.memory.config import MemoryConfig
-from harness.session.memory.observations import is_degenerate, regrouped, with_short_lines
-from harness.session.memory.observer import tagged
-from harness.session.memory.thresholds import compression_levels
+from harness.session.memory.memory_state import THRESHOLD, MemoryState, Trigger
+from harness.session.memory.observations import (
+    is_degenerate,
+    oldest_lines,
+    regrouped,
+    tail_after,
+    with_short_lines,
+)
+from harness.session.memory.observer import STOPPED, tagged
+from harness.session.memory.thresholds import (
+    block_after,
+    compression_levels,
+    is_early_reflection_worthwhile,
+    reflection_slice,
+    slice_target,
+)
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
 from harness.sources.model import Ask, Model, SystemTurn, UserTurn
 
@@ -32,7 +56,7 @@ class Reflector:
     """
 
     def __init__(
-        self, config: MemoryConfig, patience: Patience, count: TokenCounter = estimated_tokens
+        self, config: MemoryConfig, patience: RetryPolicy, count: TokenCounter = estimated_tokens
     ) -> None:
         self._config = config
         self._patience = patience
@@ -109,3 +133,209 @@ def parse_reflection(text: str) -> str:
     """Without the tag, all of it counts."""
     found = tagged(text, "observations")
     return _ANY_TAG.sub("", text).strip() if found is None else found
+
+
+# Making the observations shorter: beforehand in the background, or at once when they have grown too long.
+
+
+class ReflectionScheduler:
+    def __init__(
+        self,
+        notebook: MemoryState,
+        model: Callable[[], Model],
+        patience: RetryPolicy,
+        on_failure: Callable[[MemoryFailure], None],
+        longest_wait_s: float,
+    ) -> None:
+        self._notebook = notebook
+        self._model = model
+        self._patience = patience
+        self._on_failure = on_failure
+        self._longest_wait_s = longest_wait_s
+        self._in_vain_at = -1
+        """How long the notes were when a reflection did not bring them below the threshold."""
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_buffering(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+    async def reflect_if_due(self, early: Trigger | None = None) -> None:
+        """Whatever the length of the notes asks for. Raises MemoryFailure."""
+        notebook = self._notebook
+        tokens, threshold = notebook.fold.known.observation_tokens, notebook.reflection_threshold
+        if tokens < threshold:
+            if early is None or not self._activate_early(early):
+                self._buffer_if_due(tokens)
+            return
+        if self._activate(THRESHOLD):
+            return
+        own = notebook.config.reflection
+        if notebook.config.reflection_activation is not None:
+            if tokens < block_after(own.block_after, own.observation_tokens):
+                self._buffer_if_due(tokens)
+                return
+            await self._wait()
+            if self._activate(THRESHOLD):
+                return
+        if tokens != self._in_vain_at:
+            await self._reflect()
+
+    def _activate_early(self, trigger: Trigger) -> bool:
+        notebook = self._notebook
+        known, activation = notebook.fold.known, notebook.config.reflection_activation
+        if known.reflection is None or activation is None:
+            return False
+        tail = notebook.count(tail_after(known.observations, known.reflection.lines))
+        threshold = notebook.reflection_threshold
+        if not is_early_reflection_worthwhile(known.reflection.tokens, tail, threshold, activation):
+            return False
+        return self._activate(trigger)
+
+    def _activate(self, trigger: Trigger) -> bool:
+        """Put the reflection into effect that was made beforehand, if there is one."""
+        notebook = self._notebook
+        known = notebook.fold.known
+        reflection = known.reflection
+        if reflection is None:
+            return False
+        tail = notebook.count(tail_after(known.observations, reflection.lines))
+        notebook.put(
+            MemoryActivated(
+                cycle_id=reflection.cycle_id,
+                operation_type="reflection",
+                chunks_activated=1,
+                tokens_activated=reflection.input_tokens,
+                observation_tokens=reflection.tokens + tail,
+                generation_count=known.generation + 1,
+                **trigger.fields,
+            )
+        )
+        return True
+
+    def _buffer_if_due(self, tokens: int) -> None:
+        notebook = self._notebook
+        activation = notebook.config.reflection_activation
+        if activation is None or self.is_buffering or notebook.fold.known.reflection is not None:
+            return
+        worth = reflection_slice(activation, notebook.reflection_threshold)
+        if tokens < worth:
+            return
+        observations = notebook.fold.known.observations
+        lines = oldest_lines(observations, worth, notebook.count)
+        oldest = "\n".join(observations.split("\n")[:lines])
+        size = notebook.count(oldest)
+        cycle_id = self._start_buffering(size)
+        generation = notebook.fold.known.generation
+        self.task = asyncio.create_task(self._buffer(cycle_id, oldest, lines, size, generation))
+
+    def _start_buffering(self, size: int) -> str:
+        cycle_id = self._notebook.begin()
+        start = BufferingStart(cycle_id=cycle_id, operation_type="reflection", tokens_to_buffer=size)
+        self._notebook.put(start)
+        return cycle_id
+
+    async def _buffer(self, cycle_id: str, oldest: str, lines: int, size: int, generation: int) -> None:
+        notebook = self._notebook
+        cycles = [cycle_id]
+
+        def again(failed: str, reason: str) -> str:
+            notebook.end(failed, self._buffering_failed(failed, reason, will_retry=True))
+            cycles.append(self._start_buffering(size))
+            return cycles[-1]
+
+        try:
+            reflected = await self._reflector.reflect(
+                self._model(), oldest, slice_target(size), cycle_id, again
+            )
+        except asyncio.CancelledError:
+            notebook.end(cycles[-1], self._buffering_failed(cycles[-1], STOPPED))
+            raise
+        except Exception as error:
+            notebook.end(cycles[-1], self._buffering_failed(cycles[-1], str(error)))
+            self._on_failure(MemoryFailure("reflection", "buffering", str(error)))
+            return
+        notebook.end(
+            cycles[-1],
+            BufferingEnd(
+                cycle_id=cycles[-1],
+                operation_type="reflection",
+                tokens_buffered=size,
+                buffered_tokens=reflected.tokens,
+                observations=reflected.observations,
+                reflected_lines=lines,
+                generation_count=generation,
+            ),
+        )
+
+    def _buffering_failed(self, cycle_id: str, error: str, *, will_retry: bool = False) -> Event:
+        return BufferingFailed(
+            cycle_id=cycle_id,
+            operation_type="reflection",
+            error=error,
+            will_retry=will_retry,
+            stopped=error == STOPPED,
+        )
+
+    async def _reflect(self) -> None:
+        """Now, while everybody waits."""
+        notebook = self._notebook
+        known = notebook.fold.known
+        before, started_ms = known.observation_tokens, notebook.clock_ms()
+        cycles = [self._start(before)]
+
+        def again(failed: str, reason: str) -> str:
+            notebook.end(failed, self._failed(failed, started_ms, reason, will_retry=True))
+            cycles.append(self._start(before))
+            return cycles[-1]
+
+        threshold = notebook.reflection_threshold
+        try:
+            reflected = await self._reflector.reflect(
+                self._model(), known.observations, threshold, cycles[0], again
+            )
+        except asyncio.CancelledError:
+            notebook.end(cycles[-1], self._failed(cycles[-1], started_ms, STOPPED))
+            raise
+        except Exception as error:
+            notebook.end(cycles[-1], self._failed(cycles[-1], started_ms, str(error)))
+            raise MemoryFailure("reflection", "run", str(error)) from error
+        notebook.end(
+            cycles[-1],
+            ReflectionEnd(
+                cycle_id=cycles[-1],
+                duration_ms=max(0, notebook.clock_ms() - started_ms),
+                compressed_tokens=reflected.tokens,
+                observations=reflected.observations,
+                generation_count=known.generation + 1,
+            ),
+        )
+        self._in_vain_at = reflected.tokens if reflected.tokens >= threshold else -1
+
+    def _start(self, tokens: int) -> str:
+        cycle_id = self._notebook.begin()
+        self._notebook.put(ReflectionStart(cycle_id=cycle_id, tokens_to_reflect=tokens))
+        return cycle_id
+
+    def _failed(self, cycle_id: str, started_ms: int, error: str, *, will_retry: bool = False) -> Event:
+        duration_ms = max(0, self._notebook.clock_ms() - started_ms)
+        return ReflectionFailed(
+            cycle_id=cycle_id,
+            error=error,
+            duration_ms=duration_ms,
+            will_retry=will_retry,
+            stopped=error == STOPPED,
+        )
+
+    @property
+    def _reflector(self) -> Reflector:
+        return Reflector(self._notebook.config, self._patience, self._notebook.count)
+
+    async def _wait(self) -> None:
+        if self.task is not None and not self.task.done():
+            await asyncio.wait({self.task}, timeout=self._longest_wait_s)
+
+    async def close(self) -> None:
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+            await asyncio.wait({self.task})

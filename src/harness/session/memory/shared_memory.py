@@ -10,11 +10,10 @@ import msgspec
 from harness.events import Event
 from harness.session.memory.ask_text import ModelFailed
 from harness.session.memory.context import other_thread_text
-from harness.session.memory.memory_state import Notebook
-from harness.session.memory.observer import Before
-from harness.session.memory.observing import Observing
-from harness.session.memory.steps import Entry
+from harness.session.memory.memory_state import MemoryState
+from harness.session.memory.observer import Before, ObservationScheduler
 from harness.session.memory.tokens import turn_tokens
+from harness.sources.loop.entries import Entry
 from harness.sources.model import Model
 
 
@@ -34,10 +33,10 @@ class OtherThreads(Protocol):
         """What memories have put into the other logs since this was last asked, with the thread's id."""
 
 
-class Neighbours:
+class OtherThreadsReader:
     """What is known of the other threads during a run."""
 
-    def __init__(self, notebook: Notebook, observing: Observing, others: OtherThreads) -> None:
+    def __init__(self, notebook: MemoryState, observing: ObservationScheduler, others: OtherThreads) -> None:
         self._notebook = notebook
         self._observing = observing
         self._others = others

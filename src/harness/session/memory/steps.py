@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from fnmatch import fnmatchcase
 
-from harness.sources.model import AssistantTurn, ToolTurn, Turn
-
-
-class Entry(Protocol):
-    """One turn of a conversation, and where it stands in the log.
-
-    Contract: an entry that comes later than a step has a higher `seq` than all entries of that step.
-    """
-
-    @property
-    def turn(self) -> Turn: ...
-
-    @property
-    def message_id(self) -> str: ...
-
-    @property
-    def created_ms(self) -> int: ...
-
-    @property
-    def seq(self) -> int: ...
+from harness.session.memory.dates import day_text, local
+from harness.session.memory.tokens import TokenCounter, estimated_tokens
+from harness.sources.loop.entries import Entry, StepContext
+from harness.sources.model import AssistantTurn, Attachment, SystemTurn, ToolTurn, UserTurn
+from harness.sources.models.turn_cache import encode
 
 
-class Step(Protocol):
-    """A model is about to be asked. Contract: entries only grow, and unchanged ones stay the same objects."""
-
-    @property
-    def entries(self) -> Sequence[Entry]: ...
-
-    @property
-    def step_number(self) -> int:
-        """0 is the first of a run."""
-
-    @property
-    def model(self) -> object:
-        """A `Model`, or the name of one."""
-
-
-def model_name(step: Step) -> str:
-    return str(getattr(step.model, "name", step.model) or "")
+def model_name(step: StepContext) -> str:
+    return step.model.name
 
 
 def has_open_calls(entries: Sequence[Entry]) -> bool:
@@ -58,6 +29,81 @@ def has_open_calls(entries: Sequence[Entry]) -> bool:
     return False
 
 
-def starts_group(entry: Entry) -> bool:
-    """Whether a conversation may be cut before this entry: never between a call and its result."""
-    return not isinstance(entry.turn, ToolTurn)
+# Messages as the observer reads them: by day, each with who said it and when.
+
+_MOST_RESULT_TOKENS = 10_000
+_CHARACTERS_PER_TOKEN = 4
+
+
+class ObserverTranscript:
+    """Entries as text. Attachments that the observer may see itself are kept beside it."""
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        in_zone: tzinfo | None,
+        *,
+        attachments: bool | tuple[str, ...] = True,
+        count: TokenCounter = estimated_tokens,
+    ) -> None:
+        self.attachments: list[Attachment] = []
+        self._wanted = attachments
+        self._count = count
+        self._images = self._files = 0
+        self._names = {
+            call.id: call.name
+            for one in entries
+            if isinstance(one.turn, AssistantTurn)
+            for call in one.turn.calls
+        }
+        lines: list[str] = []
+        day = ""
+        for entry in entries:
+            moment = local(entry.created_ms, in_zone)
+            if (today := day_text(moment)) != day:
+                lines += ["", today] if lines else [today]
+                day = today
+            lines += self._lines(entry, f"{moment:%H:%M}")
+        self.text = "\n".join(lines)
+
+    def _lines(self, entry: Entry, time: str) -> Iterator[str]:
+        turn = entry.turn
+        match turn:
+            case SystemTurn():
+                return
+            case UserTurn():
+                yield f"User ({time}): {self._with_placeholders(turn.text, turn.attachments)}"
+            case ToolTurn():
+                name = self._names.get(turn.call_id, "")
+                result = self._with_placeholders(self._cut(turn.text), turn.attachments)
+                kind = "Tool Error" if turn.is_error else "Tool Result"
+                yield f"{kind} {name} ({time}): {result}" if name else f"{kind} ({time}): {result}"
+            case AssistantTurn():
+                if turn.text.strip():
+                    yield f"Assistant ({time}): {turn.text}"
+                for call in turn.calls:
+                    yield f"Tool Call {call.name} ({time}): {self._cut(encode(call.input).decode())}"
+
+    def _with_placeholders(self, text: str, attachments: Sequence[Attachment]) -> str:
+        return "\n".join(filter(None, [text, *map(self._placeholder, attachments)]))
+
+    def _placeholder(self, attachment: Attachment) -> str:
+        if self._is_wanted(attachment.media_type.lower()):
+            self.attachments.append(attachment)
+        if attachment.media_type.startswith("image/"):
+            self._images += 1
+            kind = f"Image #{self._images}"
+        else:
+            self._files += 1
+            kind = f"File #{self._files}"
+        return f"[{kind}: {attachment.name}]" if attachment.name else f"[{kind}]"
+
+    def _is_wanted(self, media_type: str) -> bool:
+        if isinstance(self._wanted, bool):
+            return self._wanted
+        return any(fnmatchcase(media_type, pattern.lower()) for pattern in self._wanted)
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= _MOST_RESULT_TOKENS or self._count(text) <= _MOST_RESULT_TOKENS:
+            return text
+        return f"{text[: _MOST_RESULT_TOKENS * _CHARACTERS_PER_TOKEN]}\n[the rest is left out]"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from harness.sources.loop.entries import Entry
 from harness.sources.model import AssistantTurn, Attachment, ToolTurn, Turn, UserTurn
 from harness.sources.models.turn_cache import encode, text_of
 
@@ -39,3 +41,67 @@ def attachment_tokens(attachment: Attachment, count: TokenCounter = estimated_to
         return _IMAGE_TOKENS
     text = text_of(attachment)
     return count(text) if text is not None else len(attachment.data) // _BASE64_BYTES_PER_TOKEN
+
+
+# The entries of a conversation with their length, so that any stretch of it is measured at once.
+
+
+class TokenWindow:
+    """Contract: `take` costs what is new. All answers are about what was taken last."""
+
+    def __init__(self, count: TokenCounter = estimated_tokens) -> None:
+        self._count = count
+        self._entries: Sequence[Entry] = ()
+        self._last: Entry | None = None
+        self._places: list[int] = []
+        self._sums = [0]
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        known = self.length
+        if known > len(entries) or (known and entries[known - 1] is not self._last):
+            self._places, self._sums = [], [0]
+            known = 0
+        for entry in entries[known:]:
+            self._sums.append(self._sums[-1] + turn_tokens(entry.turn, self._count))
+            self._places.append(max(entry.seq, self._places[-1] if self._places else -1))
+        self._entries = entries
+        self._last = entries[self.length - 1] if self.length else None
+
+    @property
+    def length(self) -> int:
+        return len(self._places)
+
+    def after(self, seq: int) -> list[Entry]:
+        return list(self._entries[bisect_right(self._places, seq) : self.length])
+
+    def from_seq(self, seq: int) -> list[Entry]:
+        """What may be shown from there on: a result without its call is left out."""
+        start = bisect_left(self._places, seq)
+        while start < self.length and not starts_group(self._entries[start]):
+            start += 1
+        return list(self._entries[start : self.length])
+
+    def tokens_after(self, seq: int) -> int:
+        return self._sums[-1] - self._sums[bisect_right(self._places, seq)]
+
+    def tail_seq(self, tokens: float) -> int:
+        """The place from which on there are at most so many tokens, but at least the last exchange; -1 if none."""
+        start = self.length
+        while start > 0:
+            before = start - 1
+            while before > 0 and not starts_group(self._entries[before]):
+                before -= 1
+            if start < self.length and self._sums[-1] - self._sums[before] > tokens:
+                break
+            start = before
+        return self._places[start] if start < self.length else -1
+
+
+def last_seq(entries: Sequence[Entry]) -> int:
+    """The place where a stretch of a conversation ends."""
+    return max(entry.seq for entry in entries)
+
+
+def starts_group(entry: Entry) -> bool:
+    """Whether a conversation may be cut before this entry: never between a call and its result."""
+    return not isinstance(entry.turn, ToolTurn)

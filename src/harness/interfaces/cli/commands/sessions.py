@@ -204,7 +204,7 @@ def _up_to_date(store: FileStore, log_id: str, console: Console) -> Metadata:
 
 def _recover(store: FileStore, log_id: str, console: Console) -> None:
     from harness.errors import StoreError
-    from harness.session.completion import recover_any
+    from harness.session.open_thread import recover_any
 
     try:
         if recover_any(store, log_id):

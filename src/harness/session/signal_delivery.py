@@ -13,9 +13,9 @@ from harness.rendering.session.events import HarnessMessage
 from harness.rendering.session.messages import Role
 from harness.rendering.session.translation import history_messages
 from harness.session.config import RequestContext
-from harness.session.notification_delivery import Post, notify
-from harness.session.notifications import Inbox, Notification, NotificationInput, Policy
-from harness.session.session_host import AroundInbox
+from harness.session.notification_delivery import InboxDelivery, notify
+from harness.session.notifications import Notification, NotificationInbox, NotificationInput, Policy
+from harness.session.session_host import SessionInboxHost
 from harness.session.signals import Accepted, Branch, create, decide, from_input
 from harness.session.storable_settings import check_event
 
@@ -35,17 +35,17 @@ class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
     accepted: Accepted
 
 
-class Signalling:
+class SignalDelivery:
     """Contract: that of `Door`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.inbox = Inbox(AroundInbox(session))
+        self.inbox = NotificationInbox(SessionInboxHost(session))
         self.policy: Policy | None = None
 
     @property
-    def post(self) -> Post:
-        return Post(self.inbox, self)
+    def post(self) -> InboxDelivery:
+        return InboxDelivery(self.inbox, self)
 
     async def send(
         self,
