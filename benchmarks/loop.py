@@ -20,8 +20,8 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.conversation import Conversation
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Permissions
@@ -177,7 +177,7 @@ async def _talk(most_messages: int) -> list[tuple[int, float]]:
     """How many messages there were after each turn, and what the turn cost."""
     store = MemoryStore()
     hub = Hub(store, "bench", store.create(Metadata(session_id="bench", kind="thread")))
-    conversation = Conversation(Host(hub, cwd=os.getcwd(), env={}, secrets={}))
+    conversation = AgentConversation(LoopContext(hub, cwd=os.getcwd(), env={}, secrets={}))
     options = AgentOptions(
         model=Chatter(), tools=(add,), permissions=Permissions("allow"), system_prompt="Add."
     )

@@ -36,8 +36,8 @@ from harness.log.stores.files import FileStore
 from harness.rendering.session.events import HarnessEvent
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.loop.conversation import Conversation
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask
@@ -148,7 +148,7 @@ async def loop_s(model: object) -> float:
     with tempfile.TemporaryDirectory() as folder:
         store = FileStore(folder)
         hub = Hub(store, "log", store.create(Metadata(session_id="log", kind="thread")))
-        conversation = Conversation(Host(hub, cwd=folder, env={}, secrets={}))
+        conversation = AgentConversation(LoopContext(hub, cwd=folder, env={}, secrets={}))
         options = AgentOptions(
             model=model,  # type: ignore[arg-type]
             tools=(add,),

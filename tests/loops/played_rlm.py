@@ -15,11 +15,11 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.rlm.options import RlmOptions
-from harness.sources.rlm.repl import Repl, ReplLimits, ReplTurn, Stream
+from harness.sources.rlm.repl import CodeResult, Repl, ReplLimits, Stream
 from harness.sources.rlm.rlm_loop import RlmRun
 
 AGENT = {"model", "permissions", "system_prompt", "max_iterations", "max_budget_usd", "relay_deadline_s"}
@@ -30,7 +30,7 @@ Reaction = Callable[["Stage", Event], Awaitable[object] | object]
 class Stage:
     """What a reaction to an event may do."""
 
-    def __init__(self, host: Host, task: asyncio.Task[Any], run: RlmRun) -> None:
+    def __init__(self, host: LoopContext, task: asyncio.Task[Any], run: RlmRun) -> None:
         self.host = host
         self.task = task
         self.run = run
@@ -68,7 +68,7 @@ async def follow(
     store, clock = MemoryStore(), new_clock()
     run_id = new_run_id(clock())
     hub = Hub(store, run_id, store.create(Metadata(session_id=run_id)), clock)
-    host = Host(
+    host = LoopContext(
         hub,
         cwd=cwd or os.getcwd(),
         env={"PATH": os.environ["PATH"]} if env is None else env,
@@ -147,11 +147,11 @@ def on_bench(
     return asyncio.run(main())
 
 
-def turns_of(*codes: str, **how: Any) -> list[ReplTurn]:
+def turns_of(*codes: str, **how: Any) -> list[CodeResult]:
     """Each code in turn, in one REPL."""
 
-    async def use(bench: Bench) -> list[ReplTurn]:
+    async def use(bench: Bench) -> list[CodeResult]:
         return [await bench.run(one) for one in codes]
 
-    turns: list[ReplTurn] = on_bench(use, **how)
+    turns: list[CodeResult] = on_bench(use, **how)
     return turns

@@ -27,10 +27,13 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.conversation import Conversation, Entry, PendingRun, history
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.history import history
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.model import AssistantTurn, ToolTurn, Turn
 from harness.sources.translation.audit import recover_thread
 
@@ -61,9 +64,11 @@ class Talk:
             else self.store.create(Metadata(session_id=self.log_id, kind="thread"))
         )
         self.hub = Hub(self.store, self.log_id, writer)
-        self.host = Host(self.hub, cwd=os.getcwd(), env={}, secrets=None)
+        self.host = LoopContext(self.hub, cwd=os.getcwd(), env={}, secrets=None)
         told = history(self.events)
-        self.conversation = Conversation(self.host, told.entries, pending=told.pending, untaken=told.untaken)
+        self.conversation = AgentConversation(
+            self.host, told.entries, pending=told.pending, untaken=told.untaken
+        )
 
     @property
     def events(self) -> list[Event]:
@@ -122,14 +127,14 @@ class Talk:
         assert_runs(events, conversation.pending)
 
 
-def _comparable(pending: PendingRun | None) -> Any:
+def _comparable(pending: SuspendedRun | None) -> Any:
     if pending is None:
         return None
     answers = {id: [reply.answer for reply in replies] for id, replies in pending.answers.items()}
     return replace(pending, started_ms=0, answers={}), answers
 
 
-def assert_consistent(entries: Sequence[Entry], pending: PendingRun | None = None) -> None:
+def assert_consistent(entries: Sequence[TranscriptEntry], pending: SuspendedRun | None = None) -> None:
     """Every call has one result, right after the answer that asked for it; a run that waits has none yet."""
     turns = [entry.turn for entry in entries]
     while turns:
@@ -140,13 +145,13 @@ def assert_consistent(entries: Sequence[Entry], pending: PendingRun | None = Non
             assert [getattr(result, "call_id", "") for result in results] == [call.id for call in turn.calls]
 
 
-def call_ids(entries: Sequence[Entry]) -> list[str]:
+def call_ids(entries: Sequence[TranscriptEntry]) -> list[str]:
     return [
         call.id for entry in entries if isinstance(entry.turn, AssistantTurn) for call in entry.turn.calls
     ]
 
 
-def assert_runs(events: Sequence[Event], pending: PendingRun | None = None) -> None:
+def assert_runs(events: Sequence[Event], pending: SuspendedRun | None = None) -> None:
     """One result for each run, everything that was opened closed, but for what waits."""
     assert [event.seq for event in events] == list(range(len(events)))
     waiting = pending.run_id if pending is not None else None

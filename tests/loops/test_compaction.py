@@ -23,7 +23,7 @@ from harness.events import (
     Warning,
 )
 from harness.sources.loop.compaction import is_summary, tail_start
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.loop.history import history
 from harness.sources.loop.options import AgentOptions
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
@@ -63,8 +63,8 @@ def run(*played: Any, **options: Any) -> Played:
     return play(*played, tools=(read,), **options)
 
 
-def entries(turns: Sequence[Turn]) -> list[Entry]:
-    return [Entry(turn, "", -1, -1) for turn in turns]
+def entries(turns: Sequence[Turn]) -> list[TranscriptEntry]:
+    return [TranscriptEntry(turn, "", -1, -1) for turn in turns]
 
 
 def sent(played: Played, at: int) -> list[Turn]:

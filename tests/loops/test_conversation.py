@@ -230,13 +230,14 @@ async def test_words_that_come_with_the_last_answer_are_answered(category: str, 
 
 @in_loop
 async def test_what_is_masked_in_the_log_the_model_keeps_until_a_restart(tmp_path: Any) -> None:
-    from harness.sources.loop.conversation import Conversation, history
-    from harness.sources.loop.loop_context import Host
+    from harness.sources.loop.conversation import AgentConversation
+    from harness.sources.loop.history import history
+    from harness.sources.loop.loop_context import LoopContext
 
     talk = Talk(says("noted"), says("yes"), store=FileStore(str(tmp_path)))
     secret = "hunter2-correct-horse-battery"
-    host = Host(talk.hub, cwd=os.getcwd(), env={}, secrets={"PASSWORD": secret})
-    talk.conversation = Conversation(host)
+    host = LoopContext(talk.hub, cwd=os.getcwd(), env={}, secrets={"PASSWORD": secret})
+    talk.conversation = AgentConversation(host)
     await talk.send(f"it is {secret}")
     await talk.send("remember?")
 

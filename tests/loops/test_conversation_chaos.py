@@ -14,7 +14,7 @@ from played_model import PlayedModel, calls, fails, says
 from talking import Talk, in_loop
 
 from harness.events import Event, Message, RelayReply, Signal, TextDelta
-from harness.sources.loop.permissions import Permissions, Verdict
+from harness.sources.loop.permissions import Permissions, PermissionVerdict
 from harness.sources.model import Ask, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
 from harness.sources.tools.function_tool import tool
@@ -30,9 +30,9 @@ class Fickle(Permissions):
         super().__init__("allow")
         self._chance = chance
 
-    def verdict(self, *asked: Any) -> Verdict:
+    def verdict(self, *asked: Any) -> PermissionVerdict:
         del asked
-        return Verdict(self._chance.choices(("allow", "ask", "deny"), (8, 2, 1))[0])
+        return PermissionVerdict(self._chance.choices(("allow", "ask", "deny"), (8, 2, 1))[0])
 
 
 class Chaos:

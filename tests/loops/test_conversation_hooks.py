@@ -20,7 +20,7 @@ from harness.events import (
     StepStart,
     ToolEnd,
 )
-from harness.sources.loop.conversation import StepContext
+from harness.sources.loop.entries import StepContext
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
 from harness.sources.tool import ToolContext
@@ -151,7 +151,7 @@ async def test_sub_agents_are_no_part_of_the_history() -> None:
 
 @in_loop
 async def test_a_nested_conversation_on_the_same_log_is_no_part_of_it_and_waits_where_it_is() -> None:
-    from harness.sources.loop.conversation import Conversation
+    from harness.sources.loop.conversation import AgentConversation
 
     @tool
     async def wonder(context: ToolContext) -> str:
@@ -159,7 +159,7 @@ async def test_a_nested_conversation_on_the_same_log_is_no_part_of_it_and_waits_
 
     @tool
     async def delegate(context: ToolContext) -> str:
-        nested = Conversation(talk.host)
+        nested = AgentConversation(talk.host)
         options = type(talk.options)(model=talk.model, tools=(wonder,), permissions=Permissions("allow"))
         ended = await nested.send(options, "inner", parent_id=context.call_id, name="scout")
         assert isinstance(ended, Result)

@@ -13,7 +13,7 @@ from talking import assert_consistent, assert_runs
 from harness.events import Event, Relay, RelayReply, Result, Resumed, Suspended, ToolEnd, ToolStart
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
-from harness.sources.loop.conversation import history
+from harness.sources.loop.history import history
 from harness.sources.model import ToolTurn
 from harness.sources.translation.audit import check, recover, recover_thread
 

@@ -33,7 +33,7 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.agent_loop import AgentRun
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.native import system_prompt
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
@@ -59,7 +59,7 @@ class Started:
         hub = Hub(store, run_id, store.create(Metadata(session_id=run_id)), clock)
         self.ended: list[tuple[Result, SessionStart | None]] = []
 
-        def open_run(host: Host, inbox: Inbox) -> AgentRun:
+        def open_run(host: LoopContext, inbox: Inbox) -> AgentRun:
             if broken is not None:
                 raise broken
             return AgentRun(

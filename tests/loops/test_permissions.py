@@ -176,7 +176,7 @@ def test_a_glob_does_not_allow_a_path_that_climbs(path: str, glob: str, expected
 )
 @pytest.mark.parametrize("glob", ["vault/*", "*/.env", ".env", "vault/.env"])
 def test_a_denial_is_not_passed_by_a_symbolic_link(tmp_path: Path, path: str, glob: str) -> None:
-    from harness.sources.workspace.roots import Workspace
+    from harness.sources.workspace.roots import ToolWorkspace
 
     (tmp_path / "vault/inside").mkdir(parents=True)
     (tmp_path / "deep").mkdir()
@@ -186,7 +186,7 @@ def test_a_denial_is_not_passed_by_a_symbolic_link(tmp_path: Path, path: str, gl
     (tmp_path / "folder").symlink_to("vault")
     (tmp_path / "chain").symlink_to("deep/link.txt")
     (tmp_path / "inner").symlink_to("vault/inside")
-    workspace = Workspace(str(tmp_path))
+    workspace = ToolWorkspace(str(tmp_path))
     rules = Permissions("allow", deny=[Denial(tool="read", params={"filePath": glob}, reason="no")])
     for text in (path, str(tmp_path / path)):
         operations = [Read(path=workspace.named(text))]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from played_rlm import Bench, on_bench, turns_of
 
-from harness.sources.rlm.repl import ReplTurn
+from harness.sources.rlm.repl import CodeResult
 
 
 def test_variables_functions_and_imports_stay_from_turn_to_turn() -> None:
@@ -21,7 +21,7 @@ def test_variables_functions_and_imports_stay_from_turn_to_turn() -> None:
 def test_everything_that_is_printed_is_kept_in_order() -> None:
     code = "import sys\nprint('one', 2, [3])\nprint('oops', file=sys.stderr)\nprint('four', end='')"
     [turn] = turns_of(code)
-    assert turn == ReplTurn(
+    assert turn == CodeResult(
         stdout="one 2 [3]\noops\nfour", error="", final=None, duration_ms=turn.duration_ms, is_truncated=False
     )
 

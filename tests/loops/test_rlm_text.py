@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
-from harness.sources.rlm.options import Words, parse
+from harness.sources.rlm.options import RlmArguments, parse
 from harness.sources.rlm.prompts import error_feedback, extract, output_feedback, system_prompt
 
 
@@ -90,7 +90,7 @@ def test_the_prompt_says_what_a_query_can_read() -> None:
 
 def test_what_is_said_after_the_dashes_is_understood() -> None:
     words = "--max-depth 1 --sub-model scripted/x --exec-timeout=2.5 --time-limit 30 --memory-limit-mb 64"
-    assert parse([*words.split(), "--max-output", "100", "--unconfined-repl"]) == Words(
+    assert parse([*words.split(), "--max-output", "100", "--unconfined-repl"]) == RlmArguments(
         max_depth=1,
         sub_model="scripted/x",
         exec_timeout_s=2.5,
@@ -99,7 +99,7 @@ def test_what_is_said_after_the_dashes_is_understood() -> None:
         max_output=100,
         is_unconfined=True,
     )
-    assert parse([]) == Words()
+    assert parse([]) == RlmArguments()
 
 
 @pytest.mark.parametrize(

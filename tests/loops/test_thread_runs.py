@@ -27,7 +27,7 @@ from harness.events import (
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Fork, Metadata, Store, read_all
-from harness.sources.loop.conversation import history
+from harness.sources.loop.history import history
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext

@@ -10,7 +10,7 @@ from played_model import PlayedModel, calls, follow, says
 
 from harness.events import Event, Message, Result, TextDelta, ToolEnd, ToolInputDelta, ToolProgress, ToolStart
 from harness.log.codec import encode_lines
-from harness.sources.loop.event_redactor import Veil
+from harness.sources.loop.event_redactor import EventRedactor
 from harness.sources.model import ToolTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
@@ -19,7 +19,7 @@ SECRET = "correct-horse-battery-9Q7Z-staple"
 MARK = "[REDACTED:MY_TOKEN]"
 
 
-def masked(veil: Veil, *texts: str, id: str = "m") -> str:
+def masked(veil: EventRedactor, *texts: str, id: str = "m") -> str:
     shown = [event for text in texts for event in veil.mask([TextDelta(id=id, text=text)])]
     return "".join(event.text for event in [*shown, *veil.release()])  # type: ignore[attr-defined]
 
@@ -31,14 +31,16 @@ def test_what_is_clean_is_handed_on_as_it_is() -> None:
         TextDelta(id="m", text="there"),
         ToolStart(call_id="c", tool_name="t", input={"a": [1]}),
     ]
-    shown = Veil({"MY_TOKEN": SECRET}).mask(events)
+    shown = EventRedactor({"MY_TOKEN": SECRET}).mask(events)
     assert len(shown) == 4
     assert all(one is other for one, other in zip(shown, events, strict=True))
 
 
 @pytest.mark.parametrize("place", range(1, len(SECRET)))
 def test_a_secret_that_is_cut_anywhere_is_masked(place: int) -> None:
-    text = masked(Veil({"MY_TOKEN": SECRET}), f"it is {SECRET[:place]}", f"{SECRET[place:]}, you see")
+    text = masked(
+        EventRedactor({"MY_TOKEN": SECRET}), f"it is {SECRET[:place]}", f"{SECRET[place:]}, you see"
+    )
     assert MARK in text
     assert SECRET[3:-3] not in text
     assert text.startswith("it is ")
@@ -46,11 +48,11 @@ def test_a_secret_that_is_cut_anywhere_is_masked(place: int) -> None:
 
 
 def test_a_secret_that_comes_letter_by_letter_is_masked_from_where_it_can_be_known() -> None:
-    assert masked(Veil({"MY_TOKEN": SECRET}), "a ", *SECRET, " b") == f"a {SECRET[:3]}{MARK} b"
+    assert masked(EventRedactor({"MY_TOKEN": SECRET}), "a ", *SECRET, " b") == f"a {SECRET[:3]}{MARK} b"
 
 
 def test_a_beginning_that_was_none_is_shown_whole_and_in_order() -> None:
-    veil = Veil({"MY_TOKEN": SECRET})
+    veil = EventRedactor({"MY_TOKEN": SECRET})
     assert veil.mask([TextDelta(id="m", text="correct-h")]) == []
     assert veil.holds_back
     shown = veil.mask([TextDelta(id="m", text=" is fine"), Message(role="assistant", text="x")])
@@ -59,14 +61,14 @@ def test_a_beginning_that_was_none_is_shown_whole_and_in_order() -> None:
 
 
 def test_whatever_comes_behind_a_piece_that_waits_comes_out_behind_it() -> None:
-    veil = Veil({"MY_TOKEN": SECRET})
+    veil = EventRedactor({"MY_TOKEN": SECRET})
     assert veil.mask([TextDelta(id="m", text="correct-h")]) == []
     shown = veil.mask([ToolInputDelta(call_id="c", text="{"), Result(success=True)])
     assert [type(event) for event in shown] == [TextDelta, ToolInputDelta, Result]
 
 
 def test_streams_that_are_written_at_once_do_not_hide_a_secret_from_each_other() -> None:
-    veil = Veil({"MY_TOKEN": SECRET})
+    veil = EventRedactor({"MY_TOKEN": SECRET})
     shown: list[Event] = []
     for first, second in zip(SECRET[:12], "x" * 12, strict=True):
         shown += veil.mask([ToolProgress(call_id="a", text=first), ToolProgress(call_id="b", text=second)])
@@ -78,7 +80,7 @@ def test_streams_that_are_written_at_once_do_not_hide_a_secret_from_each_other()
 
 
 def test_text_that_no_file_can_hold_goes_through_too() -> None:
-    assert masked(Veil({}), "a\ud800b", "c") in ("a\ud800bc", "a\ufffdbc")
+    assert masked(EventRedactor({}), "a\ud800b", "c") in ("a\ud800bc", "a\ufffdbc")
 
 
 def test_whole_events_are_masked_wherever_the_secret_stands() -> None:
@@ -87,7 +89,7 @@ def test_whole_events_are_masked_wherever_the_secret_stands() -> None:
         ToolStart(call_id="c", tool_name="t", input={"deep": [{"key": SECRET}]}),
         ToolEnd(call_id="c", tool_name="t", output="fine"),
     ]
-    shown = Veil({"MY_TOKEN": SECRET}).mask(events)
+    shown = EventRedactor({"MY_TOKEN": SECRET}).mask(events)
     assert SECRET.encode() not in encode_lines(shown)
     assert shown[1].input == {"deep": [{"key": MARK}]}  # type: ignore[attr-defined]
     assert shown[2] == events[2]

@@ -16,8 +16,9 @@ from harness.events import Relay, RelayReply, Result
 from harness.log.hub import Hub
 from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
-from harness.sources.loop.conversation import Conversation, history
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.history import history
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.models.scripted import Scripted
@@ -60,9 +61,9 @@ async def main(folder: str, log_id: str, mode: str) -> None:
     else:
         writer = store.create(Metadata(session_id=log_id, kind="thread"))
     hub = Hub(store, log_id, writer)
-    host = Host(hub, cwd=folder, env={}, secrets={})
+    host = LoopContext(hub, cwd=folder, env={}, secrets={})
     told = history(read_all(store, log_id))
-    conversation = Conversation(host, told.entries, pending=told.pending)
+    conversation = AgentConversation(host, told.entries, pending=told.pending)
     chosen = options(folder, mode)
     if mode == "answer":
         while (pending := conversation.pending) is not None:

@@ -11,7 +11,7 @@ import msgspec
 from harness.events import Event, Message
 from harness.sources.model import Ask, AssistantTurn, Call, Model, ToolSpec, UserTurn
 from harness.sources.models.failure import Retries
-from harness.sources.models.http import Patience
+from harness.sources.models.http import HttpTimeouts
 from harness.sources.models.registry import open_model
 
 KEY = "test-key-0123456789abcdef"
@@ -36,7 +36,7 @@ class Api(NamedTuple):
         *,
         model: str = "",
         retries: Retries = QUICK,
-        patience: Patience | None = None,
+        patience: HttpTimeouts | None = None,
     ) -> Model:
         environ = {self.url_variable: url + self.path, self.key_variable: KEY}
         return open_model(model or self.model, environ, retries=retries, patience=patience)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
-from harness.sources.models.answer import Answer, MadeCall, Native, SaidText, in_order
-from harness.sources.models.failure import Failure, Retries
-from harness.sources.models.sse import EventStream
+from harness.sources.models.answer import MadeCall, ModelAnswer, Native, SaidText, in_order
+from harness.sources.models.failure import ModelFailure, Retries
+from harness.sources.models.sse import SseDecoder
 from harness.sources.models.turn_cache import EncodedOnce, closed, is_strict, split_system
 
 EVENTS = (
@@ -21,7 +21,7 @@ EVENTS = (
 
 @given(st.lists(st.integers(1, 9), max_size=40))
 def test_a_stream_gives_the_same_events_however_it_is_cut(sizes: list[int]) -> None:
-    stream = EventStream()
+    stream = SseDecoder()
     found: list[bytes] = []
     rest = EVENTS
     for size in sizes:
@@ -54,7 +54,7 @@ def test_turns_that_are_equal_but_not_the_same_are_encoded_apart() -> None:
 
 
 def opaque_answer() -> AssistantTurn:
-    answer = Answer("p/m")
+    answer = ModelAnswer("p/m")
     answer.keep({"type": "thinking", "signature": "s"})
     answer.say("Let me ")
     answer.say("look. ")
@@ -127,10 +127,10 @@ def test_a_schema_is_closed_and_known_to_be_strict_or_not(schema: Any, strict: b
 
 def test_waits_grow_and_end() -> None:
     retries = Retries(limit=3, first_wait_s=1, longest_backoff_s=3)
-    busy = Failure(message="busy", code="x", is_passing=True)
+    busy = ModelFailure(message="busy", code="x", is_passing=True)
     waits = [retries.wait_s(busy, tried) for tried in (1, 2, 3, 4)]
     assert waits[3] is None
     for wait_s, most_s in zip(waits[:3], (1, 2, 3), strict=True):
         assert wait_s is not None
         assert 0.75 * most_s <= wait_s <= most_s
-    assert retries.wait_s(Failure(message="no", code="x"), 1) is None
+    assert retries.wait_s(ModelFailure(message="no", code="x"), 1) is None

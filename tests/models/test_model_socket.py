@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.sources.models.sockets import Backend, Dechunker, Stream
+from harness.sources.models.sockets import Dechunker, SocketBackend, SocketStream
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -126,7 +126,7 @@ def test_it_reads_writes_and_sees_the_end(listening: Answering) -> None:
     port = listening(lambda client: client.sendall(client.recv(100).upper()))
 
     async def talk() -> list[bytes]:
-        stream = await Backend().connect_tcp("localhost", port, timeout=5)
+        stream = await SocketBackend().connect_tcp("localhost", port, timeout=5)
         await stream.write(b"")
         await stream.write(b"hello", timeout=5)
         said = [await stream.read(1, timeout=5), await stream.read(1, timeout=5)]
@@ -149,7 +149,7 @@ def test_more_than_is_read_waits_in_the_server(listening: Answering) -> None:
     port = listening(serve)
 
     async def talk() -> int:
-        stream = await Backend().connect_tcp("127.0.0.1", port, timeout=5)
+        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=5)
         first = await stream.read(1, timeout=5)
         await asyncio.sleep(0.1)
         assert not sent.is_set()
@@ -176,7 +176,7 @@ def test_a_large_request_is_written_while_the_other_side_takes_it(listening: Ans
     port = listening(serve)
 
     async def talk() -> bytes:
-        stream = await Backend().connect_tcp("127.0.0.1", port, timeout=5)
+        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=5)
         await stream.write(b"x" * size, timeout=10)
         answer = await stream.read(1, timeout=10)
         await stream.aclose()
@@ -192,16 +192,16 @@ def test_silence_and_refusal_have_the_names_that_the_client_knows(listening: Ans
         nobody = closed.getsockname()[1]
 
     async def talk() -> None:
-        stream = await Backend().connect_tcp("127.0.0.1", port, timeout=5)
+        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=5)
         with pytest.raises(httpcore.ReadTimeout):
             await stream.read(1, timeout=0.01)
         await stream.aclose()
         with pytest.raises(httpcore.WriteError):
             await stream.write(b"x", timeout=1)
         with pytest.raises(httpcore.ConnectError):
-            await Backend().connect_tcp("127.0.0.1", nobody, timeout=5)
+            await SocketBackend().connect_tcp("127.0.0.1", nobody, timeout=5)
         with pytest.raises(httpcore.ConnectError):
-            await Backend().connect_tcp("host.invalid", 80, timeout=5)
+            await SocketBackend().connect_tcp("host.invalid", 80, timeout=5)
 
     asyncio.run(talk())
     done.set()
@@ -232,9 +232,9 @@ def test_it_speaks_tls_and_refuses_who_is_not_known(listening: Answering, certif
             pass
 
     async def talk(port: int, context: ssl.SSLContext) -> bytes:
-        plain = await Backend().connect_tcp("localhost", port, timeout=5)
+        plain = await SocketBackend().connect_tcp("localhost", port, timeout=5)
         secure = await plain.start_tls(context, server_hostname="localhost", timeout=5)
-        assert isinstance(secure, Stream)
+        assert isinstance(secure, SocketStream)
         assert secure.get_extra_info("ssl_object") is not None
         await secure.write(END, timeout=5)
         assert await secure.read(1, timeout=5) == HEAD
@@ -271,11 +271,11 @@ def test_the_client_still_knows_when_a_connection_serves_again(
 
     async def talk() -> list[bytes]:
         said = []
-        async with httpcore.AsyncConnectionPool(network_backend=Backend()) as pool:
+        async with httpcore.AsyncConnectionPool(network_backend=SocketBackend()) as pool:
             for is_direct in (True, False, False):
                 async with pool.stream("GET", f"http://127.0.0.1:{port}/") as response:
                     stream = response.extensions["network_stream"]
-                    assert isinstance(stream, Stream)
+                    assert isinstance(stream, SocketStream)
                     direct = [content async for content in stream.body(5)] if is_direct else []
                     assert bool(direct) is is_direct
                     said.append(b"".join([*direct, *[part async for part in response.stream]]))
@@ -293,7 +293,7 @@ def test_a_body_that_breaks_off_is_told_by_the_client(listening: Answering) -> N
 
     async def talk() -> None:
         async with (
-            httpcore.AsyncConnectionPool(network_backend=Backend()) as pool,
+            httpcore.AsyncConnectionPool(network_backend=SocketBackend()) as pool,
             pool.stream("GET", f"http://127.0.0.1:{port}/") as response,
         ):
             stream = response.extensions["network_stream"]

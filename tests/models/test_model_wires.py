@@ -121,12 +121,12 @@ def test_what_the_model_reasoned_goes_back_to_it_and_to_nobody_else(api: Api, la
 
 
 def test_reasoning_written_as_text_goes_back_to_servers_that_want_it(lab: Lab) -> None:
-    from harness.sources.models.chat import Chat, Habits
-    from harness.sources.models.http import Endpoint, HttpModel
+    from harness.sources.models.chat import ChatCompletions, Habits
+    from harness.sources.models.http import HttpModel, ModelEndpoint
 
     server = lab(LOOKING, {"text": "Done."})
-    endpoint = Endpoint(provider="deepseek", model="some", url=f"{server.url}/v1", key=KEY)
-    model = HttpModel(endpoint, Chat(endpoint, Habits(wants_reasoning=True)))
+    endpoint = ModelEndpoint(provider="deepseek", model="some", url=f"{server.url}/v1", key=KEY)
+    model = HttpModel(endpoint, ChatCompletions(endpoint, Habits(wants_reasoning=True)))
     turn = turn_of(ask(model, Ask(turns=[UserTurn("hi")], tools=[READ])))
     results = [ToolTurn(call.id, "x") for call in turn.calls]
     ask(model, Ask(turns=[UserTurn("hi"), turn, *results], tools=[READ]))

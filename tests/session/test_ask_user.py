@@ -13,7 +13,8 @@ from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Result, Suspended
 from harness.session.builtin.ask_user import ANSWER_SCHEMA, AskUserTool
 from harness.session.builtin.submit_plan import REPLY_SCHEMA, SubmitPlanTool, is_approved
-from harness.sources.loop.conversation import Conversation, history
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.history import history
 from harness.sources.model import ToolTurn
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput
 
@@ -44,7 +45,9 @@ class Asking:
             assert isinstance(ended, Suspended)
             if restarts:
                 told = history(thread.log())
-                thread.in_hand = Conversation(thread.new_host(thread.hub), told.entries, pending=told.pending)
+                thread.in_hand = AgentConversation(
+                    thread.new_host(thread.hub), told.entries, pending=told.pending
+                )
             assert thread.in_hand is not None
             assert thread.working is not None
             assert thread.in_hand.pending is not None

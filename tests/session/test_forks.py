@@ -18,7 +18,7 @@ from harness.log.store import Fork, Metadata, Query
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.tasks import task_tools
 from harness.session.config import Subagent
-from harness.sources.loop.conversation import history
+from harness.sources.loop.history import history
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn

@@ -19,7 +19,7 @@ from harness.log.stores.files import FileStore
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
-from harness.sources.loop.conversation import history
+from harness.sources.loop.history import history
 from harness.sources.model import Ask
 from harness.sources.models.scripted import Scripted
 

@@ -36,7 +36,7 @@ from harness.session.config import BackingAgent, Mode
 from harness.session.goals import GoalOptions
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
-from harness.sources.loop.conversation import history
+from harness.sources.loop.history import history
 from harness.sources.model import ToolSpec
 from harness.sources.tool import Tool, ToolContext, ToolOutput
 from harness.sources.tools.function_tool import tool

@@ -13,8 +13,8 @@ from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
 from harness.session.builtin.subagent import SubagentTool
 from harness.session.config import RequestContext, Subagent
-from harness.sources.loop.conversation import Conversation
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.loop.policy import PermissionPolicy
@@ -75,7 +75,7 @@ class ThreadInHand:
         self.followed: list[tuple[str, Hub]] = []
         self.fork_hook: Callable[[AgentOptions], AgentOptions] = lambda given: given
         self.hub = Hub(self.kept, "parent", self.kept.create(Metadata(session_id="parent", kind="thread")))
-        self.in_hand: Conversation | None = Conversation(self.new_host(self.hub))
+        self.in_hand: AgentConversation | None = AgentConversation(self.new_host(self.hub))
         self.tool = SubagentTool(self, subagents)
         self.working: AgentOptions | None = AgentOptions(
             model=model,
@@ -98,10 +98,10 @@ class ThreadInHand:
     def now_ms(self) -> int:
         return self.hub.clock()
 
-    def new_host(self, hub: Hub) -> Host:
-        return Host(hub, cwd=os.getcwd(), env={}, secrets=None)
+    def new_host(self, hub: Hub) -> LoopContext:
+        return LoopContext(hub, cwd=os.getcwd(), env={}, secrets=None)
 
-    def conversation(self) -> Conversation | None:
+    def conversation(self) -> AgentConversation | None:
         return self.in_hand
 
     def options(self) -> AgentOptions | None:

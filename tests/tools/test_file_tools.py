@@ -383,10 +383,10 @@ def test_a_file_that_cannot_be_replaced_is_overwritten(bench: Bench, monkeypatch
 
 
 def test_more_directories_can_be_allowed(tmp_path: Path) -> None:
-    from harness.sources.workspace.roots import Workspace
+    from harness.sources.workspace.roots import ToolWorkspace
 
     bench = Bench(tmp_path)
     (bench.outside / "a.txt").write_text("x")
-    workspace = Workspace(str(bench.root), readable=[str(bench.outside)])
+    workspace = ToolWorkspace(str(bench.root), readable=[str(bench.outside)])
     assert "\tx" in bench.call(ReadTool(workspace), filePath=str(bench.outside / "a.txt")).text
     assert bench.refused(WriteTool(workspace), filePath=str(bench.outside / "a.txt"), content="y")

@@ -11,7 +11,7 @@ import pytest
 
 from harness.sources.tool import FileTimes, Tool, ToolContext, ToolFailure, ToolOutput
 from harness.sources.workspace.output import OutputFolder
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 
 
 class Bench:
@@ -20,7 +20,7 @@ class Bench:
         self.outside = folder / "outside"
         self.root.mkdir()
         self.outside.mkdir()
-        self.workspace = Workspace(str(self.root))
+        self.workspace = ToolWorkspace(str(self.root))
         self.outputs = OutputFolder(str(folder / "outputs"))
         self.files = FileTimes()
         self.progress: list[str] = []

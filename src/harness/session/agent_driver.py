@@ -19,7 +19,8 @@ from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, UserMessage
-from harness.sources.loop.conversation import Conversation, history
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.history import history
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.time_limits import TimeLimits
 from harness.sources.loop.turns import turn_of
@@ -107,12 +108,12 @@ class NativeDriver:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._loaded: tuple[str, Conversation] | None = None
+        self._loaded: tuple[str, AgentConversation] | None = None
         self._told_warnings = 0
         self.agent_name = OWN_AGENT
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> AgentConversation:
         """That of the thread in hand; read from its log when it is first needed."""
         bound = self._session.thread.bound
         if bound is None:
@@ -122,7 +123,7 @@ class NativeDriver:
             told = history(read_all(bound.store, bound.id))
             self._loaded = (
                 bound.id,
-                Conversation(host, told.entries, pending=told.pending, untaken=told.untaken),
+                AgentConversation(host, told.entries, pending=told.pending, untaken=told.untaken),
             )
         return self._loaded[1]
 

@@ -10,8 +10,10 @@ from harness.events import Error, Event, Operation, Result, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.session.goal_judge import Judge, JudgeQuestion, ask_model
-from harness.sources.loop.conversation import Conversation, Entry, history
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.history import history
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.loop.policy import PermissionPolicy
@@ -33,7 +35,7 @@ class ChildThreadHost(Protocol):
 
     def now_ms(self) -> int: ...
 
-    def new_host(self, hub: Hub) -> Host:
+    def new_host(self, hub: Hub) -> LoopContext:
         """With the working directory, the environment and the secrets of the session's own."""
         ...
 
@@ -46,13 +48,13 @@ class ChildThread:
         store: Store,
         metadata: Metadata,
         hub: Hub,
-        new_host: Callable[[Hub], Host],
-        entries: Sequence[Entry] = (),
+        new_host: Callable[[Hub], LoopContext],
+        entries: Sequence[TranscriptEntry] = (),
     ) -> None:
         self.metadata = metadata
         self.hub = hub
         self.host = new_host(hub)
-        self.conversation = Conversation(self.host, entries)
+        self.conversation = AgentConversation(self.host, entries)
         self.start_seq = hub.recent_start()
         """The first `seq` of its own; nothing was put into the hub yet."""
         self._store = store
@@ -86,7 +88,10 @@ class ChildThread:
 
 
 def create_child(
-    store: Store, metadata: Metadata, new_host: Callable[[Hub], Host], entries: Sequence[Entry] = ()
+    store: Store,
+    metadata: Metadata,
+    new_host: Callable[[Hub], LoopContext],
+    entries: Sequence[TranscriptEntry] = (),
 ) -> ChildThread:
     """A new thread, with the event that begins it. Raises StoreError."""
     hub = Hub(store, metadata.session_id, store.create(metadata))

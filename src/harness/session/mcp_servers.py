@@ -12,7 +12,7 @@ from harness.sources.loop.loop_context import environment_for_tools
 from harness.sources.tool import Tool
 
 if TYPE_CHECKING:
-    from harness.sources.mcp.config import Server
+    from harness.sources.mcp.config import McpServer
     from harness.sources.mcp.servers import Servers
 
 _logger = logging.getLogger("harness.session")
@@ -30,7 +30,7 @@ class McpServers:
         """What went wrong so far; each session is told with its next run."""
         self._cwd = cwd
         self._environ = environ
-        self._entries: dict[str, Server] = {}
+        self._entries: dict[str, McpServer] = {}
         self._files: list[str] = []
         self._servers: Servers | None = None
         if isinstance(given, Mapping):
@@ -73,7 +73,7 @@ class McpServers:
             await servers.close()
 
 
-def _checked(given: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> dict[str, Server]:
+def _checked(given: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> dict[str, McpServer]:
     from harness.sources.mcp.config import server_of
 
     entries = {}

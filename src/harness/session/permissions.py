@@ -30,7 +30,7 @@ from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
 from harness.sources.loop.choices import label_of
-from harness.sources.loop.permissions import Verdict, matches_any
+from harness.sources.loop.permissions import PermissionVerdict, matches_any
 from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
 
 CategoryResolver = Callable[[str], ToolCategory | None]
@@ -232,17 +232,17 @@ class SessionPermissions:
         arguments: Mapping[str, Any],
         operations: Sequence[Operation] = (),
         call_id: str = "",
-    ) -> Verdict:
+    ) -> PermissionVerdict:
         """For whoever has no tools of its own: the tool that has the name now."""
         del call_id
         return self.verdict_on(tool, self.standing(tool, None), arguments, operations)
 
     def verdict_on(
         self, tool: str, standing: ToolClass, arguments: Mapping[str, Any], operations: Sequence[Operation]
-    ) -> Verdict:
+    ) -> PermissionVerdict:
         decision = self.decide(tool, standing, (arguments, operations))
         reason = f"{tool} is denied by the rules of this session" if decision == "deny" else ""
-        return Verdict(decision, reason, standing.category or "")
+        return PermissionVerdict(decision, reason, standing.category or "")
 
     def denial(
         self,
@@ -330,7 +330,7 @@ class ToolRules:
         arguments: Mapping[str, Any],
         operations: Sequence[Operation] = (),
         call_id: str = "",
-    ) -> Verdict:
+    ) -> PermissionVerdict:
         del call_id
         return self._rules.verdict_on(tool, self._standing(tool), arguments, operations)
 

@@ -37,8 +37,8 @@ from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
 from harness.session.state_lanes import IsVisible, StateLanes
 from harness.session.thread_memory import ThreadMemory
-from harness.sources.loop.conversation import Entry, StepContext
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.entries import StepContext, TranscriptEntry
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.model import Turn
 from harness.sources.tool import Tool
@@ -103,7 +103,7 @@ class RunHooks:
             tools.append(NotificationInboxTool(self.signalling.inbox, self.signalling.show))
         return tools
 
-    def new_host(self, hub: Hub) -> Host:
+    def new_host(self, hub: Hub) -> LoopContext:
         return self._around.new_host(hub)
 
     async def prepare(self) -> None:
@@ -272,7 +272,7 @@ class _Seen:
         self.created_ms: dict[str, int] = {}
         self._count = 0
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, entries: Sequence[TranscriptEntry]) -> None:
         for entry in entries[self._count :]:
             self.created_ms[entry.message_id] = entry.created_ms
         self._count = len(entries)

@@ -38,8 +38,8 @@ from harness.session.signals import Branch, File, contents, split
 from harness.session.state import SessionState
 from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Binding, Threads
-from harness.sources.loop.conversation import Conversation
-from harness.sources.loop.event_redactor import Veil
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.event_redactor import EventRedactor
 from harness.sources.request import OWN_AGENT, Limits
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Session:
         self.harness = harness
         self.cwd = cwd
         self.identity = Identity(resource_id, session_id)
-        self._veil = Veil(harness.secrets) if harness.secrets is not None else None
+        self._veil = EventRedactor(harness.secrets) if harness.secrets is not None else None
         self.bus = Bus(self._notice, self._note_activity, quiet=QUIET if harness.pubsub is None else ())
         self._backings: list[tuple[BackingAgent | CommandAgent, AgentDriver]] = []
         self._workspace: Workspace | None = None
@@ -273,7 +273,7 @@ class Session:
         return made
 
     @property
-    def conversation(self) -> Conversation | None:
+    def conversation(self) -> AgentConversation | None:
         """Of the loop of our own; None for agent programs."""
         backing = self.backing
         return backing.conversation if isinstance(backing, NativeDriver) and self.thread.is_set() else None

@@ -19,8 +19,8 @@ from harness.session.services import Workspace
 from harness.session.signals import split
 from harness.session.state import SessionState, Transaction
 from harness.session.storable_settings import check_event
-from harness.sources.loop.conversation import Conversation
-from harness.sources.loop.loop_context import Host, environment_for_tools
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.loop_context import LoopContext, environment_for_tools
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.policy import PermissionPolicy
 from harness.sources.model import Model
@@ -59,9 +59,9 @@ class SessionHost:
     def append(self, event: Event) -> None:
         self._session.append(event)
 
-    def new_host(self, hub: Hub) -> Host:
+    def new_host(self, hub: Hub) -> LoopContext:
         harness = self._session.harness
-        return Host(
+        return LoopContext(
             hub,
             cwd=self._session.working_directory,
             env=environment_for_tools(harness.environ, {}),
@@ -91,7 +91,7 @@ class SessionHost:
 
     # Sub-agents
 
-    def conversation(self) -> Conversation | None:
+    def conversation(self) -> AgentConversation | None:
         return self._session.conversation
 
     def options(self) -> AgentOptions | None:

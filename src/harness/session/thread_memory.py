@@ -25,7 +25,8 @@ from harness.session.memory import (
 )
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import OpenThread
-from harness.sources.loop.conversation import Entry, StepContext, history
+from harness.sources.loop.entries import StepContext, TranscriptEntry
+from harness.sources.loop.history import history
 from harness.sources.model import Ask, Model, Turn
 from harness.sources.tool import Tool
 
@@ -225,7 +226,7 @@ class _Archive:
             for one in self._session.thread.list()
         ]
 
-    async def entries(self, thread_id: str) -> Sequence[Entry]:
+    async def entries(self, thread_id: str) -> Sequence[TranscriptEntry]:
         conversation = self._session.conversation
         if thread_id == self.thread_id and conversation is not None:
             return conversation.entries

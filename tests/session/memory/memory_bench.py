@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from harness.events import Error, Event, Message, StepEnd
 from harness.session.memory import ObservationalMemory, RecordFold, RetryPolicy
-from harness.sources.loop.entries import Entry, StepContext
+from harness.sources.loop.entries import StepContext, TranscriptEntry
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, Turn, UserTurn
 
 Answer = str | Error | Exception | Callable[[Ask], str] | tuple[asyncio.Event, str]
@@ -93,7 +93,7 @@ class Bench:
         **how: Any,
     ) -> None:
         self.now_ms = START_MS
-        self.entries: list[Entry] = []
+        self.entries: list[TranscriptEntry] = []
         self.log: list[Event] = list(log)
         self.next_seq = len(self.log)
         self.observer = Answering(*observer, name="test/observer")
@@ -129,16 +129,16 @@ class Bench:
         self.log.append(stamped)
         return stamped
 
-    def say(self, turn: Turn, message_id: str = "") -> Entry:
-        entry = Entry(turn, message_id or f"m{self.next_seq}", self.now_ms, self.next_seq)
+    def say(self, turn: Turn, message_id: str = "") -> TranscriptEntry:
+        entry = TranscriptEntry(turn, message_id or f"m{self.next_seq}", self.now_ms, self.next_seq)
         self.next_seq += 1
         self.entries.append(entry)
         return entry
 
-    def user(self, text: str, *attachments: Attachment) -> Entry:
+    def user(self, text: str, *attachments: Attachment) -> TranscriptEntry:
         return self.say(UserTurn(text, attachments))
 
-    def assistant(self, text: str) -> Entry:
+    def assistant(self, text: str) -> TranscriptEntry:
         return self.say(AssistantTurn(text))
 
     def calls(self, *results: str, text: str = "") -> None:

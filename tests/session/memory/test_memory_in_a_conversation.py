@@ -12,8 +12,9 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
 from harness.session.memory import MemoryFailure, ObservationalMemory, RecordFold
-from harness.sources.loop.conversation import Conversation, history
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.history import history
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, AssistantTurn, SystemTurn, ToolTurn, Turn, UserTurn
@@ -53,8 +54,8 @@ class Dig:
             thread_id=LOG_ID,
         )
         told = history(events)
-        host = Host(self.hub, cwd="/", env={}, secrets=None)
-        self.conversation = Conversation(host, told.entries, pending=told.pending)
+        host = LoopContext(self.hub, cwd="/", env={}, secrets=None)
+        self.conversation = AgentConversation(host, told.entries, pending=told.pending)
         self.options = AgentOptions(
             model=Scripted([self._says(one) for one in said]),
             tools=(dig,),

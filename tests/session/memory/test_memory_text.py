@@ -12,7 +12,7 @@ from harness.session.memory.observer import parse, tagged
 from harness.session.memory.reflector import parse_reflection
 from harness.session.memory.steps import ObserverTranscript
 from harness.session.memory.tokens import estimated_tokens, turn_tokens
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, UserTurn
 
 DAY_MS = 86_400_000
@@ -28,10 +28,12 @@ def test_tokens_are_about_four_bytes() -> None:
 def test_messages_are_told_by_day_with_who_said_them_and_when() -> None:
     picture, paper = Attachment("image/png", "AAAA", "plan.png"), Attachment("application/pdf", "AAAA")
     said = [
-        Entry(UserTurn("Look at this", (picture, paper)), "m1", START_MS, 1),
-        Entry(AssistantTurn("Let me see.", (Call("c1", "read", {"path": "a"}),)), "m2", START_MS + 60_000, 2),
-        Entry(ToolTurn("c1", "x" * 50_000), "m2", START_MS + 60_000, 3),
-        Entry(AssistantTurn("Done."), "m3", START_MS + DAY_MS, 4),
+        TranscriptEntry(UserTurn("Look at this", (picture, paper)), "m1", START_MS, 1),
+        TranscriptEntry(
+            AssistantTurn("Let me see.", (Call("c1", "read", {"path": "a"}),)), "m2", START_MS + 60_000, 2
+        ),
+        TranscriptEntry(ToolTurn("c1", "x" * 50_000), "m2", START_MS + 60_000, 3),
+        TranscriptEntry(AssistantTurn("Done."), "m3", START_MS + DAY_MS, 4),
     ]
     transcript = ObserverTranscript(said, UTC, attachments=("image/*",))
     lines = transcript.text.split("\n")

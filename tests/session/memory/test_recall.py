@@ -9,15 +9,17 @@ import pytest
 from memory_bench import MINUTE_MS, START_MS, Bench, noted, run, texts, tokens
 
 from harness.session.memory import RecallTool, ThreadSummary
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, Turn, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
 
 DAY_MS = 24 * 60 * MINUTE_MS
 
 
-def _entries(*turns: tuple[str, Turn]) -> list[Entry]:
-    return [Entry(turn, id, START_MS + seq * MINUTE_MS, seq) for seq, (id, turn) in enumerate(turns)]
+def _entries(*turns: tuple[str, Turn]) -> list[TranscriptEntry]:
+    return [
+        TranscriptEntry(turn, id, START_MS + seq * MINUTE_MS, seq) for seq, (id, turn) in enumerate(turns)
+    ]
 
 
 class Archived:
@@ -42,7 +44,7 @@ class Archived:
             ThreadSummary(id="there", created_ms=START_MS - 3 * DAY_MS, updated_ms=START_MS),
         ]
 
-    async def entries(self, thread_id: str) -> Sequence[Entry]:
+    async def entries(self, thread_id: str) -> Sequence[TranscriptEntry]:
         return self.said.get(thread_id, [])
 
     async def threads_with(self, query: str) -> Sequence[str]:

@@ -10,7 +10,7 @@ from memory_bench import START_MS, Bench, noted, run, texts, tokens
 
 from harness.events import Event, MemoryActivated, ObservationEnd, ObservationStart
 from harness.session.memory import MemoryFailure, OtherThread
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import SystemTurn, UserTurn
 
 
@@ -20,7 +20,8 @@ class Elsewhere:
     def __init__(self, **said: list[str]) -> None:
         self.entries = {
             thread: [
-                Entry(UserTurn(text), f"{thread}-{seq}", START_MS, seq) for seq, text in enumerate(texts)
+                TranscriptEntry(UserTurn(text), f"{thread}-{seq}", START_MS, seq)
+                for seq, text in enumerate(texts)
             ]
             for thread, texts in said.items()
         }

@@ -16,7 +16,7 @@ from harness.sources.sandbox.sandbox import LANDLOCK, Sandbox, bubblewrap, bubbl
 from harness.sources.tool import ToolContext
 from harness.sources.tools.bash import BashTool
 from harness.sources.workspace.output import OutputFolder
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 
 
 def sandbox_of(engine: str) -> Sandbox | None:
@@ -26,7 +26,7 @@ def sandbox_of(engine: str) -> Sandbox | None:
 
 
 async def outputs_of(asked: dict[str, Any]) -> dict[str, str]:
-    tool = BashTool(Workspace(asked["root"]), OutputFolder(asked["root"]), sandbox_of(asked["engine"]))
+    tool = BashTool(ToolWorkspace(asked["root"]), OutputFolder(asked["root"]), sandbox_of(asked["engine"]))
     context = ToolContext(cwd=asked["root"], env=asked["env"])
     calls = [tool.run({"command": command, "timeout": 20}, context) for command in asked["commands"].values()]
     results = await asyncio.gather(*calls, return_exceptions=True)

@@ -50,12 +50,12 @@ class ChatGateway:
             return None
         if not name:
             raise UsageError(f"{model_id!r} names no model", hint=f"write {self.id}/MODEL")
-        from harness.sources.models.chat import Chat, Habits
-        from harness.sources.models.http import Endpoint, HttpModel, require_httpx
+        from harness.sources.models.chat import ChatCompletions, Habits
+        from harness.sources.models.http import HttpModel, ModelEndpoint, require_httpx
 
         require_httpx()
-        endpoint = Endpoint(provider=self.id, model=name, url=self._url, key=self._key)
-        return HttpModel(endpoint, Chat(endpoint, Habits()))
+        endpoint = ModelEndpoint(provider=self.id, model=name, url=self._url, key=self._key)
+        return HttpModel(endpoint, ChatCompletions(endpoint, Habits()))
 
     @property
     def _key(self) -> str:

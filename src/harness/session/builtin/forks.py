@@ -32,8 +32,9 @@ from harness.log.hub import Hub
 from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.child_threads import HIDDEN, ChildThread, ChildThreadHost, create_child
 from harness.session.config import Subagent
-from harness.sources.loop.conversation import Conversation, Entry
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.turns import tool_turn
 from harness.sources.model import AssistantTurn
@@ -67,7 +68,7 @@ class ForkRefused(Exception):
 class ForkParent(ChildThreadHost, Protocol):
     """What a session gives to forks."""
 
-    def conversation(self) -> Conversation | None:
+    def conversation(self) -> AgentConversation | None:
         """Of the thread in hand; None for agents that have none of ours."""
         ...
 
@@ -118,7 +119,7 @@ class UnavailableTool(Tool):
 class ParentApprovals:
     """Asks in the parent's log, in the name of a sub-agent whose own log nobody answers."""
 
-    def __init__(self, host: Host, context: ToolContext, name: str) -> None:
+    def __init__(self, host: LoopContext, context: ToolContext, name: str) -> None:
         self._host = host
         self._context = context
         self._name = name
@@ -227,7 +228,7 @@ def _forked(
     parent: ForkParent,
     store: Store,
     thread_id: str,
-    conversation: Conversation,
+    conversation: AgentConversation,
     definition: Subagent,
     context: ToolContext,
 ) -> ChildThread:
@@ -249,7 +250,7 @@ def _forked(
     stamped = side.hub.source(context.run_id).append(closing)
     if answer is not None:
         entries += _results(answer, [*tail, *stamped], context.run_id)
-    side.conversation = Conversation(side.host, entries)
+    side.conversation = AgentConversation(side.host, entries)
     return side
 
 
@@ -270,12 +271,12 @@ def _closing(tail: Sequence[Event], context: ToolContext) -> list[Event]:
     return [*ends, Result(success=False, outcome="interrupted", stop_reason="forked")]
 
 
-def _results(answer: Entry, events: Sequence[Event], run_id: str) -> list[Entry]:
+def _results(answer: TranscriptEntry, events: Sequence[Event], run_id: str) -> list[TranscriptEntry]:
     """One result for each call of the answer, in order: the model is sent no call without one."""
     assert isinstance(answer.turn, AssistantTurn)
     ends = {event.call_id: event for event in events if isinstance(event, ToolEnd)}
     last = events[-1]
-    results: list[Entry] = []
+    results: list[TranscriptEntry] = []
     for call in answer.turn.calls:
         call_id = f"{run_id}/{call.id}"
         end = ends.get(call_id) or ToolEnd(
@@ -285,5 +286,5 @@ def _results(answer: Entry, events: Sequence[Event], run_id: str) -> list[Entry]
             seq=last.seq,
             timestamp_ms=last.timestamp_ms,
         )
-        results.append(Entry(tool_turn(call.id, end), answer.message_id, end.timestamp_ms, end.seq))
+        results.append(TranscriptEntry(tool_turn(call.id, end), answer.message_id, end.timestamp_ms, end.seq))
     return results

@@ -17,7 +17,7 @@ from harness.session.memory.dates import gap_text, local, with_relative_days, zo
 from harness.session.memory.memory_state import MemoryState
 from harness.session.memory.observations import for_the_model, parts_of, ungrouped
 from harness.session.memory.steps import ObserverTranscript
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import SystemTurn, Turn, UserTurn
 
 CONTINUATION = UserTurn(prompts.CONTINUATION)
@@ -79,7 +79,9 @@ class MemoryContext:
         return parts
 
 
-def other_thread_text(thread_id: str, title: str, entries: Sequence[Entry], config_zone: str) -> str:
+def other_thread_text(
+    thread_id: str, title: str, entries: Sequence[TranscriptEntry], config_zone: str
+) -> str:
     """A conversation that is shown beside this one."""
     plain = title.replace('"', "'")
     name = f' title="{plain}"' if title else ""
@@ -94,7 +96,7 @@ _MARK = f'type="{REMINDER_TYPE}"'
 
 
 def gap_signal(
-    entries: Sequence[Entry], message_id: str, now_ms: int, in_zone: tzinfo | None, signal_id: str
+    entries: Sequence[TranscriptEntry], message_id: str, now_ms: int, in_zone: tzinfo | None, signal_id: str
 ) -> Signal | None:
     """For a message that is about to be said: how long it has been quiet, if it was ten minutes or more."""
     if any(_precedes(entry, message_id) for entry in reversed(entries[-8:])):
@@ -123,10 +125,10 @@ def gap_signal(
     )
 
 
-def _is_mark(entry: Entry) -> bool:
+def _is_mark(entry: TranscriptEntry) -> bool:
     text = entry.turn.text
     return text.startswith("<system-reminder") and _MARK in text.partition(">")[0]
 
 
-def _precedes(entry: Entry, message_id: str) -> bool:
+def _precedes(entry: TranscriptEntry, message_id: str) -> bool:
     return _is_mark(entry) and f'precedesMessageId="{message_id}"' in entry.turn.text

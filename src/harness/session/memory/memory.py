@@ -43,7 +43,7 @@ from harness.session.memory.reflector import ReflectionScheduler
 from harness.session.memory.shared_memory import OtherThreads, OtherThreadsReader
 from harness.session.memory.steps import has_open_calls, model_name
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.entries import Entry, StepContext
+from harness.sources.loop.entries import StepContext, TranscriptEntry
 from harness.sources.model import Model, Turn
 
 LONGEST_WAIT_S = 30.0
@@ -132,7 +132,7 @@ class ObservationalMemory:
     def record(self) -> MemoryRecord:
         return record(self.notebook)
 
-    def load_progress(self, entries: Sequence[Entry] | None = None) -> MemoryStatus:
+    def load_progress(self, entries: Sequence[TranscriptEntry] | None = None) -> MemoryStatus:
         """The status as the log left it; it is not put into the log."""
         if entries is not None:
             self.notebook.window.take(entries)
@@ -140,7 +140,7 @@ class ObservationalMemory:
         return self._status(progress.step_number, progress.model)
 
     def before_message(
-        self, entries: Sequence[Entry], message_id: str, now_ms: int | None = None
+        self, entries: Sequence[TranscriptEntry], message_id: str, now_ms: int | None = None
     ) -> Signal | None:
         """The mark of a pause, to be put before the message that is about to begin a run."""
         if not self.config.temporal_markers:
@@ -169,7 +169,7 @@ class ObservationalMemory:
             notebook.put(self._status(step.step_number, model_name(step)))
             return self._shown.turns(self._neighbours.text if self._neighbours else "")
 
-    async def after_turn(self, entries: Sequence[Entry] | None = None) -> None:
+    async def after_turn(self, entries: Sequence[TranscriptEntry] | None = None) -> None:
         """The run is over: what it has left may be observed while nobody waits."""
         if entries is not None:
             self.notebook.window.take(entries)

@@ -16,7 +16,7 @@ from harness.session.memory.config import Idle, MemoryConfig, idle_ms
 from harness.session.memory.record import Activity, MemoryRecord, RecordFold, ThreadProgress
 from harness.session.memory.thresholds import maximum, message_threshold, retention_floor
 from harness.session.memory.tokens import TokenCounter, TokenWindow, estimated_tokens
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import UserTurn
 
 Append: TypeAlias = Callable[[Event], Event | None]
@@ -249,7 +249,7 @@ class ActivationState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def last_activity_ms(entries: Sequence[Entry]) -> int | None:
+def last_activity_ms(entries: Sequence[TranscriptEntry]) -> int | None:
     """When the model last did something: what the user has just said is no sign of a warm cache."""
     return next(
         (entry.created_ms for entry in reversed(entries) if not isinstance(entry.turn, UserTurn)), None

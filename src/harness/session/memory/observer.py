@@ -26,7 +26,7 @@ from harness.session.memory.observations import is_degenerate, list_lines, short
 from harness.session.memory.steps import ObserverTranscript, has_open_calls
 from harness.session.memory.thresholds import block_after, chunks_to_activate, is_buffering_due
 from harness.session.memory.tokens import TokenCounter, estimated_tokens, last_seq, turn_tokens
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import Ask, Attachment, Model, SystemTurn, UserTurn
 
 _THREAD = re.compile(r'^<thread id="([^"\n]*)">[ \t]*\n(.*?)^</thread>', re.MULTILINE | re.DOTALL)
@@ -62,7 +62,7 @@ class Observer:
         self._count = count
 
     async def observe(
-        self, model: Model, entries: Sequence[Entry], before: Before, *, is_buffering: bool = False
+        self, model: Model, entries: Sequence[TranscriptEntry], before: Before, *, is_buffering: bool = False
     ) -> Observed:
         """Beforehand (`is_buffering`) only notes and a title are asked for: what is going on then is not over."""
         transcript = self._transcript(entries)
@@ -75,7 +75,7 @@ class Observer:
         return observed
 
     async def observe_threads(
-        self, model: Model, threads: dict[str, Sequence[Entry]], before: Before
+        self, model: Model, threads: dict[str, Sequence[TranscriptEntry]], before: Before
     ) -> dict[str, Observed]:
         """Several conversations in one call; those that the observer said nothing of are missing."""
         texts: list[str] = []
@@ -91,7 +91,7 @@ class Observer:
         found = {section[1]: parse(section[2]) for section in _THREAD.finditer(answer)}
         return {thread_id: observed for thread_id, observed in found.items() if thread_id in threads}
 
-    def _transcript(self, entries: Sequence[Entry]) -> ObserverTranscript:
+    def _transcript(self, entries: Sequence[TranscriptEntry]) -> ObserverTranscript:
         wanted = self._config.observation.observe_attachments
         return ObserverTranscript(entries, zone(self._config.timezone), attachments=wanted, count=self._count)
 
@@ -252,7 +252,9 @@ class ObservationScheduler:
         )
         self.task = asyncio.create_task(self._buffer(cycle_id, entries, after_seq, tokens))
 
-    async def _buffer(self, cycle_id: str, entries: Sequence[Entry], after_seq: int, tokens: int) -> None:
+    async def _buffer(
+        self, cycle_id: str, entries: Sequence[TranscriptEntry], after_seq: int, tokens: int
+    ) -> None:
         notebook = self._notebook
         try:
             observed = await self.observer.observe(
@@ -327,7 +329,7 @@ class ObservationScheduler:
         self,
         cycle_id: str,
         started_ms: int,
-        entries: Sequence[Entry],
+        entries: Sequence[TranscriptEntry],
         observed: Observed,
         *,
         shown_from_seq: int = -1,
@@ -367,7 +369,7 @@ class ObservationScheduler:
             title=progress.title,
         )
 
-    def _range(self, entries: Sequence[Entry]) -> str:
+    def _range(self, entries: Sequence[TranscriptEntry]) -> str:
         ids = ids_of(entries) if self._notebook.config.recall_scope else []
         return f"{ids[0]}:{ids[-1]}" if ids else ""
 
@@ -377,6 +379,6 @@ class ObservationScheduler:
             await asyncio.wait({self.task})
 
 
-def ids_of(entries: Sequence[Entry]) -> list[str]:
+def ids_of(entries: Sequence[TranscriptEntry]) -> list[str]:
     """Each message once, in order; results of tools may share the id of what called them."""
     return list(dict.fromkeys(entry.message_id for entry in entries if entry.message_id))

@@ -13,7 +13,7 @@ from harness.events.operation import Search
 from harness.session.memory.dates import local, zone
 from harness.session.memory.observations import iso
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import AssistantTurn, SystemTurn, ToolTurn, UserTurn
 from harness.sources.models.turn_cache import encode
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
@@ -47,7 +47,7 @@ class Archive(Protocol):
 
     async def threads(self) -> Sequence[ThreadSummary]: ...
 
-    async def entries(self, thread_id: str) -> Sequence[Entry]: ...
+    async def entries(self, thread_id: str) -> Sequence[TranscriptEntry]: ...
 
     async def threads_with(self, query: str) -> Sequence[str]:
         """Threads that may have these words; all of them where nobody knows."""
@@ -219,7 +219,7 @@ def _page(asked: RecallArguments, place: int, length: int) -> tuple[int, int]:
     return start, min(length, start + asked.limit)
 
 
-def _messages(entries: Sequence[Entry]) -> list[_Message]:
+def _messages(entries: Sequence[TranscriptEntry]) -> list[_Message]:
     """Entries with the same id are one message."""
     messages: list[_Message] = []
     for entry in entries:
@@ -231,7 +231,7 @@ def _messages(entries: Sequence[Entry]) -> list[_Message]:
     return messages
 
 
-def _parts(entry: Entry) -> Iterator[tuple[str, str]]:
+def _parts(entry: TranscriptEntry) -> Iterator[tuple[str, str]]:
     turn = entry.turn
     match turn:
         case SystemTurn():

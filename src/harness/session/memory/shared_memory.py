@@ -13,14 +13,14 @@ from harness.session.memory.context import other_thread_text
 from harness.session.memory.memory_state import MemoryState
 from harness.session.memory.observer import Before, ObservationScheduler
 from harness.session.memory.tokens import turn_tokens
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import Model
 
 
 class OtherThread(msgspec.Struct, frozen=True, kw_only=True):
     thread_id: str
     title: str = ""
-    entries: Sequence[Entry] = ()
+    entries: Sequence[TranscriptEntry] = ()
 
 
 class OtherThreads(Protocol):
@@ -72,9 +72,9 @@ class OtherThreadsReader:
         self._threads = ()
         notebook.extra_tokens = 0
 
-    def _batches(self, threads: dict[str, list[Entry]]) -> list[dict[str, list[Entry]]]:
+    def _batches(self, threads: dict[str, list[TranscriptEntry]]) -> list[dict[str, list[TranscriptEntry]]]:
         most = self._notebook.config.observation.max_tokens_per_batch
-        batches: list[dict[str, list[Entry]]] = []
+        batches: list[dict[str, list[TranscriptEntry]]] = []
         room = 0
         for thread_id, entries in threads.items():
             tokens = self._tokens(entries)
@@ -85,7 +85,7 @@ class OtherThreadsReader:
             room -= tokens
         return batches
 
-    async def _observe_batch(self, model: Model, batch: dict[str, list[Entry]]) -> None:
+    async def _observe_batch(self, model: Model, batch: dict[str, list[TranscriptEntry]]) -> None:
         notebook, observing = self._notebook, self._observing
         cycles = {
             thread_id: observing.start(self._tokens(entries))[0] for thread_id, entries in batch.items()
@@ -113,5 +113,5 @@ class OtherThreadsReader:
                 thread_id=thread_id,
             )
 
-    def _tokens(self, entries: Sequence[Entry]) -> int:
+    def _tokens(self, entries: Sequence[TranscriptEntry]) -> int:
         return sum(turn_tokens(entry.turn, self._notebook.count) for entry in entries)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from harness.session.memory.dates import day_text, local
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.entries import Entry, StepContext
+from harness.sources.loop.entries import StepContext, TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, SystemTurn, ToolTurn, UserTurn
 from harness.sources.models.turn_cache import encode
 
@@ -17,7 +17,7 @@ def model_name(step: StepContext) -> str:
     return step.model.name
 
 
-def has_open_calls(entries: Sequence[Entry]) -> bool:
+def has_open_calls(entries: Sequence[TranscriptEntry]) -> bool:
     """Whether the last answer waits for results: what belongs together must not be torn apart."""
     answered: set[str] = set()
     for entry in reversed(entries):
@@ -40,7 +40,7 @@ class ObserverTranscript:
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[TranscriptEntry],
         in_zone: tzinfo | None,
         *,
         attachments: bool | tuple[str, ...] = True,
@@ -66,7 +66,7 @@ class ObserverTranscript:
             lines += self._lines(entry, f"{moment:%H:%M}")
         self.text = "\n".join(lines)
 
-    def _lines(self, entry: Entry, time: str) -> Iterator[str]:
+    def _lines(self, entry: TranscriptEntry, time: str) -> Iterator[str]:
         turn = entry.turn
         match turn:
             case SystemTurn():

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, ToolTurn, Turn, UserTurn
 from harness.sources.models.turn_cache import encode, text_of
 
@@ -51,12 +51,12 @@ class TokenWindow:
 
     def __init__(self, count: TokenCounter = estimated_tokens) -> None:
         self._count = count
-        self._entries: Sequence[Entry] = ()
-        self._last: Entry | None = None
+        self._entries: Sequence[TranscriptEntry] = ()
+        self._last: TranscriptEntry | None = None
         self._places: list[int] = []
         self._sums = [0]
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, entries: Sequence[TranscriptEntry]) -> None:
         known = self.length
         if known > len(entries) or (known and entries[known - 1] is not self._last):
             self._places, self._sums = [], [0]
@@ -71,10 +71,10 @@ class TokenWindow:
     def length(self) -> int:
         return len(self._places)
 
-    def after(self, seq: int) -> list[Entry]:
+    def after(self, seq: int) -> list[TranscriptEntry]:
         return list(self._entries[bisect_right(self._places, seq) : self.length])
 
-    def from_seq(self, seq: int) -> list[Entry]:
+    def from_seq(self, seq: int) -> list[TranscriptEntry]:
         """What may be shown from there on: a result without its call is left out."""
         start = bisect_left(self._places, seq)
         while start < self.length and not starts_group(self._entries[start]):
@@ -97,11 +97,11 @@ class TokenWindow:
         return self._places[start] if start < self.length else -1
 
 
-def last_seq(entries: Sequence[Entry]) -> int:
+def last_seq(entries: Sequence[TranscriptEntry]) -> int:
     """The place where a stretch of a conversation ends."""
     return max(entry.seq for entry in entries)
 
 
-def starts_group(entry: Entry) -> bool:
+def starts_group(entry: TranscriptEntry) -> bool:
     """Whether a conversation may be cut before this entry: never between a call and its result."""
     return not isinstance(entry.turn, ToolTurn)

@@ -36,14 +36,14 @@ from harness.events import (
 from harness.sources.loop.cancellation import GRACE_S, stoppable
 from harness.sources.loop.compactor import Compactor, is_refusal, last_refusal, refusal_as_warning
 from harness.sources.loop.entries import StepContext
-from harness.sources.loop.inbox import Inbox, Said, not_taken
-from harness.sources.loop.loop_context import Host
-from harness.sources.loop.model_steps import Step, Steps
+from harness.sources.loop.inbox import Inbox, UserMessage, not_taken
+from harness.sources.loop.loop_context import LoopContext
+from harness.sources.loop.model_steps import ModelStep, ModelSteps
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.subagent import spawn
-from harness.sources.loop.suspended_run import PendingRun, Resumption
-from harness.sources.loop.tool_calls import ToolCalls
-from harness.sources.loop.transcript import Transcript
+from harness.sources.loop.suspended_run import Resumption, SuspendedRun
+from harness.sources.loop.tool_calls import ToolExecutor
+from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import turn_of, user_message
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolSpec, Turn, UserTurn
 from harness.sources.models.turn_cache import ids_in
@@ -64,7 +64,7 @@ _ADDRESSED = frozenset(("user", "notification"))
 class AgentRun:
     def __init__(
         self,
-        host: Host,
+        host: LoopContext,
         options: AgentOptions,
         *,
         run_id: str = "",
@@ -74,7 +74,7 @@ class AgentRun:
         session_id: str = "",
         inbox: Inbox | None = None,
         turns: Sequence[Turn] = (),
-        transcript: Transcript | None = None,
+        transcript: LoopTranscript | None = None,
     ) -> None:
         """`turns`: what was said before, without the system prompt; `transcript`: the same, to be continued."""
         self.host = host
@@ -84,7 +84,7 @@ class AgentRun:
         self.inbox = inbox or Inbox()
         self.result: Result | None = None
         """As it was put into the log, when the run has ended."""
-        self.pending: PendingRun | None = None
+        self.pending: SuspendedRun | None = None
         """What is left of the run when it waits."""
         self.has_begun = False
         """Whether the log says so already."""
@@ -97,7 +97,7 @@ class AgentRun:
         self._transcript.instruct(options.system_prompt)
         if self._transcript.is_recorded:
             self._channel.on_stamped = self._transcript.note
-        self._calls = ToolCalls(
+        self._calls = ToolExecutor(
             host,
             options,
             self._channel,
@@ -106,7 +106,7 @@ class AgentRun:
             depth=depth,
             asker=(name or "sub-agent", parent_id) if parent_id else ("", ""),
         )
-        self._steps = Steps(host, options, self.run_id, self._put, self._transcript)
+        self._steps = ModelSteps(host, options, self.run_id, self._put, self._transcript)
         self._compactor = Compactor(host, options, self._steps, self._transcript, self._put)
         self._offered: Sequence[Tool] | None = None
         self._specs: list[ToolSpec] = []
@@ -129,11 +129,11 @@ class AgentRun:
 
     async def run(self, prompt: str, attachments: tuple[Attachment, ...] = ()) -> Result:
         """Answer the prompt. Cancelled, it still closes everything before it lets the cancellation pass."""
-        ended = await self.begin(Said(prompt, attachments))
+        ended = await self.begin(UserMessage(prompt, attachments))
         assert isinstance(ended, Result), "only a run of a conversation is suspended"
         return ended
 
-    async def begin(self, said: Said | Signal) -> Result | Suspended:
+    async def begin(self, said: UserMessage | Signal) -> Result | Suspended:
         """The same for a run that may be suspended, and may be begun by a signal."""
         return await self._go(self._rounds, partial(self._announce, said))
 
@@ -141,7 +141,7 @@ class AgentRun:
         """Wait in the log alone, if it does nothing but wait for a permission."""
         return self._calls.leave()
 
-    async def resume(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
+    async def resume(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
         """Go on with a run that waits; `replies` are by relay id."""
         self._started_ms = pending.started_ms
         self._steps.count, self._steps.used = pending.steps, pending.used
@@ -163,7 +163,7 @@ class AgentRun:
         if at_once:
             self.host.outbox.flush()
 
-    def _announce(self, said: Said | Signal) -> None:
+    def _announce(self, said: UserMessage | Signal) -> None:
         options = self.options
         self._put(
             SessionStart(
@@ -185,7 +185,7 @@ class AgentRun:
             self._say(said)
         self._open_inbox()
 
-    def _announce_again(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> None:
+    def _announce_again(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
         if not pending.is_suspended:
             self._put(Suspended())
         for relay_id, reply in replies.items():
@@ -193,7 +193,7 @@ class AgentRun:
         self._put(Resumed())
         self._open_inbox(self.inbox.untaken)
 
-    def _open_inbox(self, restored: Sequence[Said] = ()) -> None:
+    def _open_inbox(self, restored: Sequence[UserMessage] = ()) -> None:
         self.host.outbox.flush()  # what is accepted from now on comes after that
         self.inbox.open(partial(self.host.outbox.append_said, self.run_id), restored)
 
@@ -301,7 +301,7 @@ class AgentRun:
             self._say(said)
         return bool(last)
 
-    async def _ask(self, tools: Sequence[ToolSpec]) -> Step:
+    async def _ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
         """One model call."""
         turns: Sequence[Turn] = self._transcript.turns
         self._check_stopped()
@@ -316,7 +316,7 @@ class AgentRun:
             return await self._steps.ask(turns, tools)
         return await self._ask_within_window(tools)
 
-    async def _ask_within_window(self, tools: Sequence[ToolSpec]) -> Step:
+    async def _ask_within_window(self, tools: Sequence[ToolSpec]) -> ModelStep:
         """One model call with all that was said, or with less of it when that is too long; in that case two."""
         steps, compactor, turns = self._steps, self._compactor, self._transcript.turns
         await compactor.make_room(tools)
@@ -343,7 +343,7 @@ class AgentRun:
         self.host.outbox.flush()  # only what is in the log has its place
         return StepContext(self._transcript.entries, self._steps.count, self.run_id, self.options.model)
 
-    def _say(self, said: Said) -> None:
+    def _say(self, said: UserMessage) -> None:
         """Words of the user."""
         turn = UserTurn(said.text, said.attachments)
         self._transcript.say(turn)
@@ -381,7 +381,7 @@ class AgentRun:
         told = self._transcript.pause(self._calls.ended)
         own = f"{self.run_id}/"
         begun = frozenset(call_id.removeprefix(own) for call_id in self._calls.open_ids)
-        self.pending = PendingRun(
+        self.pending = SuspendedRun(
             run_id=self.run_id,
             relays=(asked if isinstance(asked, Relay) and asked.id == relay.id else relay,),
             calls=told.calls,
@@ -420,7 +420,7 @@ class AgentRun:
         self._transcript.take_additions()
         return result
 
-    def _take_answer(self, step: Step, message: Message) -> None:
+    def _take_answer(self, step: ModelStep, message: Message) -> None:
         turn = AssistantTurn(message.text, step.calls, message.opaque)
         self._transcript.answer(turn, step.place, self.run_id)
 
@@ -440,8 +440,8 @@ class AgentRun:
             self._put(not_taken(left))
 
 
-def _transcript_of(turns: Sequence[Turn], options: AgentOptions) -> Transcript:
-    transcript = Transcript(is_recorded=options.before_step is not None or options.stop_when is not None)
+def _transcript_of(turns: Sequence[Turn], options: AgentOptions) -> LoopTranscript:
+    transcript = LoopTranscript(is_recorded=options.before_step is not None or options.stop_when is not None)
     transcript.turns += turns
     transcript.call_ids |= ids_in(turns)
     return transcript

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 
 GRACE_S = 3.0
 """How long what is stopped may take to put away what it began."""
@@ -43,7 +43,7 @@ def _release(waiter: asyncio.Future[None]) -> None:
 
 
 async def stoppable(
-    host: Host, body: Coroutine[Any, Any, _Outcome], grace_s: Callable[[], float]
+    host: LoopContext, body: Coroutine[Any, Any, _Outcome], grace_s: Callable[[], float]
 ) -> _Outcome:
     """Do it. When this is cancelled, it is too, and is left behind if it has not ended in time.
 

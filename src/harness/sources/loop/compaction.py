@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.events import Compacted
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.model import Attachment, ToolSpec, ToolTurn, Turn, UserTurn
 
 _SUMMED_UP = """\
@@ -37,7 +37,7 @@ def is_summary(turn: Turn) -> bool:
     return isinstance(turn, UserTurn) and turn.text.startswith(_SUMMED_UP.partition("{}")[0])
 
 
-def compacted(entries: Sequence[Entry], event: Compacted) -> list[Entry]:
+def compacted(entries: Sequence[TranscriptEntry], event: Compacted) -> list[TranscriptEntry]:
     """What is left of them."""
     if event.kept is None:
         return list(entries)
@@ -46,11 +46,11 @@ def compacted(entries: Sequence[Entry], event: Compacted) -> list[Entry]:
     if not event.summary:
         return [*_shortened_entries(before, event.longest_output), *kept]
     name = f"{event.run_id}/{event.seq}"
-    summary = Entry(summary_turn(event.summary), name, event.timestamp_ms, event.seq)
+    summary = TranscriptEntry(summary_turn(event.summary), name, event.timestamp_ms, event.seq)
     return [summary, *_shortened_entries(kept, event.longest_output)]
 
 
-def _shortened_entries(entries: Iterable[Entry], longest: int | None) -> Iterable[Entry]:
+def _shortened_entries(entries: Iterable[TranscriptEntry], longest: int | None) -> Iterable[TranscriptEntry]:
     for entry in entries:
         turn = entry.turn if longest is None else shortened(entry.turn, longest)
         yield entry if turn is entry.turn else replace(entry, turn=turn)

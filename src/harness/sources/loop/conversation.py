@@ -27,35 +27,32 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.events import Message, RelayReply, Result, Signal, Suspended
 from harness.sources.loop.agent_loop import AgentRun
-from harness.sources.loop.entries import Entry, StepContext
-from harness.sources.loop.history import History, history
-from harness.sources.loop.inbox import Inbox, Said
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.inbox import Inbox, UserMessage
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.replies import check_reply
-from harness.sources.loop.suspended_run import PendingRun, closing_events, cut_off
-from harness.sources.loop.transcript import Transcript
+from harness.sources.loop.suspended_run import SuspendedRun, closing_events, cut_off
+from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment
-
-__all__ = ["Conversation", "Entry", "History", "PendingRun", "StepContext", "history"]
 
 _GIVEN_UP = "the run was given up"
 
 
-class Conversation:
+class AgentConversation:
     def __init__(
         self,
-        host: Host,
-        entries: Sequence[Entry] = (),
+        host: LoopContext,
+        entries: Sequence[TranscriptEntry] = (),
         *,
-        pending: PendingRun | None = None,
-        untaken: Sequence[Said] = (),
+        pending: SuspendedRun | None = None,
+        untaken: Sequence[UserMessage] = (),
     ) -> None:
         """`entries`, `pending` and `untaken`: what `history` says of the log."""
         self.host = host
-        self._transcript = Transcript(entries)
-        self.entries: list[Entry] = self._transcript.entries
+        self._transcript = LoopTranscript(entries)
+        self.entries: list[TranscriptEntry] = self._transcript.entries
         """Everything that was said, the system prompt left out; it grows as runs go on."""
         self.pending = pending
         """The run that waits for answers, if there is one."""
@@ -88,7 +85,7 @@ class Conversation:
         self._check_idle()
         self.give_up()
         run = self._open(options, run_id=run_id, parent_id=parent_id, name=name)
-        said = Said(text, tuple(attachments), message_id or self.host.new_id())
+        said = UserMessage(text, tuple(attachments), message_id or self.host.new_id())
         return await self._follow(run, run.begin(said))
 
     async def wake(self, options: AgentOptions, signal: Signal, *, run_id: str = "") -> Result | Suspended:

@@ -9,7 +9,7 @@ import msgspec
 from harness.sources.model import Model, Turn
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class TranscriptEntry(msgspec.Struct, frozen=True, gc=False):
     """One turn, with the event that it came from."""
 
     turn: Turn
@@ -22,7 +22,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 class StepContext(msgspec.Struct, frozen=True):
     """What is known before a model call."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[TranscriptEntry]
     """Everything that was said, the system prompt left out. It grows: copy what is kept."""
     step_number: int
     """0 is the first model call of the run; a run that is resumed counts on."""

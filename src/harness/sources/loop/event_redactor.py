@@ -35,7 +35,7 @@ _encode = json.Encoder().encode
 _decode = json.Decoder(dict[str, str]).decode
 
 
-class Veil:
+class EventRedactor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = secrets
         self._whole = Redactor(secrets)

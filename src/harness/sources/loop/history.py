@@ -33,18 +33,18 @@ from harness.events import (
     UsageDelta,
 )
 from harness.sources.loop.compaction import compacted
-from harness.sources.loop.entries import Entry
-from harness.sources.loop.inbox import Said, said_of
-from harness.sources.loop.suspended_run import PendingRun
+from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.inbox import UserMessage, said_of
+from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.turns import CUT_OFF, NOT_BEGUN, calls_of, message_id, tool_turn, turn_of
 from harness.sources.model import AssistantTurn, Call, ToolTurn, Turn, UserTurn
 
 
 class History(msgspec.Struct, kw_only=True):
-    entries: list[Entry]
-    pending: PendingRun | None = None
+    entries: list[TranscriptEntry]
+    pending: SuspendedRun | None = None
     """The last run, when it waits for answers: suspended, or its process died while somebody was asked."""
-    untaken: list[Said] = msgspec.field(default_factory=list)
+    untaken: list[UserMessage] = msgspec.field(default_factory=list)
     """What was said to a run that died before it could take it: it is still to be told."""
 
     @property
@@ -83,7 +83,7 @@ class _Answer:
         self.text = ""
         self.opaque: Any = None
         self.calls: dict[str, Call] = {}
-        self.results: dict[str, Entry] = {}
+        self.results: dict[str, TranscriptEntry] = {}
         self.begun: set[str] = set()
 
     def say(self, message: Message) -> None:
@@ -103,20 +103,20 @@ class _Answer:
     def is_open(self) -> bool:
         return len(self.results) < len(self.calls)
 
-    def entry(self) -> Entry:
+    def entry(self) -> TranscriptEntry:
         turn = AssistantTurn(self.text, tuple(self.calls.values()), self.opaque)
         event = self.message or self.first
-        return Entry(turn, self.message_id, event.timestamp_ms, event.seq)
+        return TranscriptEntry(turn, self.message_id, event.timestamp_ms, event.seq)
 
-    def entries(self, closing: Event) -> list[Entry]:
+    def entries(self, closing: Event) -> list[TranscriptEntry]:
         """With a result for every call; `closing` is the event that ends the wait for the missing ones."""
         if not self.calls:
             return [self.entry()]
         return [self.entry(), *(self.results.get(id) or self._missing(id, closing) for id in self.calls)]
 
-    def _missing(self, call_id: str, closing: Event) -> Entry:
+    def _missing(self, call_id: str, closing: Event) -> TranscriptEntry:
         turn = _never_ended(call_id, self.begun)
-        return Entry(turn, self.message_id, closing.timestamp_ms, closing.seq)
+        return TranscriptEntry(turn, self.message_id, closing.timestamp_ms, closing.seq)
 
 
 class _Run:
@@ -148,8 +148,8 @@ class _Run:
 
 class _Chronicle:
     def __init__(self, before: Sequence[Turn]) -> None:
-        self._entries: list[Entry] = [Entry(turn, "", -1, -1) for turn in before]
-        self._waiting: list[Entry] = []
+        self._entries: list[TranscriptEntry] = [TranscriptEntry(turn, "", -1, -1) for turn in before]
+        self._waiting: list[TranscriptEntry] = []
         """What was said while a run was busy: it comes after the results of its calls."""
         self._runs: dict[str, _Run] = {}
         self._nested: set[str] = set()
@@ -192,14 +192,14 @@ class _Chronicle:
         untaken = [said_of(event) for event in self._untaken.values()]
         return History(entries=self._entries, pending=pending, untaken=untaken)
 
-    def _pending(self, run: _Run) -> PendingRun:
+    def _pending(self, run: _Run) -> SuspendedRun:
         answer = run.answer or _Answer(next(iter(run.relays.values())))
         self._entries.append(answer.entry())
         used = Usage()
         for usage in run.usages:
             used = used.plus(usage)
         begun = frozenset(answer.begun - answer.results.keys())
-        return PendingRun(
+        return SuspendedRun(
             run_id=run.id,
             relays=tuple(run.relays.values()),
             calls=tuple(answer.calls.values()),
@@ -253,7 +253,9 @@ class _Chronicle:
 
     def _on_addition(self, event: Message | Signal) -> None:
         self._untaken.pop(event.id, None)
-        self._waiting.append(Entry(turn_of(event), message_id(event), event.timestamp_ms, event.seq))
+        self._waiting.append(
+            TranscriptEntry(turn_of(event), message_id(event), event.timestamp_ms, event.seq)
+        )
         self._release()
 
     def _on_step(self, event: StepStart) -> None:
@@ -291,7 +293,7 @@ class _Chronicle:
         if answer is None or call_id not in answer.calls or call_id in answer.results:
             return
         turn = tool_turn(call_id, event)
-        answer.results[call_id] = Entry(turn, answer.message_id, event.timestamp_ms, event.seq)
+        answer.results[call_id] = TranscriptEntry(turn, answer.message_id, event.timestamp_ms, event.seq)
         self._release()
 
     def _on_relay(self, relay: Relay) -> None:
@@ -327,7 +329,9 @@ class _Chronicle:
         self._close(run, event)
         if event.text and not run.has_answered and not run.steps:
             name = f"{event.run_id}/{event.seq}"
-            self._entries.append(Entry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq))
+            self._entries.append(
+                TranscriptEntry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq)
+            )
         self._release()
 
     def _close(self, run: _Run, closing: Event) -> None:

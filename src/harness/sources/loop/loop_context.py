@@ -10,13 +10,13 @@ from harness.events import Outcome, RelayReply, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.withheld import withheld_from_tools
-from harness.sources.loop.outbox import Channel, Outbox
-from harness.sources.loop.relays import Relays
+from harness.sources.loop.outbox import LogChannel, Outbox
+from harness.sources.loop.relays import OpenQuestions
 from harness.sources.sandbox.own_process import keep_to_itself
 from harness.sources.tools.file_times import FileTimes
 
 
-class Host:
+class LoopContext:
     """Made inside a running event loop, and used in its thread alone but for `reply`."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Host:
         self.env = env
         self.files = FileTimes()
         self.outbox = Outbox(hub, loop, secrets)
-        self.relays = Relays(loop)
+        self.relays = OpenQuestions(loop)
         self.runs: dict[str, asyncio.Task[Any]] = {}
         """What is going on, by run id; cancelling the task stops the run."""
         self.stopped: Outcome | None = None
@@ -50,7 +50,7 @@ class Host:
     def new_id(self) -> str:
         return new_run_id(self.hub.clock())
 
-    def channel(self, run_id: str) -> Channel:
+    def channel(self, run_id: str) -> LogChannel:
         return self.outbox.channel(run_id)
 
     def reply(self, reply: RelayReply) -> bool:

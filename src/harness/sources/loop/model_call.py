@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from harness.events import Error, Event, Message, StepEnd, TextDelta, UsageDelta
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.model_steps import CUT_SHORT
 from harness.sources.loop.options import AgentOptions
 from harness.sources.model import Turn
@@ -22,7 +22,7 @@ class Answered(NamedTuple):
 
 
 async def call_model(
-    host: Host,
+    host: LoopContext,
     options: AgentOptions,
     turns: Sequence[Turn],
     put: Callable[[Event], bool],
@@ -48,7 +48,7 @@ async def call_model(
 class _Listener:
     def __init__(
         self,
-        host: Host,
+        host: LoopContext,
         model: str,
         put: Callable[[Event], bool],
         on_usage: Callable[[UsageDelta], object],

@@ -22,9 +22,9 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.transcript import Place, Transcript
+from harness.sources.loop.transcript import LoopTranscript, TurnPlace
 from harness.sources.loop.turns import calls_of, is_call
 from harness.sources.model import Call, ToolSpec, Turn
 
@@ -35,7 +35,7 @@ CUT_SHORT = {
 """Stop reasons of an answer that is none: what the run would end with is then a failure."""
 
 
-class Step:
+class ModelStep:
     """What one model call has said so far."""
 
     __slots__ = ("calls", "end", "error", "id", "message", "pieces", "place", "usage")
@@ -47,7 +47,7 @@ class Step:
         self.calls: tuple[Call, ...] = ()
         self.error: Error | None = None
         self.end: StepEnd | None = None
-        self.place: Place | None = None
+        self.place: TurnPlace | None = None
         self.usage = Usage()
 
     @property
@@ -55,14 +55,14 @@ class Step:
         return self.message.text if self.message is not None else "".join(self.pieces)
 
 
-class Steps:
+class ModelSteps:
     def __init__(
         self,
-        host: Host,
+        host: LoopContext,
         options: AgentOptions,
         run_id: str,
         put: Callable[[Event], bool],
-        transcript: Transcript,
+        transcript: LoopTranscript,
     ) -> None:
         self.count = 0
         self.used = Usage()
@@ -72,7 +72,7 @@ class Steps:
         """Of the last call, in the words of `StepEnd`."""
         self.failure = ""
         """The last error of the model."""
-        self.current: Step | None = None
+        self.current: ModelStep | None = None
         """The call that is going on."""
         self._host = host
         self._options = options
@@ -80,7 +80,7 @@ class Steps:
         self._put = put
         self._transcript = transcript
         self._told_of_error: Callable[[Error], Event] | None = None
-        self._takers: dict[type[Event], Callable[[Step, Any], Event | None]] = {
+        self._takers: dict[type[Event], Callable[[ModelStep, Any], Event | None]] = {
             Message: self._take_message,
             UsageDelta: self._take_usage,
             StepEnd: _take_end,
@@ -94,11 +94,11 @@ class Steps:
         turns: Sequence[Turn],
         tools: Sequence[ToolSpec],
         told_of_error: Callable[[Error], Event] | None = None,
-    ) -> Step:
+    ) -> ModelStep:
         """One model call. `told_of_error`: what the log says of an error of the model; None: the error."""
         self._told_of_error = told_of_error
         options = self._options
-        step = self.current = Step(self._host.new_id())
+        step = self.current = ModelStep(self._host.new_id())
         self.count += 1
         self._transcript.begin_step()
         self._put(StepStart(id=step.id, model=options.model.name))
@@ -141,7 +141,7 @@ class Steps:
         self.failure = CUT_SHORT[self.stop_reason]
         self._put(Error(message=self.failure, code=self.stop_reason))
 
-    async def _listen(self, stream: AsyncIterator[Event], step: Step) -> None:
+    async def _listen(self, stream: AsyncIterator[Event], step: ModelStep) -> None:
         put, takers, pieces, host = self._put, self._takers, step.pieces, self._host
         try:
             async for event in stream:
@@ -161,7 +161,7 @@ class Steps:
             if (close := getattr(stream, "aclose", None)) is not None:
                 await close()
 
-    def _take_message(self, step: Step, message: Message) -> Event:
+    def _take_message(self, step: ModelStep, message: Message) -> Event:
         calls = calls_of(message)
         step.calls = tuple([self._with_own_id(call) for call in calls])
         if step.calls != tuple(calls):
@@ -171,17 +171,17 @@ class Steps:
         step.place = self._transcript.expect_answer()
         return message
 
-    def _take_input(self, _step: Step, event: ToolInputDelta) -> Event:
+    def _take_input(self, _step: ModelStep, event: ToolInputDelta) -> Event:
         return replace(event, call_id=f"{self._run_id}/{event.call_id}")
 
-    def _take_usage(self, step: Step, event: UsageDelta) -> Event:
+    def _take_usage(self, step: ModelStep, event: UsageDelta) -> Event:
         model = event.model or self._options.model.name
         usage = self._host.priced(model, event.usage)
         self.used = self.used.plus(usage)
         step.usage = step.usage.plus(usage)
         return UsageDelta(usage=usage, model=model, id=event.id or step.id)
 
-    def _take_error(self, step: Step, error: Error) -> Event:
+    def _take_error(self, step: ModelStep, error: Error) -> Event:
         step.error = error
         self.failure = error.message
         if self._told_of_error is None or step.message is not None:
@@ -205,11 +205,11 @@ class Steps:
         return call if call_id == call.id else replace(call, id=call_id)
 
 
-def _take_end(step: Step, end: StepEnd) -> None:
+def _take_end(step: ModelStep, end: StepEnd) -> None:
     """Put when everything else of the step is: models end a step before we know what it means."""
     step.end = end
 
 
-def _take_retraction(step: Step, event: TextRetracted) -> Event:
+def _take_retraction(step: ModelStep, event: TextRetracted) -> Event:
     step.pieces.clear()
     return event

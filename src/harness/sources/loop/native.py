@@ -13,13 +13,13 @@ from harness.events import Info
 from harness.log.hub import Hub
 from harness.sources.loop.agent_loop import AgentRun
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import permissions_for
-from harness.sources.loop.resume import earlier
+from harness.sources.loop.resume import earlier_session
 from harness.sources.loop.surroundings import Instructions, facts, find_instructions, in_words
 from harness.sources.loop.unattended import answering
-from harness.sources.loop.with_mcp import ConnectedRun, MoreTools
+from harness.sources.loop.with_mcp import MoreTools, RunWithMcp
 from harness.sources.loop.worker import Job, LoopWorker
 from harness.sources.model import Model
 from harness.sources.process.launch import Launch
@@ -46,7 +46,7 @@ You are a coding agent. You work in the directory {cwd} on {system}, with the to
 def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     """The worker of a run."""
 
-    def open_job(host: Host, inbox: Inbox) -> Job:
+    def open_job(host: LoopContext, inbox: Inbox) -> Job:
         put = host.channel(launch.run_id or hub.log_id).put
         told = [] if launch.request.system_prompt else find_instructions(launch.request.cwd)
         if told:
@@ -57,7 +57,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
             system_prompt=system_prompt(launch.request, hub.clock(), told),
             on_ask=answering(launch.request.on_ask, put),
         )
-        before = earlier(launch.request, hub)
+        before = earlier_session(launch.request, hub)
 
         def open_run(more: MoreTools) -> AgentRun:
             equipped = replace(options, more_tools=more)
@@ -70,7 +70,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
                 inbox=inbox,
             )
 
-        return ConnectedRun(launch, host, open_run, redact=redact)
+        return RunWithMcp(launch, host, open_run, redact=redact)
 
     return LoopWorker(launch, hub, on_end, open_job, redact=redact)
 

@@ -29,7 +29,7 @@ from harness.log.store import Metadata, Store
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.agent_loop import AgentRun
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import Host, environment_for_tools
+from harness.sources.loop.loop_context import LoopContext, environment_for_tools
 from harness.sources.loop.options import AgentOptions
 from harness.sources.model import Turn
 from harness.sources.request import OWN_AGENT
@@ -55,7 +55,7 @@ class Orchestrator:
         log_id = new_run_id(clock())
         metadata = Metadata(session_id=log_id, agent_name=OWN_AGENT, cwd=cwd, start_time=str(clock() // 1000))
         self.hub = Hub(self._store, log_id, self._store.create(metadata), clock)
-        self._host = Host(
+        self._host = LoopContext(
             self.hub,
             cwd=os.path.abspath(cwd or os.getcwd()),
             env=environment_for_tools(os.environ, env or {}),

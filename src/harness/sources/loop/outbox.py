@@ -1,7 +1,7 @@
 """From a loop into its log: what comes in one moment goes in as one batch, masked, in the order it was put.
 
 Everything here happens in the thread of the event loop. One outbox serves all runs of a conversation;
-each has a `Channel` of its own.
+each has a `LogChannel` of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from harness.events import Event, SessionStart
 from harness.log.hub import Hub, Source
-from harness.sources.loop.event_redactor import Veil
-from harness.sources.loop.inbox import Said, queued_event
+from harness.sources.loop.event_redactor import EventRedactor
+from harness.sources.loop.inbox import UserMessage, queued_event
 
 MOST_AT_ONCE = 256
 """A model that never rests is shown in batches of this many events."""
@@ -36,16 +36,16 @@ class Outbox:
         """The latest event, as it is in the log."""
         self._loop = loop
         self._secrets = secrets
-        self._channel: Channel | None = None
+        self._channel: LogChannel | None = None
         self._buffer: list[Event] = []
         self._is_scheduled = False
 
-    def channel(self, run_id: str) -> Channel:
+    def channel(self, run_id: str) -> LogChannel:
         """The way in for one run."""
-        veil = None if self._secrets is None else Veil(self._secrets)
-        return Channel(self, self.hub.source(run_id), veil)
+        veil = None if self._secrets is None else EventRedactor(self._secrets)
+        return LogChannel(self, self.hub.source(run_id), veil)
 
-    def put(self, channel: Channel, event: Event) -> bool:
+    def put(self, channel: LogChannel, event: Event) -> bool:
         """Take one event; true when a whole batch went out, so that others should have their turn."""
         if channel is not self._channel:
             self.flush()
@@ -79,10 +79,10 @@ class Outbox:
                     raise  # it was somebody who was told of them
                 self._append_singly(self._channel, buffer)
 
-    def append_said(self, run_id: str, said: Said) -> None:
+    def append_said(self, run_id: str, said: UserMessage) -> None:
         """What somebody says to a run, from any thread, past the buffer: it is in the log when this returns."""
         event = queued_event(said)
-        events = [event] if self._secrets is None else Veil(self._secrets).mask([event])
+        events = [event] if self._secrets is None else EventRedactor(self._secrets).mask([event])
         self.hub.source(run_id).append(events)
 
     def note(self, stamped: Sequence[Event]) -> None:
@@ -93,10 +93,10 @@ class Outbox:
         if self.session is None:
             self.session = next((event for event in stamped if type(event) is SessionStart), None)
 
-    def release_later(self, channel: Channel) -> None:
+    def release_later(self, channel: LogChannel) -> None:
         self._loop.call_later(_HOLD_S, channel.release)
 
-    def _append_singly(self, channel: Channel, buffer: Sequence[Event]) -> None:
+    def _append_singly(self, channel: LogChannel, buffer: Sequence[Event]) -> None:
         failure: Exception | None = None
         for event in buffer:
             try:
@@ -111,8 +111,8 @@ class Outbox:
         self.flush()
 
 
-class Channel:
-    def __init__(self, outbox: Outbox, source: Source, veil: Veil | None) -> None:
+class LogChannel:
+    def __init__(self, outbox: Outbox, source: Source, veil: EventRedactor | None) -> None:
         self.run_id = source.run_id
         self._outbox = outbox
         self._source = source

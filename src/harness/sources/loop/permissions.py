@@ -57,15 +57,15 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return all(asked.touches(name, glob) for name, glob in (self.params or {}).items())
 
 
-class Verdict(NamedTuple):
+class PermissionVerdict(NamedTuple):
     decision: Policy
     reason: str = ""
     category: str = ""
     """Of the tool, where the rules know one."""
 
 
-_ALLOWED = Verdict("allow")
-_ASK = Verdict("ask")
+_ALLOWED = PermissionVerdict("allow")
+_ASK = PermissionVerdict("ask")
 
 
 class Permissions:
@@ -95,10 +95,10 @@ class Permissions:
         arguments: Mapping[str, Any],
         operations: Sequence[Operation] = (),
         call_id: str = "",
-    ) -> Verdict:
+    ) -> PermissionVerdict:
         """Decide one call; a grant for once is used up by it."""
         if (reason := self.denial(tool, arguments, operations, call_id)) is not None:
-            return Verdict("deny", reason)
+            return PermissionVerdict("deny", reason)
         if (self.allowlist or self.allow_once) and self._is_granted(_Asked(tool, arguments, operations)):
             return _ALLOWED
         # A sub-agent is bound by the same rules: where nobody may do more than read, it may not either.
@@ -108,7 +108,7 @@ class Permissions:
         if self.policy == "ask" and operations and all(isinstance(one, Tasks) for one in operations):
             return _ALLOWED  # an agent's own list: there is nothing that anybody could mind
         if self.policy == "deny":
-            return Verdict("deny", _denied_by_policy(tool, allows_reads=self.allows_reads))
+            return PermissionVerdict("deny", _denied_by_policy(tool, allows_reads=self.allows_reads))
         return _ALLOWED if self.policy == "allow" else _ASK
 
     def denial(

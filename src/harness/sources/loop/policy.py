@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.events import Operation
-from harness.sources.loop.permissions import Verdict
+from harness.sources.loop.permissions import PermissionVerdict
 from harness.sources.tool import ToolPermission
 
 
@@ -22,7 +22,7 @@ class PermissionPolicy(Protocol):
         arguments: Mapping[str, Any],
         operations: Sequence[Operation] = (),
         call_id: str = "",
-    ) -> Verdict:
+    ) -> PermissionVerdict:
         """Decide one call; `call_id` is the model's own."""
         ...
 

@@ -15,7 +15,7 @@ class _Waiting(NamedTuple):
     future: asyncio.Future[RelayReply]
 
 
-class Relays:
+class OpenQuestions:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._lock = threading.Lock()

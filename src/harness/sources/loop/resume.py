@@ -13,31 +13,31 @@ from harness.sources.model import Turn
 from harness.sources.request import Request
 
 
-class Earlier(NamedTuple):
+class EarlierSession(NamedTuple):
     session_id: str = ""
     """Under which the run goes on; empty when it begins a session."""
     turns: tuple[Turn, ...] = ()
 
 
-def earlier(request: Request, hub: Hub) -> Earlier:
+def earlier_session(request: Request, hub: Hub) -> EarlierSession:
     """What `--resume` and `--continue` ask for; nothing when neither was given. Raises UnknownSession.
 
     A session of our own may span several logs, each of which tells its id; the log of any other agent can be
     gone on with as well, in a session of its own.
     """
     if not request.resume and not request.continue_last:
-        return Earlier()
+        return EarlierSession()
     if request.resume and _is_in(hub, request.resume):
-        return Earlier(request.resume, tuple(history(read_all(hub.store, hub.log_id)).turns))
+        return EarlierSession(request.resume, tuple(history(read_all(hub.store, hub.log_id)).turns))
     known = [one for one in hub.store.list() if one.session_id != hub.log_id]
     found = _resumed(request, known) if request.resume else _last(request, known)
     if found.kind == "thread" or found.agent_name != request.agent:
-        return Earlier("", _turns_in(hub.store, [found.session_id]))
+        return EarlierSession("", _turns_in(hub.store, [found.session_id]))
     session_id = _session_of(found)
     logs = [
         one.session_id for one in known if one.agent_name == request.agent and _session_of(one) == session_id
     ]
-    return Earlier(session_id, _turns_in(hub.store, sorted(logs)))
+    return EarlierSession(session_id, _turns_in(hub.store, sorted(logs)))
 
 
 def _is_in(hub: Hub, session_id: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from harness.events import Result
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.tool import ToolFailure
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> st
     return result.text
 
 
-async def ended(host: Host, run_id: str, run: Coroutine[Any, Any, Result], *, if_stopped: str) -> Result:
+async def ended(
+    host: LoopContext, run_id: str, run: Coroutine[Any, Any, Result], *, if_stopped: str
+) -> Result:
     """Run what is inside of another run. Raises ToolFailure when it alone was stopped."""
     running = asyncio.create_task(run)
     host.runs[run_id] = running

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.events import Event, Relay, RelayReply, Result, ToolEnd, Usage
-from harness.sources.loop.entries import Entry
+from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.loop.turns import CUT_OFF
 from harness.sources.model import Call, ToolTurn
 
 
-class PendingRun(msgspec.Struct, frozen=True, kw_only=True):
+class SuspendedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of one step, of which some wait. Ids of calls are the model's own here."""
 
     run_id: str
@@ -22,13 +22,13 @@ class PendingRun(msgspec.Struct, frozen=True, kw_only=True):
     """All that the model asked for in this step."""
     message_id: str = ""
     """Of the answer that asked for them."""
-    results: dict[str, Entry] = {}
+    results: dict[str, TranscriptEntry] = {}
     """The calls that have ended."""
     begun: frozenset[str] = frozenset()
     """The calls that were admitted and have not ended: they are run when the run goes on."""
     answers: dict[str, tuple[RelayReply, ...]] = {}
     """By call: what was answered to earlier questions of the same call."""
-    additions: tuple[Entry, ...] = ()
+    additions: tuple[TranscriptEntry, ...] = ()
     """What was said in the meantime; the model sees it with its next step."""
     steps: int = 0
     used: Usage = Usage()
@@ -46,7 +46,7 @@ class PendingRun(msgspec.Struct, frozen=True, kw_only=True):
 class Resumption:
     """What is known of the calls of a step that an earlier part of the run began."""
 
-    def __init__(self, pending: PendingRun, replies: Mapping[str, RelayReply]) -> None:
+    def __init__(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
         """`replies`: by relay id; they are in the log already."""
         self.pending = pending
         self.replies = replies
@@ -58,7 +58,7 @@ class Resumption:
         return [*earlier, reply] if reply is not None else list(earlier)
 
 
-def cut_off(pending: PendingRun) -> dict[str, ToolTurn]:
+def cut_off(pending: SuspendedRun) -> dict[str, ToolTurn]:
     """What the model is told of the calls that were begun, when nobody will end them; by full id."""
     return {
         f"{pending.run_id}/{call.id}": ToolTurn(call.id, CUT_OFF, is_error=True)
@@ -67,7 +67,7 @@ def cut_off(pending: PendingRun) -> dict[str, ToolTurn]:
     }
 
 
-def closing_events(pending: PendingRun, reason: str, now_ms: int) -> Sequence[Event]:
+def closing_events(pending: SuspendedRun, reason: str, now_ms: int) -> Sequence[Event]:
     """What ends a run that nobody will answer any more."""
     begun = [call for call in pending.calls if call.id in pending.begun]
     return [

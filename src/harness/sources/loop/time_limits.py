@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from harness.events import Error
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.request import Limits
 from harness.sources.translation.outcome import LIMITS
 
@@ -14,7 +14,7 @@ from harness.sources.translation.outcome import LIMITS
 class TimeLimits:
     """Contract: at most once `stop` is called, and then the log says why."""
 
-    def __init__(self, host: Host, run_id: str, limits: Limits, stop: Callable[[], None]) -> None:
+    def __init__(self, host: LoopContext, run_id: str, limits: Limits, stop: Callable[[], None]) -> None:
         self._host = host
         self._run_id = run_id
         self._limits = limits

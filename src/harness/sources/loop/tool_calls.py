@@ -28,12 +28,12 @@ from harness.events import (
 )
 from harness.sources.loop.cancellation import settled
 from harness.sources.loop.choices import choices_of, granted
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.outbox import Channel
+from harness.sources.loop.outbox import LogChannel
 from harness.sources.loop.preview import preview_of
 from harness.sources.loop.resources import Resources
-from harness.sources.loop.suspended_run import PendingRun, Resumption
+from harness.sources.loop.suspended_run import Resumption, SuspendedRun
 from harness.sources.loop.tool_messages import bounded, data_of, failure_words, problem_of
 from harness.sources.loop.turns import file_parts, tool_turn
 from harness.sources.model import Call, ToolTurn
@@ -69,12 +69,12 @@ class _Admitted:
         """What it waits for, when it has ended because of that."""
 
 
-class ToolCalls:
+class ToolExecutor:
     def __init__(
         self,
-        host: Host,
+        host: LoopContext,
         options: AgentOptions,
-        channel: Channel,
+        channel: LogChannel,
         spawn: Callable[[str, str, str], Awaitable[str]],
         *,
         can_suspend: bool = False,
@@ -139,7 +139,7 @@ class ToolCalls:
             return None
         return told
 
-    def take_over(self, pending: PendingRun) -> None:
+    def take_over(self, pending: SuspendedRun) -> None:
         """The calls of a step that an earlier part of the run began."""
         for call in pending.calls:
             call_id, entry = f"{pending.run_id}/{call.id}", pending.results.get(call.id)

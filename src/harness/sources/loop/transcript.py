@@ -1,6 +1,6 @@
 """The turns of a conversation as they are made, and where each of them ends up in the log.
 
-A turn is there at once, its `Entry` as soon as its event is in the log: what is put in one moment is written
+A turn is there at once, its `TranscriptEntry` as soon as its event is in the log: what is put in one moment is written
 in one batch, and nothing is written earlier only to know its number.
 
 Rules
@@ -17,19 +17,19 @@ from typing import NamedTuple
 
 from harness.events import Compacted, Event, Message, Result, Signal, ToolEnd
 from harness.sources.loop.compaction import compacted
-from harness.sources.loop.entries import Entry
-from harness.sources.loop.suspended_run import PendingRun
+from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.turns import NOT_BEGUN, message_id
 from harness.sources.model import AssistantTurn, Call, SystemTurn, ToolTurn, Turn
 from harness.sources.models.turn_cache import ids_in
 
 
-class Place:
+class TurnPlace:
     """Where a turn stands in the log, once it does."""
 
     __slots__ = ("answer", "created_ms", "message_id", "seq", "turn")
 
-    def __init__(self, turn: Turn | None = None, answer: Place | None = None) -> None:
+    def __init__(self, turn: Turn | None = None, answer: TurnPlace | None = None) -> None:
         self.turn = turn
         self.answer = answer
         """Of the result of a call: the answer that asked for it."""
@@ -38,7 +38,7 @@ class Place:
         self.seq = -1
 
     @classmethod
-    def known(cls, entry: Entry, answer: Place | None = None) -> Place:
+    def known(cls, entry: TranscriptEntry, answer: TurnPlace | None = None) -> TurnPlace:
         place = cls(entry.turn, answer)
         place.message_id, place.created_ms, place.seq = entry.message_id, entry.created_ms, entry.seq
         return place
@@ -46,10 +46,10 @@ class Place:
     def fill(self, event: Event) -> None:
         self.seq, self.created_ms = event.seq, event.timestamp_ms
 
-    def entry(self) -> Entry:
+    def entry(self) -> TranscriptEntry:
         assert self.turn is not None, "only turns become entries"
         name = self.answer.message_id if self.answer is not None else self.message_id
-        return Entry(self.turn, name, self.created_ms, self.seq)
+        return TranscriptEntry(self.turn, name, self.created_ms, self.seq)
 
 
 class Paused(NamedTuple):
@@ -58,14 +58,14 @@ class Paused(NamedTuple):
     message_id: str
     """Of its last answer."""
     calls: tuple[Call, ...]
-    results: dict[str, Entry]
-    additions: tuple[Entry, ...]
+    results: dict[str, TranscriptEntry]
+    additions: tuple[TranscriptEntry, ...]
 
 
-class Transcript:
-    def __init__(self, entries: Sequence[Entry] = (), *, is_recorded: bool = True) -> None:
+class LoopTranscript:
+    def __init__(self, entries: Sequence[TranscriptEntry] = (), *, is_recorded: bool = True) -> None:
         """`is_recorded`: whether somebody wants the entries."""
-        self.entries: list[Entry] = list(entries)
+        self.entries: list[TranscriptEntry] = list(entries)
         self.turns: list[Turn] = [entry.turn for entry in entries]
         """What the model is sent: the system prompt, if there is one, and then one for each entry."""
         self.call_ids: set[str] = ids_in(self.turns)
@@ -74,19 +74,19 @@ class Transcript:
         """Whether the model is being asked."""
         self._is_addressed = False
         self._has_prompt = False
-        self._answer: Place | None = None
+        self._answer: TurnPlace | None = None
         """The last one of the model."""
-        self._calls: dict[str, tuple[Call, Place]] = {}
+        self._calls: dict[str, tuple[Call, TurnPlace]] = {}
         """By full id: the calls of the last answer, as long as their results have no place."""
-        self._additions: list[Place] = []
+        self._additions: list[TurnPlace] = []
         """What the model sees with its next step."""
-        self._messages: deque[Place] = deque()
+        self._messages: deque[TurnPlace] = deque()
         """Whose messages and signals are not in the log yet."""
-        self._ends: dict[str, Place] = {}
+        self._ends: dict[str, TurnPlace] = {}
         """By full id: whose calls have not ended in the log yet."""
-        self._at_result: list[Place] = []
+        self._at_result: list[TurnPlace] = []
         """Who has no event of their own, and gets the place of the run's `Result`."""
-        self._unsettled: deque[Place] = deque()
+        self._unsettled: deque[TurnPlace] = deque()
 
     @property
     def prompt(self) -> list[Turn]:
@@ -113,19 +113,19 @@ class Transcript:
         """A turn whose message is being put now."""
         self.turns.append(turn)
         if self.is_recorded:
-            place = Place(turn)
+            place = TurnPlace(turn)
             self._messages.append(place)
             self._unsettled.append(place)
 
-    def expect_answer(self) -> Place | None:
+    def expect_answer(self) -> TurnPlace | None:
         """The message of an answer is being put now; whether it stands will be known later."""
         if not self.is_recorded:
             return None
-        place = Place()
+        place = TurnPlace()
         self._messages.append(place)
         return place
 
-    def answer(self, turn: AssistantTurn, place: Place | None, run_id: str) -> None:
+    def answer(self, turn: AssistantTurn, place: TurnPlace | None, run_id: str) -> None:
         """The model has said this; `place` is what was expected of it."""
         self.turns.append(turn)
         if place is None:
@@ -134,7 +134,7 @@ class Transcript:
         self._answer = place
         self._unsettled.append(place)
         if turn.calls:
-            self._calls = {f"{run_id}/{call.id}": (call, Place(answer=place)) for call in turn.calls}
+            self._calls = {f"{run_id}/{call.id}": (call, TurnPlace(answer=place)) for call in turn.calls}
             # Those of the answer before may not be in the log yet.
             self._ends.update((call_id, result) for call_id, (_call, result) in self._calls.items())
         else:
@@ -176,7 +176,7 @@ class Transcript:
 
     def add(self, turn: Turn, *, wants_answer: bool) -> None:
         """A turn whose event is being put now, and which the model sees with its next step."""
-        place = Place(turn)
+        place = TurnPlace(turn)
         if self.is_recorded:
             self._messages.append(place)
         self._additions.append(place)
@@ -184,7 +184,7 @@ class Transcript:
         if not self.is_in_step and not self._calls:
             self.take_additions()
 
-    def additions(self) -> tuple[Entry, ...]:
+    def additions(self) -> tuple[TranscriptEntry, ...]:
         """What was added and is in the log, but which no model has seen."""
         return tuple([place.entry() for place in self._additions])
 
@@ -220,11 +220,11 @@ class Transcript:
                 self._at_result.clear()
         self._settle()
 
-    def listed(self) -> list[Entry]:
+    def listed(self) -> list[TranscriptEntry]:
         """One for each turn but the prompt, also where nobody wants the entries."""
         if self.is_recorded and not self._unsettled:
             return self.entries
-        return [Entry(turn, "", -1, -1) for turn in self.turns[len(self.prompt) :]]
+        return [TranscriptEntry(turn, "", -1, -1) for turn in self.turns[len(self.prompt) :]]
 
     def compact(self, event: Compacted) -> None:
         """Leave out what the event says, which is in the log as everything before it is."""
@@ -236,7 +236,7 @@ class Transcript:
 
     def pause(self, ended: Mapping[str, ToolTurn]) -> Paused:
         """The run waits, and everything that it put is in the log. `ended`: results by full id."""
-        results: dict[str, Entry] = {}
+        results: dict[str, TranscriptEntry] = {}
         for call_id, (call, place) in self._calls.items():
             place.turn = ended.get(call_id, place.turn)
             if place.turn is not None:
@@ -248,17 +248,17 @@ class Transcript:
             self.additions(),
         )
 
-    def restore(self, pending: PendingRun) -> None:
+    def restore(self, pending: SuspendedRun) -> None:
         """Take over a run that waits."""
-        answer = self._answer = Place()
+        answer = self._answer = TurnPlace()
         answer.message_id = pending.message_id
         for call in pending.calls:
             call_id, entry = f"{pending.run_id}/{call.id}", pending.results.get(call.id)
-            place = Place(answer=answer) if entry is None else Place.known(entry, answer)
+            place = TurnPlace(answer=answer) if entry is None else TurnPlace.known(entry, answer)
             self._calls[call_id] = (call, place)
             if entry is None:
                 self._ends[call_id] = place
-        self._additions = [Place.known(entry) for entry in pending.additions]
+        self._additions = [TurnPlace.known(entry) for entry in pending.additions]
 
     def _settle(self) -> None:
         unsettled = self._unsettled

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness.events import Result, Warning
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.worker import Job
 from harness.sources.process.launch import Launch
 from harness.sources.tool import Tool
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 MoreTools: TypeAlias = Callable[[], Sequence[Tool]]
 
 
-class ConnectedRun:
+class RunWithMcp:
     """Contract: that of `Job`."""
 
     def __init__(
-        self, launch: Launch, host: Host, open_run: Callable[[MoreTools], Job], *, redact: bool
+        self, launch: Launch, host: LoopContext, open_run: Callable[[MoreTools], Job], *, redact: bool
     ) -> None:
         """`open_run`: the run itself, with what tells the tools besides its own, which may change."""
         self._launch = launch

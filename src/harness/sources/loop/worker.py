@@ -12,7 +12,7 @@ from harness.events import Error, Message, RelayReply, Result, SessionStart, War
 from harness.log.hub import Hub
 from harness.log.redact import secrets_in
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import Host, environment_for_tools
+from harness.sources.loop.loop_context import LoopContext, environment_for_tools
 from harness.sources.loop.time_limits import TimeLimits
 from harness.sources.process.launch import Launch
 from harness.sources.translation.run_cost import prices_of
@@ -28,7 +28,7 @@ class Job(Protocol):
     async def run(self, prompt: str) -> Result: ...
 
 
-OpenJob: TypeAlias = Callable[[Host, Inbox], Job]
+OpenJob: TypeAlias = Callable[[LoopContext, Inbox], Job]
 """Called in the event loop; may raise HarnessError, which is then how the run ended."""
 
 
@@ -48,7 +48,7 @@ class LoopWorker:
         self._inbox = Inbox()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
-        self._host: Host | None = None
+        self._host: LoopContext | None = None
         self._is_stopped = False
 
     def steer(self, text: str) -> None:
@@ -83,7 +83,7 @@ class LoopWorker:
         self._loop = asyncio.get_running_loop()
         request = self._launch.request
         environ = self._launch.invocation.env
-        host = self._host = Host(
+        host = self._host = LoopContext(
             self._hub,
             cwd=request.cwd,
             env=environment_for_tools(environ, request.env),
@@ -104,7 +104,7 @@ class LoopWorker:
         with suppress(asyncio.CancelledError):  # it was stopped, and has said so in the log
             await job.run(request.prompt)
 
-    def _conclude(self, host: Host) -> None:
+    def _conclude(self, host: LoopContext) -> None:
         last = host.outbox.last
         if type(last) is Result and last.run_id == self._run_id:
             self.result = last
@@ -116,7 +116,7 @@ class LoopWorker:
         if self._task is not None:
             self._task.cancel()
 
-    def _give_up(self, host: Host, error: HarnessError) -> None:
+    def _give_up(self, host: LoopContext, error: HarnessError) -> None:
         """The run could not even begin: that is an outcome, not an exception."""
         request = self._launch.request
         channel = host.channel(self._run_id)

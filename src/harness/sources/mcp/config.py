@@ -31,7 +31,7 @@ _KINDS = {
 }
 
 
-class Server(msgspec.Struct, kw_only=True):
+class McpServer(msgspec.Struct, kw_only=True):
     """One entry, as it stands in the file; keys that are not known are ignored."""
 
     type: str = ""
@@ -56,12 +56,12 @@ def load_servers(
     on_warning: Callable[[str], object],
     *,
     with_users_own: bool = True,
-) -> dict[str, Server]:
+) -> dict[str, McpServer]:
     """Of these files, and of the user's own; what is wrong in them is told and left out.
 
     Of several with one name, the first counts.
     """
-    servers: dict[str, Server] = {}
+    servers: dict[str, McpServer] = {}
     own = [user_file()] if with_users_own and os.path.isfile(user_file()) else []
     for path in (*paths, *own):
         for name, entry in _entries(path, on_warning).items():
@@ -75,9 +75,9 @@ def load_servers(
     return servers
 
 
-def server_of(entry: Any, environ: Mapping[str, str]) -> Server:
+def server_of(entry: Any, environ: Mapping[str, str]) -> McpServer:
     """One entry, with variables filled in. Raises ValueError."""
-    return _resolved(msgspec.convert(entry, Server), environ)
+    return _resolved(msgspec.convert(entry, McpServer), environ)
 
 
 def _entries(path: str, on_warning: Callable[[str], object]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _entries(path: str, on_warning: Callable[[str], object]) -> dict[str, Any]:
     return entries
 
 
-def _resolved(server: Server, environ: Mapping[str, str]) -> Server:
+def _resolved(server: McpServer, environ: Mapping[str, str]) -> McpServer:
     """With variables filled in. Raises ValueError."""
 
     def filled(text: str) -> str:
@@ -115,7 +115,7 @@ def _resolved(server: Server, environ: Mapping[str, str]) -> Server:
     kind = kind or ("stdio" if server.command else "http")
     if not (server.command if kind == "stdio" else server.url):
         raise ValueError(f"it has no {'command' if kind == 'stdio' else 'url'}")
-    return Server(
+    return McpServer(
         type=kind,
         command=filled(server.command),
         args=list(map(filled, server.args)),

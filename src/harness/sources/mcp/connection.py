@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.sources.mcp import elicitation
-from harness.sources.mcp.config import Server
+from harness.sources.mcp.config import McpServer
 from harness.sources.mcp.stdio import ServerProcess, transport
 from harness.sources.mcp.tolerant import tolerant
 from harness.sources.process.invocation import Invocation
@@ -35,7 +35,7 @@ class Connection:
     def __init__(
         self,
         name: str,
-        server: Server,
+        server: McpServer,
         *,
         cwd: str,
         env: Mapping[str, str],

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from harness.errors import how_to_install
-from harness.sources.mcp.config import Server
+from harness.sources.mcp.config import McpServer
 from harness.sources.mcp.connection import Connection
 from harness.sources.model import ToolSpec
 from harness.sources.process.invocation import Invocation
@@ -33,7 +33,7 @@ class Servers:
 
     def __init__(
         self,
-        servers: Mapping[str, Server],
+        servers: Mapping[str, McpServer],
         *,
         cwd: str,
         env: Mapping[str, str],
@@ -109,7 +109,7 @@ def _is(one: object, other: object) -> bool:
 
 @asynccontextmanager
 async def connected(
-    servers: Mapping[str, Server],
+    servers: Mapping[str, McpServer],
     *,
     cwd: str,
     env: Mapping[str, str],

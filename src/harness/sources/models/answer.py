@@ -30,7 +30,7 @@ from harness.log.ids import new_run_id
 from harness.sources.model import AssistantTurn, Call
 
 
-class OpenCall:
+class StreamedCall:
     """A call whose arguments are still coming."""
 
     __slots__ = ("extras", "id", "name", "pieces")
@@ -43,7 +43,7 @@ class OpenCall:
         """What the provider wants to see again beside the call."""
 
 
-class Place(msgspec.Struct, omit_defaults=True):
+class AnswerPart(msgspec.Struct, omit_defaults=True):
     """What stood at one place of an answer: a stretch of the text, a call, or a part of the provider's own."""
 
     text: int | None = None
@@ -56,10 +56,10 @@ class Place(msgspec.Struct, omit_defaults=True):
 class Opaque(msgspec.Struct):
     model: str
     """Whose it is: no other model is shown it."""
-    places: list[Place]
+    places: list[AnswerPart]
 
 
-class Answer:
+class ModelAnswer:
     """Contract: `events` is what is to be shown next; whoever shows it takes it away."""
 
     def __init__(self, model: str, taken_ids: Callable[[], set[str]] = set) -> None:
@@ -80,8 +80,8 @@ class Answer:
         self._has_thought = False
         self._stretch = 0
         """Where in the texts the current stretch begins."""
-        self._calls: list[OpenCall] = []
-        self._places: list[Place | OpenCall] = []
+        self._calls: list[StreamedCall] = []
+        self._places: list[AnswerPart | StreamedCall] = []
 
     def say(self, text: str) -> None:
         if text:
@@ -99,26 +99,26 @@ class Answer:
         length = sum(map(len, self._texts[self._stretch :]))
         self._stretch = len(self._texts)
         if length or extras:
-            self._places.append(Place(text=length, extras=extras))
+            self._places.append(AnswerPart(text=length, extras=extras))
 
     def keep(self, native: Any) -> None:
         """A part that is to be sent back as it is."""
         self.end_text()
-        self._places.append(Place(native=native))
+        self._places.append(AnswerPart(native=native))
 
-    def call(self, id: str | None, name: str) -> OpenCall:
+    def call(self, id: str | None, name: str) -> StreamedCall:
         """Begin a call. Its id is new in the conversation, whatever the provider says."""
         self.has_content = True
         self.end_text()
         if self._taken_ids is None:
             self._taken_ids = self._find_taken_ids()
-        call = OpenCall(_unique(id or f"call_{os.urandom(8).hex()}", self._taken_ids), name)
+        call = StreamedCall(_unique(id or f"call_{os.urandom(8).hex()}", self._taken_ids), name)
         self._taken_ids.add(call.id)
         self._calls.append(call)
         self._places.append(call)
         return call
 
-    def argue(self, call: OpenCall, piece: str) -> None:
+    def argue(self, call: StreamedCall, piece: str) -> None:
         """More of a call's arguments, as JSON text."""
         if piece:
             call.pieces.append(piece)
@@ -165,7 +165,7 @@ class Answer:
 
     def _opaque(self) -> Any:
         places = [
-            Place(call=place.id, extras=place.extras) if isinstance(place, OpenCall) else place
+            AnswerPart(call=place.id, extras=place.extras) if isinstance(place, StreamedCall) else place
             for place in self._places
         ]
         if not any(place.native is not None or place.extras for place in places):
@@ -246,7 +246,7 @@ def in_order(turn: AssistantTurn, model: str) -> Iterator[SaidText | MadeCall | 
     yield from (MadeCall(call, {}) for call in calls.values())
 
 
-def _places(turn: AssistantTurn, model: str) -> list[Place]:
+def _places(turn: AssistantTurn, model: str) -> list[AnswerPart]:
     if turn.opaque is None:
         return []
     try:

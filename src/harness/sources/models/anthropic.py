@@ -25,9 +25,9 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import Answer, MadeCall, SaidText, in_order
+from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, in_order
 from harness.sources.models.anthropic_stream import AnthropicReader
-from harness.sources.models.http import Endpoint, Prepared
+from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.images import longest_side
 from harness.sources.models.turn_cache import (
     EncodedOnce,
@@ -74,7 +74,7 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Anthropic:
-    def __init__(self, endpoint: Endpoint, *, is_token: bool = False) -> None:
+    def __init__(self, endpoint: ModelEndpoint, *, is_token: bool = False) -> None:
         """`is_token`: the key is one for bearers, as a gateway gives them out."""
         self._endpoint = endpoint
         self._is_token = is_token
@@ -111,7 +111,7 @@ class Anthropic:
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
 
-    def reader(self, answer: Answer) -> AnthropicReader:
+    def reader(self, answer: ModelAnswer) -> AnthropicReader:
         return AnthropicReader(answer)
 
     def _offered(self, ask: Ask, encoded: list[_Encoded]) -> list[bytes]:

@@ -8,8 +8,8 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.formats.fields import besides
-from harness.sources.models.answer import Answer, OpenCall
-from harness.sources.models.failure import Failure, read_error
+from harness.sources.models.answer import ModelAnswer, StreamedCall
+from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.turn_cache import encode
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
@@ -114,13 +114,13 @@ _decode_any = msgspec.json.Decoder(_OfAnyKind).decode
 
 
 class AnthropicReader:
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ModelAnswer) -> None:
         self.answer = answer
-        self.failure: Failure | None = None
+        self.failure: ModelFailure | None = None
         self.is_complete = False
         self.is_over = False
         self._stop = ""
-        self._calls: dict[int, OpenCall] = {}
+        self._calls: dict[int, StreamedCall] = {}
         self._thoughts: dict[int, dict[str, Any]] = {}
 
     def read(self, data: bytes) -> None:

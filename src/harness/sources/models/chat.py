@@ -22,9 +22,9 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import Answer, MadeCall, SaidText, in_order
+from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, in_order
 from harness.sources.models.chat_stream import ChatReader
-from harness.sources.models.http import Endpoint, Prepared
+from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.turn_cache import (
     EncodedOnce,
     arguments_of,
@@ -68,8 +68,8 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
     is_result: bool = False
 
 
-class Chat:
-    def __init__(self, endpoint: Endpoint, habits: Habits | None = None) -> None:
+class ChatCompletions:
+    def __init__(self, endpoint: ModelEndpoint, habits: Habits | None = None) -> None:
         self._endpoint = endpoint
         self._habits = habits or Habits()
         self._turns = EncodedOnce[Turn, _Encoded](self._turn)
@@ -94,7 +94,7 @@ class Chat:
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
 
-    def reader(self, answer: Answer) -> ChatReader:
+    def reader(self, answer: ModelAnswer) -> ChatReader:
         return ChatReader(answer, keeps_reasoning=self._habits.wants_reasoning)
 
     def _options(self, ask: Ask) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.formats.fields import besides
-from harness.sources.models.answer import Answer, OpenCall
+from harness.sources.models.answer import ModelAnswer, StreamedCall
 from harness.sources.models.counts_stream import count_in
-from harness.sources.models.failure import Failure, read_error
+from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.turn_cache import encode
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
@@ -69,14 +69,14 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatReader:
-    def __init__(self, answer: Answer, *, keeps_reasoning: bool) -> None:
+    def __init__(self, answer: ModelAnswer, *, keeps_reasoning: bool) -> None:
         self.answer = answer
-        self.failure: Failure | None = None
+        self.failure: ModelFailure | None = None
         self.is_complete = False
         self.is_over = False
         self._keeps_reasoning = keeps_reasoning
         self._stop = ""
-        self._calls: dict[int, tuple[str, OpenCall]] = {}
+        self._calls: dict[int, tuple[str, StreamedCall]] = {}
         """By index: the id that the server gave it, and the call."""
         self._reasoning: list[str] = []
         self._details: list[Any] = []
@@ -170,7 +170,7 @@ class ChatReader:
             self.answer.argue(call, arguments if isinstance(arguments, str) else encode(arguments).decode())
 
 
-def _is_another(piece: _ToolCall, function: _Function, id: str, call: OpenCall) -> bool:
+def _is_another(piece: _ToolCall, function: _Function, id: str, call: StreamedCall) -> bool:
     """Servers that count no calls, or every call as number 0, tell them apart by their ids, if at all."""
     if not function.name:
         return False

@@ -58,7 +58,7 @@ _LONGEST_EXCERPT = 300
 _DELAY = re.compile(r"([0-9.]+)s")
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class ModelFailure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     code: str
     is_passing: bool = False
@@ -76,7 +76,7 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     longest_wait_s: float = 60.0
     """A provider that wants more patience than this gets none."""
 
-    def wait_s(self, failure: Failure, tried: int) -> float | None:
+    def wait_s(self, failure: ModelFailure, tried: int) -> float | None:
         """How long to wait after so many tries; None when it is enough."""
         if not failure.is_passing or tried > self.limit:
             return None
@@ -87,7 +87,7 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
         return backoff_s * random.uniform(0.75, 1.0)
 
 
-def refused(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+def refused(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailure:
     """An answer that is not one: its status and what it says."""
     found = read_error(_decoded(body), status)
     message = found.message or f"HTTP {status}" + (f": {excerpt}" if (excerpt := _excerpt(body)) else "")
@@ -96,7 +96,7 @@ def refused(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     if told in ("true", "false"):
         is_passing = told == "true"
     wait_s = _header_wait_s(headers)
-    return Failure(
+    return ModelFailure(
         message=message,
         code=found.code or f"http_{status}",
         is_passing=is_passing,
@@ -104,13 +104,13 @@ def refused(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     )
 
 
-def read_error(value: Any, status: int = 0) -> Failure:
+def read_error(value: Any, status: int = 0) -> ModelFailure:
     """An error object of any provider; what it does not say is empty."""
     if isinstance(value, list) and value:
         value = value[0]
     error = value.get("error", value) if isinstance(value, dict) else value
     if not isinstance(error, dict):
-        return Failure(message=error if isinstance(error, str) else "", code="")
+        return ModelFailure(message=error if isinstance(error, str) else "", code="")
     number = error.get("code")
     words = (error.get(key) for key in ("status", "code", "type"))
     code = next((word for word in words if isinstance(word, str) and word not in ("", "error")), "")
@@ -123,7 +123,7 @@ def read_error(value: Any, status: int = 0) -> Failure:
     is_passing = code in _PASSING_CODES or (
         isinstance(number, int) and (number in _PASSING_STATUSES or number >= 500)
     )
-    return Failure(message=message, code=code, is_passing=is_passing, wait_s=_detail_wait_s(error))
+    return ModelFailure(message=message, code=code, is_passing=is_passing, wait_s=_detail_wait_s(error))
 
 
 def is_too_long(code: str, message: str) -> bool:

@@ -24,9 +24,9 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import Answer, MadeCall, SaidText, in_order
+from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, in_order
 from harness.sources.models.gemini_stream import GeminiReader
-from harness.sources.models.http import Endpoint, Prepared
+from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.turn_cache import (
     EncodedOnce,
     arguments_of,
@@ -61,7 +61,7 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gemini:
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._turns = EncodedOnce[Turn, _Encoded](self._turn)
         self._tools = EncodedOnce[ToolSpec, bytes](_tool)
@@ -86,7 +86,7 @@ class Gemini:
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
 
-    def reader(self, answer: Answer) -> GeminiReader:
+    def reader(self, answer: ModelAnswer) -> GeminiReader:
         return GeminiReader(answer)
 
     def _options(self, ask: Ask) -> dict[str, Any]:

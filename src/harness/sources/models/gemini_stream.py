@@ -9,9 +9,9 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.formats.fields import besides
-from harness.sources.models.answer import Answer
+from harness.sources.models.answer import ModelAnswer
 from harness.sources.models.counts_stream import count_in
-from harness.sources.models.failure import Failure, read_error
+from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.turn_cache import encode
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
@@ -76,9 +76,9 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 class GeminiReader:
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ModelAnswer) -> None:
         self.answer = answer
-        self.failure: Failure | None = None
+        self.failure: ModelFailure | None = None
         self.is_complete = False
         self.is_over = False
         """Never known before the end: usage may follow the last part."""
@@ -95,7 +95,7 @@ class GeminiReader:
         elif chunk.promptFeedback is not None and chunk.promptFeedback.blockReason:
             reason = chunk.promptFeedback.blockReason
             message = chunk.promptFeedback.blockReasonMessage or f"the prompt was blocked: {reason}"
-            self.failure = Failure(message=message, code=reason)
+            self.failure = ModelFailure(message=message, code=reason)
         if chunk.responseId:
             self.answer.response_id = chunk.responseId
         if chunk.usageMetadata:
@@ -118,7 +118,7 @@ class GeminiReader:
             )
         elif reason in _BOTCHED:
             message = candidate.finishMessage or f"the model's answer was not valid: {reason}"
-            self.failure = Failure(message=message, code=reason or "", is_passing=True)
+            self.failure = ModelFailure(message=message, code=reason or "", is_passing=True)
         elif reason:
             self._stop = reason
             self.is_complete = True

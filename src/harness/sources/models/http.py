@@ -1,7 +1,7 @@
 """A model behind HTTP: one call is one streamed request, asked again when the provider cannot answer now.
 
 Rules
-1. What differs between APIs is a `Wire`; everything that can go wrong on the way is here.
+1. What differs between APIs is a `ModelApi`; everything that can go wrong on the way is here.
 2. A new try is told as a `Warning`. What was already shown of an answer that broke off is taken back before.
 3. Closing the iterator closes the socket. A connection is kept for the next call only when an answer was
    read to its end. Each event loop has connections of its own, which end with it.
@@ -24,9 +24,9 @@ from harness.errors import MissingExtra
 from harness.events import Event, Warning
 from harness.log.redact import SHORTEST_CREDENTIAL
 from harness.sources.model import Ask
-from harness.sources.models.answer import Answer
-from harness.sources.models.failure import Failure, Retries, refused
-from harness.sources.models.sse import EventStream
+from harness.sources.models.answer import ModelAnswer
+from harness.sources.models.failure import ModelFailure, Retries, refused
+from harness.sources.models.sse import SseDecoder
 
 if TYPE_CHECKING:
     import httpx
@@ -40,13 +40,13 @@ _KEPT_S = 90.0
 """How long a connection without a call is kept: tools take longer than the usual five seconds."""
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class HttpTimeouts(msgspec.Struct, frozen=True, kw_only=True):
     connect_s: float = 15.0
     silence_s: float = 300.0
     """Without a byte; some models reason for minutes before they say anything."""
 
 
-class Endpoint:
+class ModelEndpoint:
     """Where a model is, and what opens it. Not a struct: what prints this must not print the key."""
 
     __slots__ = ("key", "model", "provider", "url")
@@ -85,11 +85,11 @@ class Prepared(NamedTuple):
     call_ids: Callable[[], set[str]]
 
 
-class Reader(Protocol):
+class StreamReader(Protocol):
     """Contract: `read` takes the data of each event, of any content, and never raises."""
 
-    answer: Answer
-    failure: Failure | None
+    answer: ModelAnswer
+    failure: ModelFailure | None
     """The provider said that it failed."""
     is_complete: bool
     """The provider said that the answer is whole, if not yet how much it used."""
@@ -103,7 +103,7 @@ class Reader(Protocol):
         ...
 
 
-class Wire(Protocol):
+class ModelApi(Protocol):
     """Contract: one instance per model; several calls may be under way."""
 
     def url(self) -> str: ...
@@ -112,7 +112,7 @@ class Wire(Protocol):
 
     def prepare(self, ask: Ask) -> Prepared: ...
 
-    def reader(self, answer: Answer) -> Reader: ...
+    def reader(self, answer: ModelAnswer) -> StreamReader: ...
 
 
 class HttpModel:
@@ -120,23 +120,23 @@ class HttpModel:
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        wire: Wire,
+        endpoint: ModelEndpoint,
+        wire: ModelApi,
         *,
         retries: Retries | None = None,
-        patience: Patience | None = None,
+        patience: HttpTimeouts | None = None,
     ) -> None:
         require_httpx()
         self.name = endpoint.name
         self._endpoint = endpoint
         self._wire = wire
         self._retries = retries or Retries()
-        self._patience = patience or Patience()
+        self._patience = patience or HttpTimeouts()
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         prepared = self._wire.prepare(ask)
         for tried in count(1):
-            reader = self._wire.reader(Answer(self.name, prepared.call_ids))
+            reader = self._wire.reader(ModelAnswer(self.name, prepared.call_ids))
             answer = reader.answer
             exchange = _Exchange(reader, self._endpoint, self._patience.silence_s)
             async with aclosing(exchange.run(await self._client(), self._wire, prepared.body)) as batches:
@@ -158,7 +158,7 @@ class HttpModel:
                 yield event
             return
 
-    def _retry(self, failure: Failure, wait_s: float, tried: int) -> Warning:
+    def _retry(self, failure: ModelFailure, wait_s: float, tried: int) -> Warning:
         message = (
             f"{failure.message} ({failure.code}): asking again in {wait_s:.1f} s"
             f" ({tried} of {self._retries.limit})"
@@ -183,13 +183,15 @@ class HttpModel:
 class _Exchange:
     """One try: a request, and what came back."""
 
-    def __init__(self, reader: Reader, endpoint: Endpoint, silence_s: float) -> None:
-        self.failure: Failure | None = None
+    def __init__(self, reader: StreamReader, endpoint: ModelEndpoint, silence_s: float) -> None:
+        self.failure: ModelFailure | None = None
         self._silence_s = silence_s
         self._reader = reader
         self._endpoint = endpoint
 
-    async def run(self, client: httpx.AsyncClient, wire: Wire, body: bytes) -> AsyncGenerator[list[Event]]:
+    async def run(
+        self, client: httpx.AsyncClient, wire: ModelApi, body: bytes
+    ) -> AsyncGenerator[list[Event]]:
         """The events of the answer, in batches as they come."""
         import httpx
 
@@ -205,12 +207,12 @@ class _Exchange:
             if not self._reader.is_complete:
                 self.failure = self._lost(error)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            self.failure = Failure(message=f"{self._endpoint.place}: {error}", code="http")
+            self.failure = ModelFailure(message=f"{self._endpoint.place}: {error}", code="http")
 
     async def _receive(self, response: httpx.Response) -> AsyncGenerator[list[Event]]:
         reader = self._reader
         answer = reader.answer
-        stream = EventStream()
+        stream = SseDecoder()
         chunks = self._chunks(response)
         if "json" in response.headers.get("content-type", ""):
             reader.read(await _start_of(response, limit_bytes=None))  # a server that knows no streams
@@ -236,13 +238,13 @@ class _Exchange:
 
     async def _chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
         """The body as it comes: past the client where that is safe, and what is left through it."""
-        from harness.sources.models.sockets import Stream
+        from harness.sources.models.sockets import SocketStream
 
         headers = response.headers
         is_plain = "content-encoding" not in headers
         stream = response.extensions.get("network_stream")
         if (
-            isinstance(stream, Stream)
+            isinstance(stream, SocketStream)
             and is_plain
             and headers.get("transfer-encoding", "").lower() == "chunked"
         ):
@@ -251,7 +253,7 @@ class _Exchange:
         async for chunk in response.aiter_raw() if is_plain else response.aiter_bytes():
             yield chunk
 
-    def _lost(self, error: httpx.TransportError) -> Failure:
+    def _lost(self, error: httpx.TransportError) -> ModelFailure:
         import httpx
 
         place = self._endpoint.place
@@ -259,25 +261,29 @@ class _Exchange:
         if isinstance(error, httpx.TimeoutException):
             is_connecting = isinstance(error, httpx.ConnectTimeout)
             what = f"cannot connect to {place} in time" if is_connecting else f"{place} has gone silent"
-            return Failure(message=what, code="timeout", is_passing=True)
+            return ModelFailure(message=what, code="timeout", is_passing=True)
         if isinstance(error, httpx.ConnectError | httpx.ProxyError):
-            return Failure(message=f"cannot connect to {place}: {reason}", code="connection", is_passing=True)
+            return ModelFailure(
+                message=f"cannot connect to {place}: {reason}", code="connection", is_passing=True
+            )
         is_passing = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
-        return Failure(
+        return ModelFailure(
             message=f"the connection to {place} was lost: {reason}",
             code="connection_lost",
             is_passing=is_passing,
         )
 
 
-def _incomplete(answer: Answer) -> Failure:
+def _incomplete(answer: ModelAnswer) -> ModelFailure:
     if answer.has_content:
-        return Failure(message="the answer broke off before its end", code="connection_lost", is_passing=True)
+        return ModelFailure(
+            message="the answer broke off before its end", code="connection_lost", is_passing=True
+        )
     what = f"nothing but {answer.unreadable} unreadable pieces" if answer.unreadable else "nothing"
-    return Failure(message=f"the provider sent {what}", code="empty_answer", is_passing=True)
+    return ModelFailure(message=f"the provider sent {what}", code="empty_answer", is_passing=True)
 
 
-def _final(failure: Failure, retries: Retries) -> str:
+def _final(failure: ModelFailure, retries: Retries) -> str:
     if failure.is_passing and failure.wait_s is not None and failure.wait_s > retries.longest_wait_s:
         return f"{failure.message} (to be asked again in {failure.wait_s:.0f} s)"
     return failure.message
@@ -303,7 +309,7 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
         return
 
 
-_Key: TypeAlias = tuple[bool, bool, Patience]
+_Key: TypeAlias = tuple[bool, bool, HttpTimeouts]
 _clients: weakref.WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[_Key, tuple[httpx.AsyncClient, AsyncIterator[httpx.AsyncClient]]]
 ] = weakref.WeakKeyDictionary()
@@ -311,7 +317,7 @@ _clients: weakref.WeakKeyDictionary[
 
 
 async def _kept_client(
-    is_secure: bool, is_here: bool, patience: Patience
+    is_secure: bool, is_here: bool, patience: HttpTimeouts
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A generator because a loop knows its generators: it closes them at its end, and this the connections."""
     import httpx
@@ -332,11 +338,11 @@ async def _kept_client(
 
 def _quicken(client: httpx.AsyncClient) -> None:
     """Give it our own sockets. httpx has no option for that: where it is built otherwise, it keeps its own."""
-    from harness.sources.models.sockets import Backend
+    from harness.sources.models.sockets import SocketBackend
 
     pool: Any = getattr(getattr(client, "_transport", None), "_pool", None)
     if hasattr(pool, "_network_backend"):
-        pool._network_backend = Backend()  # noqa: SLF001
+        pool._network_backend = SocketBackend()  # noqa: SLF001
 
 
 def require_httpx() -> None:

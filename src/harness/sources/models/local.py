@@ -20,8 +20,8 @@ import msgspec
 from harness.errors import HarnessError, MissingExtra, UsageError, how_to_install
 from harness.events import Error, Event, StepEnd
 from harness.sources.model import Ask
-from harness.sources.models.chat import Chat, Habits
-from harness.sources.models.http import Endpoint, HttpModel, require_httpx
+from harness.sources.models.chat import ChatCompletions, Habits
+from harness.sources.models.http import HttpModel, ModelEndpoint, require_httpx
 from harness.sources.models.local_weights import SIZE_MB, has_weights, weights_path
 
 USUAL = "smollm2"
@@ -67,8 +67,8 @@ class Local:
                 yield Error(message=error.message, code="local_model")
                 yield StepEnd(id="", stop_reason="error")
                 return
-            endpoint = Endpoint(provider="local", model=self._model, url=url, key=key)
-            self._asked = HttpModel(endpoint, Chat(endpoint, Habits(effort="")))
+            endpoint = ModelEndpoint(provider="local", model=self._model, url=url, key=key)
+            self._asked = HttpModel(endpoint, ChatCompletions(endpoint, Habits(effort="")))
         if ask.max_output_tokens is None:
             ask = msgspec.structs.replace(ask, max_output_tokens=_OUTPUT_TOKENS)
         async with aclosing(self._asked.answer(ask)) as events:

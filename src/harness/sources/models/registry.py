@@ -16,7 +16,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.sources.model import Model
 from harness.sources.models.failure import Retries
-from harness.sources.models.http import Endpoint, HttpModel, Patience, Wire, require_httpx
+from harness.sources.models.http import HttpModel, HttpTimeouts, ModelApi, ModelEndpoint, require_httpx
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ def open_model(
     environ: Mapping[str, str] | None = None,
     *,
     retries: Retries | None = None,
-    patience: Patience | None = None,
+    patience: HttpTimeouts | None = None,
 ) -> Model:
     """The model of that name. Raises UsageError, saying what to do, when it cannot be used here."""
     environ = os.environ if environ is None else environ
@@ -251,7 +251,9 @@ def _naming(word: str) -> str:
     return f"write provider/model, as in {example}; `harness models list` shows the providers"
 
 
-def _endpoint(name: str, provider: Provider, model: str, environ: Mapping[str, str]) -> tuple[Endpoint, str]:
+def _endpoint(
+    name: str, provider: Provider, model: str, environ: Mapping[str, str]
+) -> tuple[ModelEndpoint, str]:
     url_variable = next((variable for variable in provider.urls if environ.get(variable, "").strip()), "")
     key_variable = next((variable for variable in provider.keys if environ.get(variable, "").strip()), "")
     url = _url(environ[url_variable].strip(), url_variable) if url_variable else provider.url
@@ -263,7 +265,7 @@ def _endpoint(name: str, provider: Provider, model: str, environ: Mapping[str, s
             f"{key_variable} does not hold a key: there are spaces or letters in it that no key has",
             hint="copy the key again",
         )
-    return Endpoint(provider=name, model=model, url=url, key=key), key_variable
+    return ModelEndpoint(provider=name, model=model, url=url, key=key), key_variable
 
 
 def _url(text: str, variable: str) -> str:
@@ -282,7 +284,7 @@ def _url(text: str, variable: str) -> str:
     return f"{parts.scheme}://{host}:{port or 11434}{parts.path.rstrip('/') or '/v1'}"
 
 
-def _wire(provider: Provider, endpoint: Endpoint, key_variable: str) -> Wire:
+def _wire(provider: Provider, endpoint: ModelEndpoint, key_variable: str) -> ModelApi:
     match provider.wire:
         case "anthropic":
             from harness.sources.models.anthropic import Anthropic
@@ -297,9 +299,9 @@ def _wire(provider: Provider, endpoint: Endpoint, key_variable: str) -> Wire:
 
             return Gemini(endpoint)
         case _:
-            from harness.sources.models.chat import Chat, Habits
+            from harness.sources.models.chat import ChatCompletions, Habits
 
-            return Chat(endpoint, msgspec.convert(dict(provider.habits), Habits))
+            return ChatCompletions(endpoint, msgspec.convert(dict(provider.habits), Habits))
 
 
 def _usability(name: str, provider: Provider, environ: Mapping[str, str]) -> Usability:

@@ -20,8 +20,8 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import Answer, MadeCall, SaidText, in_order
-from harness.sources.models.http import Endpoint, Prepared
+from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, in_order
+from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.responses_stream import ResponsesReader
 from harness.sources.models.turn_cache import (
     EncodedOnce,
@@ -45,7 +45,7 @@ _CALL_ID = r"[!-~]{1,64}"
 
 
 class Responses:
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._does_reason = _REASONS.match(endpoint.model.rpartition("/")[2]) is not None
         self._cache_key = f"harness-{os.urandom(8).hex()}"
@@ -70,7 +70,7 @@ class Responses:
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
 
-    def reader(self, answer: Answer) -> ResponsesReader:
+    def reader(self, answer: ModelAnswer) -> ResponsesReader:
         return ResponsesReader(answer)
 
     def _options(self, ask: Ask) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import msgspec
 
 from harness.events import Usage
 from harness.sources.formats.fields import besides, text_of
-from harness.sources.models.answer import Answer, OpenCall
+from harness.sources.models.answer import ModelAnswer, StreamedCall
 from harness.sources.models.counts_stream import count_in
-from harness.sources.models.failure import Failure, read_error
+from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _LIMITS = {"max_output_tokens": "length", "content_filter": "refusal"}
@@ -107,13 +107,13 @@ _KNOWN = frozenset(str(kind.__struct_config__.tag) for kind in _Record.__args__)
 
 
 class ResponsesReader:
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ModelAnswer) -> None:
         self.answer = answer
-        self.failure: Failure | None = None
+        self.failure: ModelFailure | None = None
         self.is_complete = False
         self.is_over = False
         self._stop = "end"
-        self._calls: dict[int, OpenCall] = {}
+        self._calls: dict[int, StreamedCall] = {}
         self._has_said = False
         """Whether the item under way has been streamed."""
 
@@ -201,7 +201,7 @@ class ResponsesReader:
         found = read_error({"error": error})
         message = found.message or "the provider failed, and did not say why"
         code = found.code or "server_error"
-        self.failure = Failure(message=message, code=code, is_passing=found.is_passing or not found.code)
+        self.failure = ModelFailure(message=message, code=code, is_passing=found.is_passing or not found.code)
 
 
 def _said(item: dict[str, Any]) -> str:

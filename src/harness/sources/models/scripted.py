@@ -35,7 +35,7 @@ from harness.errors import UsageError
 from harness.events import Event, Usage
 from harness.sources.formats.fields import besides
 from harness.sources.model import Ask, AssistantTurn, UserTurn
-from harness.sources.models.answer import Answer
+from harness.sources.models.answer import ModelAnswer
 from harness.sources.models.turn_cache import encode
 
 
@@ -128,7 +128,7 @@ class Scripted:
         self._lanes = {marker: open_lane(others) for marker, others in (lanes or {}).items()}
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
-        answer = Answer(self.name)
+        answer = ModelAnswer(self.name)
         steps = _perform(self._lane(ask).next(ask), answer)
         for _ in steps:
             if self._pause_s:
@@ -173,7 +173,7 @@ class _Round(_Lane):
         return found if isinstance(found, Response) else _response(found(ask))
 
 
-def _perform(response: Response, answer: Answer) -> Iterator[None]:
+def _perform(response: Response, answer: ModelAnswer) -> Iterator[None]:
     """Say it, step by step."""
     for saying in response.events:
         match saying:

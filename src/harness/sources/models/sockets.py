@@ -2,8 +2,8 @@
 
 A model's answer comes as hundreds of tiny HTTP chunks. Taking each through every layer of a general client
 costs more than everything else that is done with it. So the client gets the heads of answers from a
-`Stream`, and whoever reads the answer takes the chunks from the same `Stream` past the client
-(`Stream.body`). What ends a body, and everything unusual in it, is left for the client, which thus still
+`SocketStream`, and whoever reads the answer takes the chunks from the same `SocketStream` past the client
+(`SocketStream.body`). What ends a body, and everything unusual in it, is left for the client, which thus still
 knows in which state a connection is.
 """
 
@@ -181,7 +181,7 @@ def _give_up(future: asyncio.Future[None]) -> None:
         future.set_exception(TimeoutError())
 
 
-class Stream(httpcore.AsyncNetworkStream):
+class SocketStream(httpcore.AsyncNetworkStream):
     def __init__(self, line: _Line) -> None:
         self._line = line
         self._head: bytes | None = None
@@ -253,7 +253,7 @@ class Stream(httpcore.AsyncNetworkStream):
         if transport is None:  # it was lost meanwhile
             raise httpcore.ConnectError("the connection was closed")
         secure.connection_made(transport)
-        return Stream(secure)
+        return SocketStream(secure)
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable":  # asked of a connection without a call, which then cannot be used again
@@ -262,7 +262,7 @@ class Stream(httpcore.AsyncNetworkStream):
         return self._line.transport.get_extra_info(names.get(info, info))
 
 
-class Backend(httpcore.AsyncNetworkBackend):
+class SocketBackend(httpcore.AsyncNetworkBackend):
     async def connect_tcp(
         self,
         host: str,
@@ -281,7 +281,7 @@ class Backend(httpcore.AsyncNetworkBackend):
             transport, line = await loop.create_connection(_Line, host, port, local_addr=own, **haste)
         for option in socket_options or ():
             transport.get_extra_info("socket").setsockopt(*option)
-        return Stream(line)
+        return SocketStream(line)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

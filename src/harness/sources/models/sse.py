@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class EventStream:
+class SseDecoder:
     """Fed with bytes as they come; gives the data of each event as soon as it is whole.
 
     Names, ids and comments are left out: every model API says in the data what it is. Lines end with a

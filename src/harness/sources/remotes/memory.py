@@ -11,7 +11,7 @@ from harness.log.store import read_all
 from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn, ToolTurn, Turn, UserTurn
 from harness.sources.process.launch import Launch
-from harness.sources.remotes.places import Place
+from harness.sources.remotes.places import RemotePlace
 
 _MOST_CHARACTERS = 60_000
 _MOST_OF_A_RESULT = 2_000
@@ -21,25 +21,25 @@ _OPENING = (
 )
 
 
-class Memory(NamedTuple):
+class RemoteMemory(NamedTuple):
     session_id: str = ""
     """To go on with."""
     words: str = ""
     """To be told besides, of what that session has not seen."""
     tell_all: Callable[[], str] = str
 
-    def in_words(self) -> Memory:
+    def in_words(self) -> RemoteMemory:
         """The same for a runner that does not know the session any more."""
-        return Memory(words=self.tell_all())
+        return RemoteMemory(words=self.tell_all())
 
 
-def remembered(launch: Launch, hub: Hub, place: Place) -> Memory:
+def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
     """A run with a log of its own goes on with what it was told to go on with. In a thread, the session may be one of
     another runner, or of another agent there.
     """
     resume = launch.request.resume
     if not launch.run_id or not resume:
-        return Memory(session_id=resume)
+        return RemoteMemory(session_id=resume)
 
     def tell(cursor: int = 0) -> str:
         return briefing(history(read_all(hub.store, hub.log_id, cursor)).turns)
@@ -53,8 +53,8 @@ def remembered(launch: Launch, hub: Hub, place: Place) -> Memory:
         elif unseen_from < 0:
             unseen_from = event.seq
     if not session_id:
-        return Memory(words=tell())
-    return Memory(session_id, tell(unseen_from) if unseen_from >= 0 else "", tell)
+        return RemoteMemory(words=tell())
+    return RemoteMemory(session_id, tell(unseen_from) if unseen_from >= 0 else "", tell)
 
 
 def briefing(turns: list[Turn]) -> str:

@@ -20,7 +20,7 @@ OF_THE_ENVIRONMENT = "environment"
 _HOW = "name one in [runners.NAME] of the user's config.toml, or set HARNESS_RUNNER"
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class RemotePlace(msgspec.Struct, frozen=True, kw_only=True):
     """One runner, and what is wanted there."""
 
     name: str
@@ -38,13 +38,13 @@ def names(environ: Mapping[str, str], directory: str = "") -> list[str]:
     return found
 
 
-def find(name: str, environ: Mapping[str, str], directory: str = "") -> Place:
+def find(name: str, environ: Mapping[str, str], directory: str = "") -> RemotePlace:
     """The runner of that name; empty: the one of the environment, or the only one. Raises UsageError."""
     name = name or _usual(environ, directory)
     if name == OF_THE_ENVIRONMENT:
         url = environ.get("HARNESS_RUNNER", "")
         agent = environ.get("HARNESS_RUNNER_AGENT", "") or OWN_AGENT
-        return Place(name=name, url=url, token=environ.get("HARNESS_RUNNER_TOKEN", ""), agent=agent)
+        return RemotePlace(name=name, url=url, token=environ.get("HARNESS_RUNNER_TOKEN", ""), agent=agent)
     table = _tables(environ, directory).get(name)
     if table is None:
         known = ", ".join(names(environ, directory))
@@ -52,7 +52,7 @@ def find(name: str, environ: Mapping[str, str], directory: str = "") -> Place:
     if "url" not in table:
         raise UsageError(f"the runner {name} has no address", hint=f"set runners.{name}.url")
     token_file = table.get("token_file", "")
-    return Place(
+    return RemotePlace(
         name=name,
         url=table["url"],
         token=read_token(token_file) if token_file else environ.get("HARNESS_RUNNER_TOKEN", ""),

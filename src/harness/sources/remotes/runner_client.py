@@ -37,7 +37,7 @@ class Started(NamedTuple):
     is_steerable: bool
 
 
-class Told(NamedTuple):
+class ServerEvent(NamedTuple):
     """One server-sent event."""
 
     id: int
@@ -79,7 +79,7 @@ class RunnerClient:
             return False
         return True
 
-    def events(self, run_id: str, after: int) -> Iterator[Told]:
+    def events(self, run_id: str, after: int) -> Iterator[ServerEvent]:
         """What came after the event of that id, until the run has ended. Raises RunnerRefused, and `BROKEN`."""
         connection = self._connection(*self._address, timeout=_SILENCE_S)
         try:
@@ -114,14 +114,14 @@ class RunnerClient:
         return found
 
 
-def _read(answer: HTTPResponse) -> Iterator[Told]:
+def _read(answer: HTTPResponse) -> Iterator[ServerEvent]:
     """Whole events only: one whose end was not received is as good as never sent."""
     fields: dict[str, str] = {}
     data: list[bytes] = []
     while line := answer.readline():
         if line in (b"\n", b"\r\n"):
             if data and fields.get("id", "").isdecimal():
-                yield Told(
+                yield ServerEvent(
                     int(fields["id"]), fields.get("event", "message"), msgspec.json.decode(b"\n".join(data))
                 )
             fields, data = {}, []

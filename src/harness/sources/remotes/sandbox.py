@@ -36,10 +36,16 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.sources.loop.replies import check_reply
 from harness.sources.process.launch import Launch
-from harness.sources.remotes.memory import Memory, remembered
-from harness.sources.remotes.places import Place
-from harness.sources.remotes.runner_client import BROKEN, RunnerClient, RunnerRefused, Told, Unreachable
-from harness.sources.remotes.sender import Sender
+from harness.sources.remotes.memory import RemoteMemory, remembered
+from harness.sources.remotes.places import RemotePlace
+from harness.sources.remotes.runner_client import (
+    BROKEN,
+    RunnerClient,
+    RunnerRefused,
+    ServerEvent,
+    Unreachable,
+)
+from harness.sources.remotes.sender import CommandSender
 from harness.sources.worker import OnEnd
 
 _PATIENCE_S = 60.0
@@ -55,7 +61,7 @@ _UNKNOWN = 404
 class RemoteRun:
     """A `Worker`, steerable and answerable as far as the agent there is."""
 
-    def __init__(self, launch: Launch, hub: Hub, on_end: OnEnd, place: Place) -> None:
+    def __init__(self, launch: Launch, hub: Hub, on_end: OnEnd, place: RemotePlace) -> None:
         self.result: Result | None = None
         self.is_steerable = False
         self._launch = launch
@@ -66,7 +72,7 @@ class RemoteRun:
         self._run_id = launch.run_id or hub.log_id
         self._source = hub.source(self._run_id)
         self._remote_id = new_run_id(hub.clock())
-        self._sender = Sender(self._client, self._remote_id)
+        self._sender = CommandSender(self._client, self._remote_id)
         self._last = 0
         self._session: SessionStart | None = None
         self._relays: dict[str, Relay] = {}
@@ -122,7 +128,7 @@ class RemoteRun:
                 raise
             self._ask_to_begin(memory.in_words())  # the runner is another one than it was
 
-    def _ask_to_begin(self, memory: Memory) -> None:
+    def _ask_to_begin(self, memory: RemoteMemory) -> None:
         """Until it is known to have begun. Where nothing ever arrived, it is not tried again."""
         if self._stopped.is_set():
             raise HarnessError("the run was stopped before it began")
@@ -141,7 +147,7 @@ class RemoteRun:
         self._source.run_ids[started.run_id] = self._run_id
         if started.run_id != self._remote_id:  # a runner that knows no keys
             self._remote_id = started.run_id
-            self._sender = Sender(self._client, started.run_id)
+            self._sender = CommandSender(self._client, started.run_id)
         if self._stopped.is_set():
             self._sender.put("cancel")  # it may have come before the run was known there
         self.is_steerable = started.is_steerable
@@ -169,7 +175,7 @@ class RemoteRun:
     def _has_ended(self) -> bool:
         return self.result is not None
 
-    def _take(self, told: Told) -> None:
+    def _take(self, told: ServerEvent) -> None:
         if told.id <= self._last:
             return  # it was told twice
         for value in told.data.get("events", ()):
@@ -219,7 +225,7 @@ class RemoteRun:
         outcome = "interrupted" if self._stopped.is_set() else outcome
         self._put([Error(message=message, code="runner"), Result(success=False, outcome=outcome)])
 
-    def _wanted(self, memory: Memory) -> dict[str, Any]:
+    def _wanted(self, memory: RemoteMemory) -> dict[str, Any]:
         request, place = self._launch.request, self._place
         told = "\n\n".join(filter(None, (request.append_system_prompt, memory.words)))
         wanted = {

@@ -20,7 +20,7 @@ class Saying(NamedTuple):
     body: dict[str, Any]
 
 
-class Sender:
+class CommandSender:
     """Contract: `put` may be called from any thread, and does not wait. What is sent again has the same key, by which
     the runner knows it.
     """

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.log.hub import Hub
 from harness.sources.process.launch import Launch
-from harness.sources.remotes.places import Place, find, read_token, without_secrets
+from harness.sources.remotes.places import RemotePlace, find, read_token, without_secrets
 from harness.sources.remotes.sandbox import RemoteRun
 from harness.sources.worker import OnEnd
 
@@ -21,13 +21,13 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
     return RemoteRun(launch, hub, on_end, place_of(launch))
 
 
-def place_of(launch: Launch) -> Place:
+def place_of(launch: Launch) -> RemotePlace:
     """By an address or a name after `--`, else as the user has set it."""
     words, environ = parse(launch.request.extra_args), launch.invocation.env
     named = words.get("--runner", "")
     if "://" in named:
         token = environ.get("HARNESS_RUNNER_TOKEN", "")
-        place = Place(name=without_secrets(named), url=named, token=token)
+        place = RemotePlace(name=without_secrets(named), url=named, token=token)
         place = replace(place, agent=environ.get("HARNESS_RUNNER_AGENT", "") or place.agent)
     else:
         place = find(named, environ, launch.request.cwd)

@@ -42,7 +42,7 @@ class RlmOptions(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, agent=agent, max_depth=self.max_depth - 1)
 
 
-class Words(NamedTuple):
+class RlmArguments(NamedTuple):
     """What a person may say after `--`; None: not said."""
 
     max_depth: int | None = None
@@ -72,7 +72,7 @@ class Words(NamedTuple):
         )
 
 
-def parse(words: Sequence[str]) -> Words:
+def parse(words: Sequence[str]) -> RlmArguments:
     """Raises UsageError for what it does not know."""
     said: dict[str, Any] = {}
     left = list(words)
@@ -97,7 +97,7 @@ def parse(words: Sequence[str]) -> Words:
             said[option.name] = option.read(value)
         except ValueError:
             raise UsageError(f"{flag} does not take {value!r}", hint=f"it takes {option.takes}") from None
-    return Words(**said)
+    return RlmArguments(**said)
 
 
 class _Option(NamedTuple):

@@ -23,7 +23,7 @@ from harness.errors import SpawnFailed
 from harness.sources.process.child import ChildExit, OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.rlm.repl_pipe import LENGTH_BYTES, MOST_FRAME_BYTES
-from harness.sources.workspace.async_process import LiveChild
+from harness.sources.workspace.async_process import AsyncProcess
 
 TRUNCATED = "\n...[truncated]"
 LOST = "it was replaced by a new one, in which `context` is there again and all other variables are gone"
@@ -54,7 +54,7 @@ class ReplLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Without it the code may do whatever this user may."""
 
 
-class ReplTurn(msgspec.Struct, frozen=True, kw_only=True):
+class CodeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of some code."""
 
     stdout: str
@@ -97,7 +97,7 @@ class Repl:
         self._functions = functions
         self._on_output = on_output
         self._loop = asyncio.get_running_loop()
-        self._child: LiveChild | None = None
+        self._child: AsyncProcess | None = None
         self._ready: Future[None] = self._loop.create_future()
         self._turn: _Turn | None = None
         self._turns = 0
@@ -123,7 +123,7 @@ class Repl:
         limits = self._limits
         argv = (sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _BOOT.format(_ROOT))
         invocation = Invocation(argv, {"TZ": "UTC"}, "/", stdin_stays_open=True)
-        child = self._child = await LiveChild.start(invocation, self._take)
+        child = self._child = await AsyncProcess.start(invocation, self._take)
         child.ended.add_done_callback(self._on_end)
         self._send(
             type="start",
@@ -142,7 +142,7 @@ class Repl:
             self.kill()
             raise SpawnFailed(f"the REPL was not ready within {_START_S:g} s") from None
 
-    async def run(self, code: str) -> ReplTurn:
+    async def run(self, code: str) -> CodeResult:
         if self._child is None:
             await self.start()
         self._turns += 1
@@ -158,7 +158,7 @@ class Repl:
         stdout = "".join(turn.pieces)
         most = self._limits.most_characters
         is_truncated = turn.characters > most
-        return ReplTurn(
+        return CodeResult(
             stdout=stdout[:most] + TRUNCATED if is_truncated else stdout,
             error=_cut(ended["error"] or "", most),
             final=None if ended["error"] else ended["final"],

@@ -27,7 +27,7 @@ from harness.sources.sandbox.confined import confined
 from harness.sources.sandbox.sandbox import Sandbox
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly
-from harness.sources.workspace.async_process import LiveChild
+from harness.sources.workspace.async_process import AsyncProcess
 
 KILLED = -1
 """The exit code of a command that was ended by us."""
@@ -97,7 +97,7 @@ class _Running:
 
     async def end_within(self, timeout_s: float) -> ToolOutput:
         try:
-            child = await LiveChild.start(self._invocation, self._take)
+            child = await AsyncProcess.start(self._invocation, self._take)
         except HarnessError as error:
             raise ToolFailure(f"failed: {error.message}") from None
         metrics = self._loop.create_task(self._measure(child.pid))

@@ -73,7 +73,7 @@ class Pipe:
             raise TimeLimit
 
 
-class Output:
+class PrintedOutput:
     """What was printed in this turn and not yet sent; the pieces of a moment go together."""
 
     def __init__(self, pipe: Pipe, most_characters: int) -> None:
@@ -121,7 +121,7 @@ class Output:
 class Printer(io.TextIOBase):
     """`sys.stdout` or `sys.stderr` of the code."""
 
-    def __init__(self, output: Output, stream: str) -> None:
+    def __init__(self, output: PrintedOutput, stream: str) -> None:
         self._output = output
         self._stream = stream
 

@@ -36,7 +36,7 @@ from typing import Any, NoReturn
 
 from harness.sources.rlm import repl_pipe
 from harness.sources.rlm.repl_confinement import confine, limit
-from harness.sources.rlm.repl_pipe import Output, Pipe, Printer, TimeLimit
+from harness.sources.rlm.repl_pipe import Pipe, PrintedOutput, Printer, TimeLimit
 
 MODULES = (
     *("array", "ast", "base64", "binascii", "bisect", "calendar", "cmath", "codecs", "collections"),
@@ -94,7 +94,7 @@ class Pending:
 class Interpreter:
     def __init__(self, pipe: Pipe, context: str, most_characters: int) -> None:
         self._pipe = pipe
-        self._output = Output(pipe, most_characters)
+        self._output = PrintedOutput(pipe, most_characters)
         self._turns: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._pending: dict[int, Pending] = {}
         self._calls = 0

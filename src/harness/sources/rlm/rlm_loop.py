@@ -40,16 +40,16 @@ from harness.events import (
 )
 from harness.sources.loop.cancellation import GRACE_S, stoppable
 from harness.sources.loop.inbox import Inbox, not_taken
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.model_call import Answered, call_model
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.subagent import ended
-from harness.sources.loop.tool_calls import ToolCalls
+from harness.sources.loop.tool_calls import ToolExecutor
 from harness.sources.loop.tool_messages import shortened
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
 from harness.sources.rlm.options import RlmOptions
 from harness.sources.rlm.prompts import error_feedback, extract, output_feedback, system_prompt
-from harness.sources.rlm.repl import Repl, ReplTurn, Stream
+from harness.sources.rlm.repl import CodeResult, Repl, Stream
 from harness.sources.rlm.repl_command import Exec
 from harness.sources.tool import ToolFailure, ToolOutput
 from harness.sources.translation.outcome import LIMITS
@@ -62,7 +62,7 @@ _SHOWN_PROMPT_CHARACTERS = 80
 class RlmRun:
     def __init__(
         self,
-        host: Host,
+        host: LoopContext,
         options: RlmOptions,
         context: str = "",
         *,
@@ -84,7 +84,7 @@ class RlmRun:
         self._channel = host.channel(self.run_id)
         self._put: Callable[[Event], bool] = self._channel.put
         self._results: dict[str, Any] = {}
-        self._calls = ToolCalls(host, self._tool_options(), self._channel, _no_spawn)
+        self._calls = ToolExecutor(host, self._tool_options(), self._channel, _no_spawn)
         self._commands = 0
         self._queries = asyncio.Semaphore(options.most_queries_at_once)
         self._repl: Repl | None = None
@@ -179,7 +179,7 @@ class RlmRun:
             self._turns.append(AssistantTurn(answered.message.text, opaque=answered.message.opaque))
         return answered
 
-    async def _run(self, code: str, iteration: int) -> ReplTurn:
+    async def _run(self, code: str, iteration: int) -> CodeResult:
         assert self._repl is not None
         began = self._input = ReplInput(id=self.host.new_id(), code=code, iteration=iteration)
         self._put(began)

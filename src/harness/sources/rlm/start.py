@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.log.hub import Hub
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import Host
+from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.native import RELAY_DEADLINE_S, chosen_model
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import permissions_for
@@ -22,7 +22,7 @@ from harness.sources.worker import OnEnd
 def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     """The worker of a run."""
 
-    def open_run(host: Host, inbox: Inbox) -> RlmRun:
+    def open_run(host: LoopContext, inbox: Inbox) -> RlmRun:
         context = read_context(launch.request.context)
         run_id = launch.run_id or hub.log_id
         options = _options(launch)

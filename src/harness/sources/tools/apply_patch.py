@@ -23,7 +23,7 @@ from harness.sources.tool import (
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
 from harness.sources.workspace.patch import FilePatch, parse, patched, unwrapped
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, changed_lines, decode
 
 _DESCRIPTION = """\
@@ -52,7 +52,7 @@ class ApplyPatchArguments(Arguments, frozen=True, kw_only=True):
 class ApplyPatchTool(Tool):
     category = "edit"
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: ToolWorkspace) -> None:
         self.spec = spec("apply_patch", _DESCRIPTION, ApplyPatchArguments)
         self._workspace = workspace
 
@@ -117,7 +117,7 @@ class _File:
 class _Draft:
     """Everything that a patch will do, before anything is done."""
 
-    def __init__(self, workspace: Workspace, context: ToolContext) -> None:
+    def __init__(self, workspace: ToolWorkspace, context: ToolContext) -> None:
         self._workspace = workspace
         self._context = context
         self._files: dict[str, _File] = {}

@@ -26,9 +26,9 @@ from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPerm
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.tools.bash_output import exit_code_of
 from harness.sources.workspace.background import Around, BackgroundCommands
-from harness.sources.workspace.commands import Ending, run_command
+from harness.sources.workspace.commands import CommandEnd, run_command
 from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 
 DEFAULT_TIMEOUT_S = 120.0
 LONGEST_TIMEOUT_S = 3600.0
@@ -77,7 +77,9 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
 class BashTool(Tool):
     category = "execute"
 
-    def __init__(self, workspace: Workspace, outputs: OutputFolder, sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self, workspace: ToolWorkspace, outputs: OutputFolder, sandbox: Sandbox | None = None
+    ) -> None:
         description = _DESCRIPTION + (_SANDBOXED[sandbox.name] if sandbox else "")
         self.spec = spec("bash", description, BashArguments)
         self._workspace = workspace
@@ -137,7 +139,7 @@ class BashTool(Tool):
             operations=_meaning(asked.command, self._workspace.root),
         )
 
-    def _output(self, asked: BashArguments, ending: Ending, listener: _Listener) -> ToolOutput:
+    def _output(self, asked: BashArguments, ending: CommandEnd, listener: _Listener) -> ToolOutput:
         signal = ending.exit.signal
         exit_code = ending.exit.code if signal is None else 128 + signal
         if ending.is_timeout or exit_code is None:

@@ -13,7 +13,7 @@ from harness.events.operation import Write
 from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 from harness.sources.workspace.text import MOST_EDITABLE_BYTES, changed_lines, decode
 
 _DESCRIPTION = (
@@ -32,7 +32,7 @@ class EditArguments(Arguments, frozen=True, kw_only=True):
 class EditTool(Tool):
     category = "edit"
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: ToolWorkspace) -> None:
         self.spec = spec("edit", _DESCRIPTION, EditArguments)
         self._workspace = workspace
 

@@ -12,7 +12,7 @@ from harness.events import Operation
 from harness.events.operation import Search
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 from harness.sources.workspace.tree import Glob, walk
 
 MOST_VISITED = 1_000_000
@@ -31,7 +31,7 @@ class GlobArguments(Arguments, frozen=True, kw_only=True):
 class GlobTool(Tool):
     category = "read"
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: ToolWorkspace) -> None:
         self.spec = spec("glob", _DESCRIPTION, GlobArguments)
         self._workspace = workspace
 

@@ -26,8 +26,8 @@ from harness.sources.translation.json_lines import LineBlocks
 from harness.sources.workspace import search
 from harness.sources.workspace.commands import Enough, run_command
 from harness.sources.workspace.expression import Expression, NotUnderstood, translated
-from harness.sources.workspace.roots import Workspace
-from harness.sources.workspace.tree import Entry, Glob, walk
+from harness.sources.workspace.roots import ToolWorkspace
+from harness.sources.workspace.tree import Glob, TreeEntry, walk
 
 TIMEOUT_S = 60.0
 MOST_BYTES = 40_000
@@ -64,7 +64,7 @@ class GrepArguments(Arguments, frozen=True, kw_only=True):
 class GrepTool(Tool):
     category = "read"
 
-    def __init__(self, workspace: Workspace, program: str | None = None) -> None:
+    def __init__(self, workspace: ToolWorkspace, program: str | None = None) -> None:
         """`program`: that of ripgrep; without it the one on PATH, and none at all when it is empty."""
         self.spec = spec("grep", _DESCRIPTION, GrepArguments)
         self._workspace = workspace
@@ -145,7 +145,7 @@ class _Listing:
     def fill(self) -> None:
         is_file = os.path.isfile(self._start)
         entries = (
-            iter([Entry(self._start, os.path.basename(self._start))])
+            iter([TreeEntry(self._start, os.path.basename(self._start))])
             if is_file
             else walk(self._start, self._top)
         )
@@ -172,7 +172,7 @@ def _on_path(program: str, context: ToolContext) -> str:
 class _Matches:
     """Lines of output as the model sees them, until there are enough."""
 
-    def __init__(self, workspace: Workspace, limit: int) -> None:
+    def __init__(self, workspace: ToolWorkspace, limit: int) -> None:
         self.lines: list[str] = []
         self._workspace = workspace
         self._limit = limit

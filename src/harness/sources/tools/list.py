@@ -14,7 +14,7 @@ from harness.events.operation import List
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.files import told_to_the_model
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 
 MOST_SORTED = 20_000
 _DESCRIPTION = "List a directory: directories end with /, links with @, files have their size in bytes."
@@ -28,7 +28,7 @@ class ListArguments(Arguments, frozen=True, kw_only=True):
 class ListTool(Tool):
     category = "read"
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: ToolWorkspace) -> None:
         self.spec = spec("list", _DESCRIPTION, ListArguments)
         self._workspace = workspace
 

@@ -22,7 +22,7 @@ from harness.sources.tool import (
 )
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import open_for_reading, read_all, told_to_the_model
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 from harness.sources.workspace.text import MOST_EDITABLE_BYTES, UTF_16, decode, is_binary
 
 DEFAULT_LINES = 2000
@@ -63,7 +63,7 @@ class ReadArguments(Arguments, frozen=True, kw_only=True):
 class ReadTool(Tool):
     category = "read"
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: ToolWorkspace) -> None:
         self.spec = spec("read", _DESCRIPTION, ReadArguments)
         self._workspace = workspace
 

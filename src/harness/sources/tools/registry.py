@@ -26,7 +26,7 @@ from harness.sources.tools.skill import SkillTool, find_skills
 from harness.sources.tools.todo import TodoTool
 from harness.sources.tools.write import WriteTool
 from harness.sources.workspace.output import OutputFolder
-from harness.sources.workspace.roots import VERSION_CONTROL, Workspace
+from harness.sources.workspace.roots import VERSION_CONTROL, ToolWorkspace
 
 if TYPE_CHECKING:
     from harness.sources.mcp.servers import Servers
@@ -50,7 +50,7 @@ def default_tools(
     environ = os.environ if environ is None else environ
     confinement = find_sandbox(environ) if sandbox else None
     outputs = output_folder(environ, redact=redact)
-    workspace = Workspace(
+    workspace = ToolWorkspace(
         cwd,
         readable=(*readable, outputs.path),
         writable=writable,

@@ -23,7 +23,7 @@ from harness.events.operation import Skill
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import read_all, told_to_the_model
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 from harness.sources.workspace.text import decode, lines_of
 
 MOST_SKILLS = 100
@@ -46,7 +46,7 @@ class FoundSkill(msgspec.Struct, frozen=True):
     """Of its SKILL.md, as it really is."""
 
 
-def find_skills(workspace: Workspace) -> list[FoundSkill]:
+def find_skills(workspace: ToolWorkspace) -> list[FoundSkill]:
     """All that can be used; what is not well formed is left out."""
     found: dict[str, FoundSkill] = {}
     for folder, is_of_project in _folders(workspace):
@@ -60,7 +60,7 @@ def find_skills(workspace: Workspace) -> list[FoundSkill]:
     return list(found.values())
 
 
-def _folders(workspace: Workspace) -> Iterator[tuple[str, bool]]:
+def _folders(workspace: ToolWorkspace) -> Iterator[tuple[str, bool]]:
     yield os.path.join(config_directory(), "skills"), False
     yield os.path.expanduser("~/.claude/skills"), False
     for name in _PROJECT_FOLDERS:
@@ -122,7 +122,7 @@ class SkillArguments(Arguments, frozen=True, kw_only=True):
 class SkillTool(Tool):
     category = "read"
 
-    def __init__(self, skills: Sequence[FoundSkill], workspace: Workspace) -> None:
+    def __init__(self, skills: Sequence[FoundSkill], workspace: ToolWorkspace) -> None:
         """`workspace` is told that the files of the skills may be read."""
         self.spec = spec("skill", f"{_DESCRIPTION}\n{_listed(skills)}", SkillArguments)
         self._skills = {skill.name: skill for skill in skills}

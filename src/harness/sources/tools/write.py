@@ -12,7 +12,7 @@ from harness.events.operation import Write
 from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
-from harness.sources.workspace.roots import Workspace
+from harness.sources.workspace.roots import ToolWorkspace
 from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, decode, lines_of
 
 _DESCRIPTION = (
@@ -22,7 +22,7 @@ _DESCRIPTION = (
 )
 
 
-class WriteArguments(Arguments, frozen=True, kw_only=True):
+class WriteFileArguments(Arguments, frozen=True, kw_only=True):
     file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
     content: Annotated[str, Meta(description="everything that it shall contain")]
 
@@ -30,19 +30,19 @@ class WriteArguments(Arguments, frozen=True, kw_only=True):
 class WriteTool(Tool):
     category = "edit"
 
-    def __init__(self, workspace: Workspace) -> None:
-        self.spec = spec("write", _DESCRIPTION, WriteArguments)
+    def __init__(self, workspace: ToolWorkspace) -> None:
+        self.spec = spec("write", _DESCRIPTION, WriteFileArguments)
         self._workspace = workspace
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        return [Write(path=self._workspace.named(take(WriteArguments, arguments, "write").file_path))]
+        return [Write(path=self._workspace.named(take(WriteFileArguments, arguments, "write").file_path))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        asked = take(WriteArguments, arguments, "write")
+        asked = take(WriteFileArguments, arguments, "write")
         return ToolPermission("write", {"filePath": exactly(asked.file_path)})
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
-        asked = take(WriteArguments, arguments, "write")
+        asked = take(WriteFileArguments, arguments, "write")
         path = self._workspace.writable(asked.file_path)
         with told_to_the_model(asked.file_path):
             before = _present(path, context)
@@ -52,7 +52,7 @@ class WriteTool(Tool):
         return [FileChange(path=path, before=text, after=asked.content)]
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(WriteArguments, arguments, "write")
+        asked = take(WriteFileArguments, arguments, "write")
         path = self._workspace.writable(asked.file_path)
         async with context.files.lock(path):
             with told_to_the_model(asked.file_path):

@@ -20,7 +20,7 @@ _PATIENCE = ChildTimeouts(kill_s=2.0)
 OnOutput: TypeAlias = Callable[[Sequence[OutputChunk]], None]
 
 
-class LiveChild:
+class AsyncProcess:
     """Contract: used in the thread of the event loop, in which `on_output` is called as well."""
 
     def __init__(self, invocation: Invocation, on_output: OnOutput) -> None:
@@ -34,7 +34,7 @@ class LiveChild:
         self._is_taken = threading.Semaphore(0)
 
     @classmethod
-    async def start(cls, invocation: Invocation, on_output: OnOutput) -> LiveChild:
+    async def start(cls, invocation: Invocation, on_output: OnOutput) -> AsyncProcess:
         """Raises HarnessError when it does not start."""
         live = cls(invocation, on_output)
         threading.Thread(target=live._work, name="live-child", daemon=True).start()

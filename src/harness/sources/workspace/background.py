@@ -11,7 +11,7 @@ from harness.errors import HarnessError
 from harness.sources.process.child import ChildExit, OutputChunk, StreamName
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolFailure
-from harness.sources.workspace.async_process import LiveChild
+from harness.sources.workspace.async_process import AsyncProcess
 from harness.sources.workspace.output import HeadAndTail, KeptOutput
 
 MOST_AT_ONCE = 8
@@ -33,7 +33,7 @@ class BackgroundCommand:
         self._kept = kept
         self._news = asyncio.Event()
         self._shown = _nothing()
-        self._child: LiveChild | None = None
+        self._child: AsyncProcess | None = None
         self._task = asyncio.create_task(self._work(around))
         self._task.add_done_callback(self._end)
 
@@ -76,7 +76,7 @@ class BackgroundCommand:
 
     async def _work(self, around: Around) -> None:
         async with around as (wanted, refused):
-            child = self._child = await LiveChild.start(wanted, self._take)
+            child = self._child = await AsyncProcess.start(wanted, self._take)
             try:
                 self.exit = await asyncio.shield(child.ended)
             finally:

@@ -29,16 +29,16 @@ class Enough(Exception):
     """The rest of the output is of no interest: end the program."""
 
 
-class Ending(NamedTuple):
+class CommandEnd(NamedTuple):
     exit: ChildExit
     is_timeout: bool
     is_enough: bool
 
 
-async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> Ending:
+async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> CommandEnd:
     """Raises ToolFailure when it cannot be started."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Ending] = loop.create_future()
+    ended: asyncio.Future[CommandEnd] = loop.create_future()
     command = _Command(invocation, take, timeout_s)
 
     def work() -> None:
@@ -49,7 +49,7 @@ async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> E
         with suppress(RuntimeError):  # the event loop is gone, and with it whoever waited
             loop.call_soon_threadsafe(settle, ending, error)
 
-    def settle(ending: Ending | None, error: BaseException | None) -> None:
+    def settle(ending: CommandEnd | None, error: BaseException | None) -> None:
         if ended.done():
             return
         if ending is not None:
@@ -85,7 +85,7 @@ class _Command:
         if self._child is not None:
             self._child.kill()
 
-    def run(self) -> Ending:
+    def run(self) -> CommandEnd:
         with Child(self._invocation, _PATIENCE) as child:
             self._child = child
             if self._is_killed:
@@ -105,7 +105,7 @@ class _Command:
                     except Enough:
                         is_enough, wait_s = True, None
                         child.kill()
-            return Ending(child.exit, is_timeout, is_enough)
+            return CommandEnd(child.exit, is_timeout, is_enough)
 
 
 def _sooner(first_s: float | None, second_s: float | None) -> float | None:

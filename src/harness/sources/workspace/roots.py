@@ -18,7 +18,7 @@ _LONGEST_PATH_BYTES = 4000
 """Nearly what systems take; step by step one could go deeper, to where no other program can follow."""
 
 
-class Workspace:
+class ToolWorkspace:
     def __init__(
         self,
         root: str,

@@ -206,14 +206,14 @@ def _bracket_class(sign: str, members: str) -> str:
     return f"[{'^' if sign else ''}{written}]"
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     path: str
     """Absolute."""
     relative: str
     """To the start of the walk."""
 
 
-def walk(start: str, top: str) -> Iterator[Entry]:
+def walk(start: str, top: str) -> Iterator[TreeEntry]:
     """All files below `start`, directory by directory, by name. Never raises; skips what cannot be opened."""
     above = [folder for folder in _folders_above(start) if f"{folder}/".startswith(f"{top.rstrip('/')}/")]
     top = above[0] if above else start
@@ -238,7 +238,7 @@ def walk(start: str, top: str) -> Iterator[Entry]:
             if is_folder:
                 folders.append((entry.path, below_top, below_start, rules))
             else:
-                yield Entry(entry.path, below_start)
+                yield TreeEntry(entry.path, below_start)
         waiting += reversed(folders)
 
 
