@@ -10,7 +10,7 @@ from harness.events import Relay, RelayReply, SessionStart, ToolStart
 from harness.events.operation import Command
 from harness.interfaces.cli.approval import TypedReply, is_yes_or_no, question_text, reply_to
 from harness.rendering.state.shapes import relay as shape_of
-from harness.sources.loop.choices import choices_of
+from harness.sources.loop.approval_choices import choices_of
 from harness.sources.tools.registry import default_tools
 from harness.stage import ViewOptions
 from harness.views import markdown, transcript

@@ -9,9 +9,9 @@ import pytest
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply
 from harness.events.operation import Command
-from harness.sources.loop.choices import choices_of, granted, label_of
+from harness.sources.loop.approval_choices import choices_of, granted, label_of
+from harness.sources.loop.approvals import check_reply, problems_of
 from harness.sources.loop.permissions import matches, matches_any
-from harness.sources.loop.replies import check_reply, problems_of
 from harness.sources.tool import Renamed, Tool, ToolPermission
 from harness.sources.tools.function_tool import tool
 from harness.sources.tools.registry import default_tools

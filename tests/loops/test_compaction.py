@@ -23,9 +23,9 @@ from harness.events import (
     Warning,
 )
 from harness.sources.loop.compaction import is_summary, tail_start
-from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.loop.history import history
 from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
 from harness.sources.models.context_window import USUAL, window_of
 from harness.sources.tool import ToolContext

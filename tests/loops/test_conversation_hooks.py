@@ -20,8 +20,8 @@ from harness.events import (
     StepStart,
     ToolEnd,
 )
-from harness.sources.loop.entries import StepContext
 from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.turns import StepContext
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool

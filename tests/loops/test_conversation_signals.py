@@ -14,7 +14,7 @@ from talking import Talk, in_loop
 
 from harness.errors import UsageError
 from harness.events import Event, Result, SessionStart, Signal, Suspended, TextDelta
-from harness.sources.loop.entries import StepContext
+from harness.sources.loop.turns import StepContext
 from harness.sources.model import Ask, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool

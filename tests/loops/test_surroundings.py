@@ -8,9 +8,9 @@ import pytest
 
 from harness.events import Info, Relay, RelayReply
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop import surroundings
+from harness.sources.loop import system_prompt as surroundings
 from harness.sources.loop.native import system_prompt
-from harness.sources.loop.surroundings import find_instructions
+from harness.sources.loop.system_prompt import find_instructions
 from harness.sources.request import Request
 from harness.sources.run import start
 

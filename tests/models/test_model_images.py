@@ -11,8 +11,8 @@ import pytest
 from model_asking import KEY
 
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, ToolTurn, UserTurn
-from harness.sources.models.images import longest_side
 from harness.sources.models.registry import open_model
+from harness.sources.models.turn_cache import longest_side
 
 PAGE = Path(__file__).parents[2] / "docs" / "page.png"
 

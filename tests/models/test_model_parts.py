@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
 from harness.sources.models.answer import MadeCall, ModelAnswer, Native, SaidText, in_order
 from harness.sources.models.failure import ModelFailure, Retries
-from harness.sources.models.sse import SseDecoder
+from harness.sources.models.http import SseDecoder
 from harness.sources.models.turn_cache import EncodedOnce, closed, is_strict, split_system
 
 EVENTS = (

@@ -10,8 +10,8 @@ from thread_in_hand import EXPLORE, Asked, ThreadInHand, calls
 
 from harness.events import Relay, RelayReply, Result, SessionStart, ToolEnd
 from harness.session.config import RequestContext, Subagent
-from harness.sources.loop.entries import StepContext
 from harness.sources.loop.permissions import Denial, Permissions
+from harness.sources.loop.turns import StepContext
 from harness.sources.model import SystemTurn, ToolTurn, UserTurn
 from harness.sources.tools.function_tool import FunctionTool, tool
 

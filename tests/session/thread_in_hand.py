@@ -16,8 +16,7 @@ from harness.session.config import RequestContext, Subagent
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.permissions import Permissions
-from harness.sources.loop.policy import PermissionPolicy
+from harness.sources.loop.permissions import PermissionPolicy, Permissions
 from harness.sources.model import Ask, Model, ToolSpec, Turn
 from harness.sources.models.scripted import Scripted
 from harness.sources.tool import Tool

@@ -9,9 +9,8 @@ from workbench import Bench
 
 from harness.events.operation import Write
 from harness.sources.tool import ToolFailure
-from harness.sources.tools.apply_patch import ApplyPatchTool
+from harness.sources.tools.apply_patch import ApplyPatchTool, parse, patched
 from harness.sources.tools.read import ReadTool
-from harness.sources.workspace.patch import parse, patched
 
 
 def patch(*lines: str) -> str:

@@ -27,9 +27,8 @@ from harness.sources.run import start
 from harness.sources.sandbox import sandbox
 from harness.sources.tool import ToolFailure, ToolOutput
 from harness.sources.tools.bash import BashTool
-from harness.sources.tools.bash_output import BashOutputTool
+from harness.sources.tools.bash_output import MOST_AT_ONCE, BackgroundCommands, BashOutputTool
 from harness.sources.workspace import async_process
-from harness.sources.workspace.background import MOST_AT_ONCE, BackgroundCommands
 
 SERVER = """\
 import http.server

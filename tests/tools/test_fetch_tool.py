@@ -14,8 +14,7 @@ from workbench import Bench
 
 from harness.events.operation import Fetch
 from harness.sources.tools import fetch as fetch_module
-from harness.sources.tools.fetch import FetchTool
-from harness.sources.workspace.page import text_of_page
+from harness.sources.tools.fetch import FetchTool, text_of_page
 
 pytest.importorskip("httpx")
 

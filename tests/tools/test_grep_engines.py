@@ -10,7 +10,7 @@ from workbench import Bench
 
 from harness.sources.tools import grep as grep_module
 from harness.sources.tools.grep import GrepTool
-from harness.sources.workspace.expression import NotUnderstood, translated
+from harness.sources.tools.grep_pattern import NotUnderstood, translated
 
 RIPGREP = shutil.which("rg") or ""
 

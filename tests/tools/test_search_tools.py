@@ -12,11 +12,12 @@ import pytest
 from workbench import Bench
 
 from harness.events.operation import List, Search
+from harness.sources.tools import grep
 from harness.sources.tools import grep as grep_module
 from harness.sources.tools.glob import GlobTool
 from harness.sources.tools.grep import GrepTool
 from harness.sources.tools.list import ListTool
-from harness.sources.workspace import search, tree
+from harness.sources.workspace import tree
 from harness.sources.workspace.tree import Glob
 
 RIPGREP = shutil.which("rg") or ""
@@ -289,7 +290,7 @@ def test_the_search_program_needs_nothing_but_python(bench: Bench) -> None:
             sys.executable,
             "-I",
             "-S",
-            search.__file__,
+            grep.__file__,
             '{"expression": "needle", "context": 0, "files_only": false}',
         ],
         input=f"{path}\0".encode(),

@@ -16,7 +16,7 @@ from harness.session.config import RequestContext
 from harness.session.permissions import NOT_APPROVED
 from harness.session.runs import RunRequest, UserMessage
 from harness.session.storable_settings import check_event
-from harness.sources.loop.replies import check_reply
+from harness.sources.loop.approvals import check_reply
 
 if TYPE_CHECKING:
     from harness.session.session import Session

@@ -11,12 +11,11 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.session.goal_judge import Judge, JudgeQuestion, ask_model
 from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.loop.history import history
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.permissions import Permissions
-from harness.sources.loop.policy import PermissionPolicy
+from harness.sources.loop.permissions import PermissionPolicy, Permissions
+from harness.sources.loop.turns import TranscriptEntry
 
 HIDDEN = "forkedSubagent"
 """The setting that keeps a thread out of lists."""

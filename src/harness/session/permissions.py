@@ -29,7 +29,7 @@ from harness.session.builtin.tasks import TaskTool
 from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
-from harness.sources.loop.choices import label_of
+from harness.sources.loop.approval_choices import label_of
 from harness.sources.loop.permissions import PermissionVerdict, matches_any
 from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
 

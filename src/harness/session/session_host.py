@@ -22,7 +22,7 @@ from harness.session.storable_settings import check_event
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.loop_context import LoopContext, environment_for_tools
 from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.policy import PermissionPolicy
+from harness.sources.loop.permissions import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool
 from harness.sources.translation.run_cost import prices_of

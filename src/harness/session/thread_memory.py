@@ -25,8 +25,8 @@ from harness.session.memory import (
 )
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import OpenThread
-from harness.sources.loop.entries import StepContext, TranscriptEntry
 from harness.sources.loop.history import history
+from harness.sources.loop.turns import StepContext, TranscriptEntry
 from harness.sources.model import Ask, Model, Turn
 from harness.sources.tool import Tool
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from harness.events import Error, Event, Message, StepEnd
 from harness.session.memory import ObservationalMemory, RecordFold, RetryPolicy
-from harness.sources.loop.entries import StepContext, TranscriptEntry
+from harness.sources.loop.turns import StepContext, TranscriptEntry
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, Turn, UserTurn
 
 Answer = str | Error | Exception | Callable[[Ask], str] | tuple[asyncio.Event, str]

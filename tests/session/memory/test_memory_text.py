@@ -12,7 +12,7 @@ from harness.session.memory.observer import parse, tagged
 from harness.session.memory.reflector import parse_reflection
 from harness.session.memory.steps import ObserverTranscript
 from harness.session.memory.tokens import estimated_tokens, turn_tokens
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, UserTurn
 
 DAY_MS = 86_400_000

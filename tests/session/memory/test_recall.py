@@ -9,7 +9,7 @@ import pytest
 from memory_bench import MINUTE_MS, START_MS, Bench, noted, run, texts, tokens
 
 from harness.session.memory import RecallTool, ThreadSummary
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, Turn, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
 

@@ -10,7 +10,7 @@ from memory_bench import START_MS, Bench, noted, run, texts, tokens
 
 from harness.events import Event, MemoryActivated, ObservationEnd, ObservationStart
 from harness.session.memory import MemoryFailure, OtherThread
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import SystemTurn, UserTurn
 
 

@@ -87,7 +87,7 @@ def _keys(relay: Data) -> str:
 
 def _answer(relay: Data, text: str) -> Any:
     """As text, unless only something else is an answer."""
-    from harness.sources.loop.replies import problems_of
+    from harness.sources.loop.approvals import problems_of
 
     schema = relay["resumeSchema"]
     if schema is None or not list(problems_of(text, schema)):

@@ -22,7 +22,7 @@ from harness.session.builtin.forks import ForkParent, ForkRefused, converse, ope
 from harness.session.config import RequestContext, Subagent, tools_of
 from harness.sources.loop.agent_loop import AgentRun
 from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.policy import PermissionPolicy
+from harness.sources.loop.permissions import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly

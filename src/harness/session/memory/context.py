@@ -17,7 +17,7 @@ from harness.session.memory.dates import gap_text, local, with_relative_days, zo
 from harness.session.memory.memory_state import MemoryState
 from harness.session.memory.observations import for_the_model, parts_of, ungrouped
 from harness.session.memory.steps import ObserverTranscript
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import SystemTurn, Turn, UserTurn
 
 CONTINUATION = UserTurn(prompts.CONTINUATION)

@@ -43,7 +43,7 @@ from harness.session.memory.reflector import ReflectionScheduler
 from harness.session.memory.shared_memory import OtherThreads, OtherThreadsReader
 from harness.session.memory.steps import has_open_calls, model_name
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.entries import StepContext, TranscriptEntry
+from harness.sources.loop.turns import StepContext, TranscriptEntry
 from harness.sources.model import Model, Turn
 
 LONGEST_WAIT_S = 30.0

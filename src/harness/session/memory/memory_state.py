@@ -16,7 +16,7 @@ from harness.session.memory.config import Idle, MemoryConfig, idle_ms
 from harness.session.memory.record import Activity, MemoryRecord, RecordFold, ThreadProgress
 from harness.session.memory.thresholds import maximum, message_threshold, retention_floor
 from harness.session.memory.tokens import TokenCounter, TokenWindow, estimated_tokens
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import UserTurn
 
 Append: TypeAlias = Callable[[Event], Event | None]

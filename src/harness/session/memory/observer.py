@@ -26,7 +26,7 @@ from harness.session.memory.observations import is_degenerate, list_lines, short
 from harness.session.memory.steps import ObserverTranscript, has_open_calls
 from harness.session.memory.thresholds import block_after, chunks_to_activate, is_buffering_due
 from harness.session.memory.tokens import TokenCounter, estimated_tokens, last_seq, turn_tokens
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import Ask, Attachment, Model, SystemTurn, UserTurn
 
 _THREAD = re.compile(r'^<thread id="([^"\n]*)">[ \t]*\n(.*?)^</thread>', re.MULTILINE | re.DOTALL)

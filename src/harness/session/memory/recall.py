@@ -13,7 +13,7 @@ from harness.events.operation import Search
 from harness.session.memory.dates import local, zone
 from harness.session.memory.observations import iso
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import AssistantTurn, SystemTurn, ToolTurn, UserTurn
 from harness.sources.models.turn_cache import encode
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission

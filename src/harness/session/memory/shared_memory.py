@@ -13,7 +13,7 @@ from harness.session.memory.context import other_thread_text
 from harness.session.memory.memory_state import MemoryState
 from harness.session.memory.observer import Before, ObservationScheduler
 from harness.session.memory.tokens import turn_tokens
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import Model
 
 

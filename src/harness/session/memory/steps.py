@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from harness.session.memory.dates import day_text, local
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.entries import StepContext, TranscriptEntry
+from harness.sources.loop.turns import StepContext, TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, SystemTurn, ToolTurn, UserTurn
 from harness.sources.models.turn_cache import encode
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import AssistantTurn, Attachment, ToolTurn, Turn, UserTurn
 from harness.sources.models.turn_cache import encode, text_of
 

@@ -35,16 +35,15 @@ from harness.events import (
 )
 from harness.sources.loop.cancellation import GRACE_S, stoppable
 from harness.sources.loop.compactor import Compactor, is_refusal, last_refusal, refusal_as_warning
-from harness.sources.loop.entries import StepContext
 from harness.sources.loop.inbox import Inbox, UserMessage, not_taken
 from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.model_steps import ModelStep, ModelSteps
+from harness.sources.loop.model_calls import ModelStep, ModelSteps
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.subagent import spawn
 from harness.sources.loop.suspended_run import Resumption, SuspendedRun
 from harness.sources.loop.tool_calls import ToolExecutor
 from harness.sources.loop.transcript import LoopTranscript
-from harness.sources.loop.turns import turn_of, user_message
+from harness.sources.loop.turns import StepContext, turn_of, user_message
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolSpec, Turn, UserTurn
 from harness.sources.models.turn_cache import ids_in
 from harness.sources.tool import Tool

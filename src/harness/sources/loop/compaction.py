@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.events import Compacted
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import Attachment, ToolSpec, ToolTurn, Turn, UserTurn
 
 _SUMMED_UP = """\

@@ -17,8 +17,7 @@ from harness.events import Compacted, Error, Event, UsageDelta, Warning
 from harness.sources.loop import compaction
 from harness.sources.loop.compaction import is_summary, tail_start, tokens_in
 from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.model_call import call_model
-from harness.sources.loop.model_steps import ModelStep, ModelSteps
+from harness.sources.loop.model_calls import ModelStep, ModelSteps, call_model
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.model import AssistantTurn, SystemTurn, ToolSpec, ToolTurn, Turn, UserTurn

@@ -27,14 +27,13 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.events import Message, RelayReply, Result, Signal, Suspended
 from harness.sources.loop.agent_loop import AgentRun
-from harness.sources.loop.entries import TranscriptEntry
+from harness.sources.loop.approvals import check_reply
 from harness.sources.loop.inbox import Inbox, UserMessage
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.replies import check_reply
 from harness.sources.loop.suspended_run import SuspendedRun, closing_events, cut_off
 from harness.sources.loop.transcript import LoopTranscript
-from harness.sources.loop.turns import turn_of
+from harness.sources.loop.turns import TranscriptEntry, turn_of
 from harness.sources.model import Attachment
 
 _GIVEN_UP = "the run was given up"

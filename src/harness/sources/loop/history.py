@@ -33,10 +33,17 @@ from harness.events import (
     UsageDelta,
 )
 from harness.sources.loop.compaction import compacted
-from harness.sources.loop.entries import TranscriptEntry
 from harness.sources.loop.inbox import UserMessage, said_of
 from harness.sources.loop.suspended_run import SuspendedRun
-from harness.sources.loop.turns import CUT_OFF, NOT_BEGUN, calls_of, message_id, tool_turn, turn_of
+from harness.sources.loop.turns import (
+    CUT_OFF,
+    NOT_BEGUN,
+    TranscriptEntry,
+    calls_of,
+    message_id,
+    tool_turn,
+    turn_of,
+)
 from harness.sources.model import AssistantTurn, Call, ToolTurn, Turn, UserTurn
 
 

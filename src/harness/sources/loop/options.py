@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from harness.events import Relay, RelayReply, Signal
-from harness.sources.loop.entries import StepContext
-from harness.sources.loop.permissions import Permissions
-from harness.sources.loop.policy import PermissionPolicy
+from harness.sources.loop.permissions import PermissionPolicy, Permissions
 from harness.sources.loop.tool_messages import denied
+from harness.sources.loop.turns import StepContext
 from harness.sources.model import Ask, Model, ToolSpec, Turn
 from harness.sources.request import OWN_AGENT
 from harness.sources.tool import Tool, ToolOutput

@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -371,3 +371,37 @@ def _choices(glob: str, start: int) -> _Choices | None:
                 return _Choices(texts, position + 1) if len(texts) > 1 else None
         position += 1
     return None
+
+
+# Who decides what a run may do: the allowlists of `permissions`, or somebody who steers several runs.
+
+
+class PermissionPolicy(Protocol):
+    """Contract: asked and told in the thread of the loop alone, before every call and after every "always".
+
+    One object serves a run and its sub-agents, and may change its mind between two calls.
+    """
+
+    def verdict(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        operations: Sequence[Operation] = (),
+        call_id: str = "",
+    ) -> PermissionVerdict:
+        """Decide one call; `call_id` is the model's own."""
+        ...
+
+    def denial(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        operations: Sequence[Operation] = (),
+        call_id: str = "",
+    ) -> str | None:
+        """Why it must not run whatever else was said, asked right before it does; None when nothing forbids it."""
+        ...
+
+    def grant(self, permission: ToolPermission) -> None:
+        """A person said "always"."""
+        ...

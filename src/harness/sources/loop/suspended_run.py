@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.events import Event, Relay, RelayReply, Result, ToolEnd, Usage
-from harness.sources.loop.entries import TranscriptEntry
-from harness.sources.loop.turns import CUT_OFF
+from harness.sources.loop.turns import CUT_OFF, TranscriptEntry
 from harness.sources.model import Call, ToolTurn
 
 

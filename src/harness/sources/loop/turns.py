@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from harness.events import Message, Signal, ToolEnd
 from harness.sources.model import (
     AssistantTurn,
     Attachment,
     Call,
+    Model,
     SystemTurn,
     ToolTurn,
     Turn,
@@ -132,3 +135,27 @@ def files_of(parts: Any) -> tuple[Attachment, ...]:
 
 def _parts(contents: Any) -> Sequence[Any]:
     return contents if isinstance(contents, list | tuple) else ()
+
+
+# A conversation as the model sees it, and where each turn stands in the log.
+
+
+class TranscriptEntry(msgspec.Struct, frozen=True, gc=False):
+    """One turn, with the event that it came from."""
+
+    turn: Turn
+    message_id: str
+    """That of its message or signal; results of calls have the id of the message that asked for them."""
+    created_ms: int
+    seq: int
+
+
+class StepContext(msgspec.Struct, frozen=True):
+    """What is known before a model call."""
+
+    entries: Sequence[TranscriptEntry]
+    """Everything that was said, the system prompt left out. It grows: copy what is kept."""
+    step_number: int
+    """0 is the first model call of the run; a run that is resumed counts on."""
+    run_id: str
+    model: Model

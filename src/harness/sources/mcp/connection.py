@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,219 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.sources.mcp import elicitation
 from harness.sources.mcp.config import McpServer
-from harness.sources.mcp.stdio import ServerProcess, transport
-from harness.sources.mcp.tolerant import tolerant
+from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolContext, ToolFailure
+from harness.sources.translation.json_lines import LineBlocks
+
+# A connection on which one bad tool does not spoil the list that it is in.
+
+_LIST = "tools/list"
+
+
+@asynccontextmanager
+async def tolerant(
+    inner: AbstractAsyncContextManager[tuple[Any, Any]],
+    version: Callable[[], str],
+    on_bad_tool: Callable[[str, str], object],
+) -> AsyncIterator[tuple[Any, Any]]:
+    """`version`: of the protocol, as it was agreed on. `on_bad_tool`: (name, what is wrong with it)."""
+    anyio = import_module("anyio")
+    async with inner as (read, write):
+        incoming, received = anyio.create_memory_object_stream(0)
+
+        async def pass_on() -> None:
+            async with incoming:
+                async for item in read:
+                    mend(item, version(), on_bad_tool)
+                    await incoming.send(item)
+
+        task = asyncio.create_task(pass_on())
+        try:
+            yield received, write
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            incoming.close()
+            received.close()
+
+
+def mend(item: Any, version: str, on_bad_tool: Callable[[str, str], object]) -> None:
+    """Take tools that are none out of a message, if it has such."""
+    result = getattr(getattr(item, "message", None), "result", None)
+    if not isinstance(result, dict):
+        return
+    tools = result.get("tools")
+    if (
+        not isinstance(tools, list)
+        or not _trouble(result, version)
+        or _trouble({**result, "tools": []}, version)
+    ):
+        return  # it is good, or not the tools are what is wrong with it
+    good = []
+    for number, tool in enumerate(tools, 1):
+        if trouble := _trouble({**result, "tools": [tool]}, version):
+            name = tool.get("name") if isinstance(tool, dict) else None
+            on_bad_tool(name if isinstance(name, str) and name else f"number {number}", trouble)
+        else:
+            good.append(tool)
+    result["tools"] = good
+
+
+def _trouble(result: dict[str, Any], version: str) -> str:
+    """What the library would say against it; empty when it takes it."""
+    types = import_module("mcp_types")
+    try:
+        import_module("mcp_types.methods").validate_server_result(_LIST, version, result)
+        types.ListToolsResult.model_validate(result, by_name=False)
+    except (KeyError, AttributeError):
+        return ""
+    except ValueError as error:  # of pydantic: the first thing that is wrong
+        errors: list[Any] = getattr(error, "errors", list)()
+        if not errors:
+            return str(error).partition("\n")[0]
+        place = ".".join(
+            str(step) for step in errors[0]["loc"] if step != "tools" and not isinstance(step, int)
+        )
+        return f"{place}: {errors[0]['msg']}" if place else str(errors[0]["msg"])
+    return ""
+
+
+# A server that is a program: lines of JSON in and out, below the watchdog like every other program.
+
+_EXIT_PATIENCE_S = 2.0
+"""How long a server may take to end once its input has ended."""
+_MOST_UNREAD_LINES = 1000
+_LAST_WORDS_BYTES = 2048
+
+
+class ServerProcess:
+    """Contract: made and closed in one event loop; `lines` and `write` belong to it as well."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_MOST_UNREAD_LINES)
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._ended = asyncio.Event()
+        self._child: Child | None = None
+        self._is_closing = False
+        self._errors = b""
+
+    async def start(self) -> None:
+        """Raises what `Child` does."""
+        threading.Thread(target=self._work, name="mcp-server", daemon=True).start()
+        try:
+            await asyncio.shield(self._started)
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    def write(self, line: bytes) -> None:
+        if self._child is not None:
+            self._child.write(line + b"\n")
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        while (line := await self._lines.get()) is not None:
+            self._room.release()
+            yield line
+
+    def last_words(self) -> str:
+        """The end of what it wrote to its standard error."""
+        return self._errors.decode("utf-8", "replace").strip()
+
+    async def close(self) -> None:
+        """End it: by the end of its input, else by force."""
+        self._is_closing = True
+        if self._child is not None:
+            self._child.close_stdin()
+            try:
+                async with asyncio.timeout(_EXIT_PATIENCE_S):
+                    await self._ended.wait()
+            except TimeoutError:
+                pass
+            finally:
+                self._child.kill()
+        await self._ended.wait()
+
+    def _work(self) -> None:
+        error: BaseException | None = None
+        try:
+            with Child(self._invocation) as child:
+                self._child = child
+                self._tell(self._settle_start, None)
+                self._read(child)
+        except BaseException as raised:
+            error = raised
+        self._tell(self._settle_start, error)
+        self._tell(self._lines.put_nowait, None)
+        self._tell(self._ended.set)
+
+    def _read(self, child: Child) -> None:
+        blocks = LineBlocks()
+        while child.exit is None:
+            for chunk in child.read():
+                if chunk.stream == "stderr":
+                    self._errors = (self._errors + chunk.data)[-_LAST_WORDS_BYTES:]
+                    continue
+                for line in blocks.feed(chunk.data).split(b"\n"):
+                    if line.strip() and self._has_room():
+                        self._tell(self._lines.put_nowait, line)
+
+    def _has_room(self) -> bool:
+        """Wait until somebody has read; no longer once nobody will."""
+        while not self._is_closing:
+            if self._room.acquire(timeout=0.1):
+                return True
+        return False
+
+    def _settle_start(self, error: BaseException | None) -> None:
+        if not self._started.done():
+            if error is None:
+                self._started.set_result(None)
+            else:
+                self._started.set_exception(error)
+
+    def _tell(self, what: Any, *arguments: Any) -> None:
+        with suppress(RuntimeError):  # the event loop is gone
+            self._loop.call_soon_threadsafe(what, *arguments)
+
+
+@asynccontextmanager
+async def transport(process: ServerProcess) -> AsyncIterator[tuple[Any, Any]]:
+    """What the official client takes for a connection: a stream of messages each way."""
+    anyio, messages = import_module("anyio"), import_module("mcp.shared.message")
+    adapter = import_module("mcp_types").jsonrpc_message_adapter
+    await process.start()
+    incoming, received = anyio.create_memory_object_stream(0)
+    sent, outgoing = anyio.create_memory_object_stream(0)
+
+    async def bring() -> None:
+        async with incoming:
+            async for line in process.lines():
+                try:
+                    item = messages.SessionMessage(adapter.validate_json(line, by_name=False))
+                except ValueError as error:  # the session is told, and goes on
+                    item = error
+                await incoming.send(item)
+
+    async def carry() -> None:
+        async with outgoing:
+            async for item in outgoing:
+                process.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+
+    tasks = [asyncio.create_task(bring()), asyncio.create_task(carry())]
+    try:
+        yield received, sent
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in (incoming, received, sent, outgoing):
+            stream.close()
+        await process.close()
+
 
 CONNECT_PATIENCE_S = 30.0
 CALL_PATIENCE_S = 600.0

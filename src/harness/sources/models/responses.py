@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
+import msgspec
+
+from harness.events import Usage
+from harness.sources.formats.fields import besides
+from harness.sources.formats.fields import text_of as text_field
 from harness.sources.model import (
     Ask,
     AssistantTurn,
@@ -20,9 +25,9 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, in_order
+from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, StreamedCall, count_in, in_order
+from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.http import ModelEndpoint, Prepared
-from harness.sources.models.responses_stream import ResponsesReader
 from harness.sources.models.turn_cache import (
     EncodedOnce,
     arguments_of,
@@ -37,6 +42,221 @@ from harness.sources.models.turn_cache import (
     text_of,
     titled_text,
 )
+from harness.sources.translation.json_lines import DECODE_ERRORS
+
+# The stream of OpenAI Responses: items that begin, grow and are told once more whole.
+
+_LIMITS = {"max_output_tokens": "length", "content_filter": "refusal"}
+
+
+class _TextDelta(msgspec.Struct, tag="response.output_text.delta"):
+    delta: str
+
+
+class _SummaryPart(msgspec.Struct, tag="response.reasoning_summary_part.added"):
+    summary_index: int = 0
+
+
+class _SummaryDelta(msgspec.Struct, tag="response.reasoning_summary_text.delta"):
+    delta: str
+
+
+class _ReasoningDelta(msgspec.Struct, tag="response.reasoning_text.delta"):
+    delta: str
+
+
+class _RefusalDelta(msgspec.Struct, tag="response.refusal.delta"):
+    delta: str
+
+
+class _ArgumentsDelta(msgspec.Struct, tag="response.function_call_arguments.delta"):
+    output_index: int
+    delta: str
+
+
+class _ItemAdded(msgspec.Struct, tag="response.output_item.added"):
+    output_index: int
+    item: dict[str, Any]
+
+
+class _ItemDone(msgspec.Struct, tag="response.output_item.done"):
+    output_index: int
+    item: dict[str, Any]
+
+
+class _Response(msgspec.Struct):
+    id: str = ""
+    usage: dict[str, Any] | None = None
+    incomplete_details: dict[str, Any] | None = None
+    error: Any = None
+
+
+class _Created(msgspec.Struct, tag="response.created"):
+    response: _Response
+
+
+class _Completed(msgspec.Struct, tag="response.completed"):
+    response: _Response
+
+
+class _Incomplete(msgspec.Struct, tag="response.incomplete"):
+    response: _Response
+
+
+class _Failed(msgspec.Struct, tag="response.failed"):
+    response: _Response
+
+
+class _Broken(msgspec.Struct, tag="error"):
+    message: str | None = None
+    code: Any = None
+    error: Any = None
+
+
+_Record: TypeAlias = (
+    _TextDelta
+    | _SummaryPart
+    | _SummaryDelta
+    | _ReasoningDelta
+    | _RefusalDelta
+    | _ArgumentsDelta
+    | _ItemAdded
+    | _ItemDone
+    | _Created
+    | _Completed
+    | _Incomplete
+    | _Failed
+    | _Broken
+)
+_decode = msgspec.json.Decoder(_Record).decode
+
+
+class _OfAnyKind(msgspec.Struct):
+    type: str
+
+
+_decode_any = msgspec.json.Decoder(_OfAnyKind).decode
+_KNOWN = frozenset(str(kind.__struct_config__.tag) for kind in _Record.__args__)
+
+
+class ResponsesReader:
+    def __init__(self, answer: ModelAnswer) -> None:
+        self.answer = answer
+        self.failure: ModelFailure | None = None
+        self.is_complete = False
+        self.is_over = False
+        self._stop = "end"
+        self._calls: dict[int, StreamedCall] = {}
+        self._has_said = False
+        """Whether the item under way has been streamed."""
+
+    def read(self, data: bytes) -> None:
+        try:
+            record = _decode(data)
+        except DECODE_ERRORS:
+            self._read_unknown(data)
+            return
+        match record:
+            case _TextDelta():
+                self._has_said = True
+                self.answer.say(record.delta)
+            case _SummaryDelta() | _ReasoningDelta():
+                self.answer.think(record.delta)
+            case _ArgumentsDelta():
+                if (call := self._calls.get(record.output_index)) is not None:
+                    self.answer.argue(call, record.delta)
+            case _RefusalDelta():
+                self._has_said = True
+                self._stop = "refusal"
+                self.answer.say(record.delta)
+            case _SummaryPart():
+                self.answer.think("\n\n" if record.summary_index else "")
+            case _ItemAdded():
+                self._has_said = False
+                self._begin(record.output_index, record.item)
+            case _ItemDone():
+                self._finish(record.output_index, record.item)
+            case _Created():
+                self.answer.response_id = record.response.id
+            case _Completed() | _Incomplete():
+                self._complete(record.response)
+            case _Failed() | _Broken():
+                self._fail(record)
+
+    def end(self) -> None:
+        self.answer.end(self._stop)
+
+    def _read_unknown(self, data: bytes) -> None:
+        """Kinds of events that nobody needs here are many, and none is an error."""
+        try:
+            if _decode_any(data).type not in _KNOWN:
+                return
+        except DECODE_ERRORS:
+            if data.strip() == b"[DONE]":
+                return
+        self.answer.skip()
+
+    def _begin(self, index: int, item: dict[str, Any]) -> None:
+        if item.get("type") == "function_call":
+            call = self._calls[index] = self.answer.call(
+                text_field(item.get("call_id")), text_field(item.get("name"))
+            )
+            self.answer.argue(call, text_field(item.get("arguments")))
+
+    def _finish(self, index: int, item: dict[str, Any]) -> None:
+        match item.get("type"):
+            case "message":
+                if not self._has_said:
+                    self.answer.say(_said(item))
+                self.answer.end_text({"phase": item["phase"]} if item.get("phase") else None)
+            case "reasoning" if item.get("encrypted_content"):
+                self.answer.keep({name: value for name, value in item.items() if name != "status"})
+            case "function_call":
+                if index not in self._calls:
+                    self._begin(index, {**item, "arguments": ""})
+                call = self._calls[index]
+                if not call.pieces:
+                    self.answer.argue(call, text_field(item.get("arguments")))
+
+    def _complete(self, response: _Response) -> None:
+        self.is_complete = self.is_over = True
+        self.answer.response_id = response.id or self.answer.response_id
+        if response.incomplete_details:
+            reason = text_field(response.incomplete_details.get("reason"))
+            self._stop = _LIMITS.get(reason, reason or "length")
+        if response.usage:
+            self.answer.usage = _usage(response.usage)
+
+    def _fail(self, record: _Failed | _Broken) -> None:
+        error: Any = record.response.error if isinstance(record, _Failed) else record.error
+        if isinstance(record, _Broken) and error is None:
+            error = {"message": record.message, "code": record.code}
+        found = read_error({"error": error})
+        message = found.message or "the provider failed, and did not say why"
+        code = found.code or "server_error"
+        self.failure = ModelFailure(message=message, code=code, is_passing=found.is_passing or not found.code)
+
+
+def _said(item: dict[str, Any]) -> str:
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    return "".join(text_field(part.get("text")) for part in parts if isinstance(part, dict))
+
+
+def _usage(told: dict[str, Any]) -> Usage:
+    given, made = told.get("input_tokens_details"), told.get("output_tokens_details")
+    cache_read = count_in(given, "cached_tokens")
+    cache_write = count_in(given, "cache_write_tokens")
+    reasoning = count_in(made, "reasoning_tokens")
+    total_in, total_out = count_in(told, "input_tokens"), count_in(told, "output_tokens")
+    return Usage(
+        input=besides(total_in, cache_read, cache_write),
+        output=besides(total_out, reasoning),
+        cache_read=cache_read,
+        cache_write=cache_write,
+        reasoning=reasoning,
+    )
+
 
 _REASONS = re.compile(r"(o\d|gpt-[5-9]|gpt-\d\d|codex)")
 """Models that reason, by the beginning of their names."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -34,19 +35,94 @@ from harness.events import (
 from harness.log.codec import UNREADABLE, decode
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
-from harness.sources.loop.replies import check_reply
+from harness.log.store import read_all
+from harness.sources.loop.approvals import check_reply
+from harness.sources.loop.history import history
+from harness.sources.model import AssistantTurn, ToolTurn, Turn, UserTurn
 from harness.sources.process.launch import Launch
-from harness.sources.remotes.memory import RemoteMemory, remembered
-from harness.sources.remotes.places import RemotePlace
+from harness.sources.remotes.places import RemotePlace, find, read_token, without_secrets
 from harness.sources.remotes.runner_client import (
     BROKEN,
+    CommandSender,
     RunnerClient,
     RunnerRefused,
     ServerEvent,
     Unreachable,
 )
-from harness.sources.remotes.sender import CommandSender
 from harness.sources.worker import OnEnd
+
+# What an agent in a sandbox runner is to know of a conversation: its own session there, or what was said, in words.
+
+_MOST_CHARACTERS = 60_000
+_MOST_OF_A_RESULT = 2_000
+_OPENING = (
+    "This conversation went on elsewhere, and you have not seen that. What was said and done there, in order"
+    " (long results are shortened):"
+)
+
+
+class RemoteMemory(NamedTuple):
+    session_id: str = ""
+    """To go on with."""
+    words: str = ""
+    """To be told besides, of what that session has not seen."""
+    tell_all: Callable[[], str] = str
+
+    def in_words(self) -> RemoteMemory:
+        """The same for a runner that does not know the session any more."""
+        return RemoteMemory(words=self.tell_all())
+
+
+def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
+    """A run with a log of its own goes on with what it was told to go on with. In a thread, the session may be one of
+    another runner, or of another agent there.
+    """
+    resume = launch.request.resume
+    if not launch.run_id or not resume:
+        return RemoteMemory(session_id=resume)
+
+    def tell(cursor: int = 0) -> str:
+        return briefing(history(read_all(hub.store, hub.log_id, cursor)).turns)
+
+    session_id, unseen_from = "", 0
+    for event in read_all(hub.store, hub.log_id):
+        if not isinstance(event, SessionStart) or event.parent_id or not event.runner:
+            continue
+        if (event.runner, event.agent) == (place.name, place.agent):
+            session_id, unseen_from = event.session_id, -1
+        elif unseen_from < 0:
+            unseen_from = event.seq
+    if not session_id:
+        return RemoteMemory(words=tell())
+    return RemoteMemory(session_id, tell(unseen_from) if unseen_from >= 0 else "", tell)
+
+
+def briefing(turns: list[Turn]) -> str:
+    """Empty when nothing was said; the last of it where it is too much."""
+    parts = [part for turn in turns if (part := _told(turn))]
+    kept, size = list[str](), 0
+    for part in reversed(parts):
+        size += len(part)
+        if size > _MOST_CHARACTERS:
+            kept.append(f"[{len(parts) - len(kept)} earlier messages and results are left out]")
+            break
+        kept.append(part)
+    return "\n\n".join([_OPENING, *reversed(kept)]) if kept else ""
+
+
+def _told(turn: Turn) -> str:
+    match turn:
+        case UserTurn():
+            files = [f"[attached: {one.name or one.media_type}]" for one in turn.attachments]
+            return "\n".join([f"User: {turn.text}", *files])
+        case AssistantTurn():
+            calls = [f"[called {call.name}: {str(call.input)[:_MOST_OF_A_RESULT]}]" for call in turn.calls]
+            return "\n".join(filter(None, [f"Agent: {turn.text}" if turn.text else "", *calls]))
+        case ToolTurn():
+            return f"[result: {turn.text[:_MOST_OF_A_RESULT]}]"
+        case _:
+            return ""
+
 
 _PATIENCE_S = 60.0
 """How long a runner may be away."""
@@ -244,3 +320,44 @@ class RemoteRun:
             "maxBudgetUsd": request.limits.max_budget_usd,
         }
         return {name: value for name, value in wanted.items() if value not in ("", None)}
+
+
+# From a request to a run in a sandbox runner: where it is, and which agent is wanted there.
+
+_WORDS = ("--runner", "--agent", "--cwd", "--token-file")
+
+
+def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
+    """The worker of a run. Raises UsageError when nobody says where the runner is."""
+    return RemoteRun(launch, hub, on_end, place_of(launch))
+
+
+def place_of(launch: Launch) -> RemotePlace:
+    """By an address or a name after `--`, else as the user has set it."""
+    words, environ = parse(launch.request.extra_args), launch.invocation.env
+    named = words.get("--runner", "")
+    if "://" in named:
+        token = environ.get("HARNESS_RUNNER_TOKEN", "")
+        place = RemotePlace(name=without_secrets(named), url=named, token=token)
+        place = replace(place, agent=environ.get("HARNESS_RUNNER_AGENT", "") or place.agent)
+    else:
+        place = find(named, environ, launch.request.cwd)
+    if token_file := words.get("--token-file", ""):
+        place = replace(place, token=read_token(token_file))
+    return replace(
+        place, agent=words.get("--agent", "") or place.agent, cwd=words.get("--cwd", "") or place.cwd
+    )
+
+
+def parse(words: Sequence[str]) -> dict[str, str]:
+    """Raises UsageError for what means nothing here."""
+    found: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        name, sign, value = word.partition("=")
+        if name not in _WORDS:
+            raise UsageError(f"unknown option after --: {word}", hint=f"expected one of: {', '.join(_WORDS)}")
+        found[name] = value if sign else next(rest, "")
+        if not found[name]:
+            raise UsageError(f"{name} needs a value")
+    return found

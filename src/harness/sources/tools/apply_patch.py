@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from harness.events import Operation
@@ -21,10 +23,246 @@ from harness.sources.tool import (
     spelled,
 )
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
-from harness.sources.workspace.patch import FilePatch, parse, patched, unwrapped
+from harness.sources.workspace.files import (
+    MOST_EDITABLE_BYTES,
+    Change,
+    TextFile,
+    apply,
+    changed_lines,
+    decode,
+    read_all,
+    told_to_the_model,
+)
 from harness.sources.workspace.roots import ToolWorkspace
-from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, changed_lines, decode
+
+# Read and apply a patch of the format that `formats.patch` shows, with the context as the only address.
+
+_BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
+_ADD, _DELETE, _UPDATE, _MOVE = "*** Add File:", "*** Delete File:", "*** Update File:", "*** Move to:"
+_PLAIN = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+    | dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
+    | dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f\u3000", " ")
+)
+_LOOKS: tuple[Callable[[str], str], ...] = (
+    str,
+    str.rstrip,
+    str.strip,
+    lambda line: line.strip().translate(_PLAIN),
+)
+
+
+class Hunk(msgspec.Struct):
+    anchors: list[str] = msgspec.field(default_factory=list)
+    lines: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    """Sign and text."""
+    is_at_end: bool = False
+
+
+class FilePatch(msgspec.Struct):
+    path: str
+    change: Literal["create", "update", "delete"]
+    content: list[str] = msgspec.field(default_factory=list)
+    """Of a new file."""
+    hunks: list[Hunk] = msgspec.field(default_factory=list)
+    move_to: str = ""
+
+
+def unwrapped(text: str) -> str:
+    """The patch alone, out of what models put around it: a fence of Markdown, or the command line with a
+    here-document for it. Whatever else stands there stays, to be refused.
+    """
+    lines = text.replace("\r\n", "\n").strip().split("\n")
+    begin = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), 0)
+    end = next(
+        (number for number in range(len(lines) - 1, 0, -1) if lines[number].strip() == _END), len(lines) - 1
+    )
+    around = (lines[:begin], lines[end + 1 :])
+    is_known = all(
+        pattern.fullmatch(line.strip())
+        for pattern, part in zip(_AROUND, around, strict=True)
+        for line in part
+    )
+    return "\n".join(lines[begin : end + 1] if is_known else lines)
+
+
+_AROUND = (
+    re.compile(r"```\w*|(?:apply_patch\s*)?<<-?\s*(['\"]?)\w+\1|"),
+    re.compile(r"```|\w+|"),
+)
+
+
+def parse(text: str) -> list[FilePatch]:
+    """Raises ToolFailure, which says what is wrong and in which line."""
+    lines = text.replace("\r\n", "\n").strip().split("\n")
+    if lines[0].strip() != _BEGIN or lines[-1].strip() != _END:
+        raise ToolFailure(f"the patch must begin with {_BEGIN!r} and end with {_END!r}")
+    files: list[FilePatch] = []
+    for number, line in enumerate(lines[1:-1], 2):
+        if (header := _header(line)) is not None:
+            files.append(header)
+        elif not files:
+            raise _malformed(number, "a line '*** Add File: …', '*** Update File: …' or '*** Delete File: …'")
+        else:
+            _take_line(files[-1], line, number)
+    if not files:
+        raise ToolFailure("the patch changes no file")
+    for file in files:
+        file.hunks = [hunk for hunk in file.hunks if hunk.lines]
+        if file.change == "update" and not file.hunks and not file.move_to:
+            raise ToolFailure(f"the patch says no change for {file.path}")
+    return files
+
+
+def _header(line: str) -> FilePatch | None:
+    for prefix, change in ((_ADD, "create"), (_DELETE, "delete"), (_UPDATE, "update")):
+        if line.startswith(prefix):
+            path = line[len(prefix) :].strip()
+            if not path:
+                raise ToolFailure(f"no file is named after {prefix!r}")
+            return FilePatch(path, change)  # type: ignore[arg-type]
+    return None
+
+
+def _take_line(file: FilePatch, line: str, number: int) -> None:
+    if file.change == "create":
+        if not line.startswith("+"):
+            raise _malformed(number, f"a line of {file.path}, beginning with '+'")
+        file.content.append(line[1:])
+    elif file.change == "delete":
+        if line.strip():
+            raise _malformed(number, "another file, since a deleted one has no lines")
+    elif line.startswith(_MOVE) and not file.hunks:
+        file.move_to = line[len(_MOVE) :].strip()
+    elif line.startswith("@@"):
+        if not file.hunks or file.hunks[-1].lines:
+            file.hunks.append(Hunk())
+        if anchor := _anchor(line):
+            file.hunks[-1].anchors.append(anchor)
+    else:
+        if not file.hunks:
+            file.hunks.append(Hunk())
+        _take_hunk_line(file.hunks[-1], line, number)
+
+
+def _take_hunk_line(hunk: Hunk, line: str, number: int) -> None:
+    if line.strip() == _END_OF_FILE:
+        hunk.is_at_end = True
+        return
+    sign = line[:1] or " "
+    if sign not in " +-":
+        raise _malformed(number, "a line beginning with ' ', '-' or '+', or one of '@@' or '***'")
+    hunk.lines.append((sign, line[1:]))
+
+
+def _anchor(line: str) -> str:
+    """Line numbers, as in `@@ -1,4 +1,5 @@`, are no anchor: models count badly."""
+    text = line[2:].strip()
+    if text.startswith("-") and "@@" in text:
+        text = text.partition("@@")[2].strip()
+    return text
+
+
+def _malformed(number: int, expected: str) -> ToolFailure:
+    return ToolFailure(f"line {number} of the patch: expected {expected}")
+
+
+def patched(text: str, hunks: Sequence[Hunk], path: str) -> str:
+    """The text with all hunks in it, in their order. Raises ToolFailure when one does not fit."""
+    has_end = text.endswith("\n") or not text
+    lines = text.split("\n")
+    if has_end:
+        lines.pop()
+    result: list[str] = []
+    place = 0
+    for number, hunk in enumerate(hunks):
+        alike = sum(1 for other in hunks[number:] if _sought(other) == _sought(hunk))
+        start, changes = _located(lines, hunk, place, path, alike)
+        result += lines[place:start]
+        place = start
+        for sign, line in changes:
+            if sign == "+":
+                result.append(line)
+            else:
+                if sign == " ":
+                    result.append(lines[place])  # with its own blanks and marks
+                place += 1
+    result += lines[place:]
+    return "\n".join(result) + ("\n" if has_end and result else "")
+
+
+def _sought(hunk: Hunk) -> list[str]:
+    return [line for sign, line in hunk.lines if sign != "+"]
+
+
+def _located(
+    lines: list[str], hunk: Hunk, place: int, path: str, alike: int
+) -> tuple[int, list[tuple[str, str]]]:
+    """Where a hunk belongs, and which of its lines count. `alike`: so many hunks look for the same, one by one."""
+    begin = place
+    for anchor in hunk.anchors:
+        found = _places(lines, [anchor], place)
+        if not found:
+            raise ToolFailure(f"{path}: no line {anchor!r} (named by @@) from line {place + 1} on")
+        place = found[0] + 1
+    sought = _sought(hunk)
+    if not sought:
+        return (place if hunk.anchors and not hunk.is_at_end else len(lines)), hunk.lines
+    changes = hunk.lines
+    fitting = _fitting(lines, sought, hunk, place)
+    if not fitting and changes[-1] == (" ", "") and len(sought) > 1:
+        # An empty line before the next header is more often a matter of style than of content.
+        sought, changes = sought[:-1], changes[:-1]
+        fitting = _fitting(lines, sought, hunk, place)
+    if not fitting:
+        missing = "\n".join(sought[:12])
+        raise ToolFailure(f"{path}: these lines were not found from line {place + 1} on:\n{missing}")
+    if len(fitting) > alike:
+        _assert_named(lines, hunk, fitting, begin, path)
+    return fitting[0], changes
+
+
+def _assert_named(lines: list[str], hunk: Hunk, fitting: list[int], begin: int, path: str) -> None:
+    """A change at the wrong one of several places is worse than none: a line @@ must say which."""
+    if hunk.anchors:
+        named = _places(lines, [hunk.anchors[-1]], begin)
+        if len(named) == 1 or len(hunk.anchors) > 1:
+            return  # the first one behind a line that was named
+        fitting, what = named, f"the line {hunk.anchors[-1]!r} (named by @@)"
+    else:
+        what = "what the hunk is about"
+    numbers = ", ".join(str(place + 1) for place in fitting[:8])
+    raise ToolFailure(
+        f"{path}: {what} stands there {len(fitting)} times, at the lines {numbers}: give more of the lines around "
+        "the change, or name with @@ the function or class that it is in"
+    )
+
+
+def _fitting(lines: list[str], sought: list[str], hunk: Hunk, place: int) -> list[int]:
+    """All places for it; the one at the end alone, where it is said to be there."""
+    at_end = max(place, len(lines) - len(sought))
+    found = _places(lines, sought, at_end) if hunk.is_at_end else []
+    if not found:
+        found = _places(lines, sought, place)
+    if not found and hunk.anchors:
+        found = _places(lines, sought, place - 1)  # the anchor is often also the first line
+    return found
+
+
+def _places(lines: list[str], sought: list[str], place: int) -> list[int]:
+    """Where these lines stand, by the first look that finds them."""
+    for look in _LOOKS:
+        seen, wanted = [look(line) for line in lines], [look(line) for line in sought]
+        found = [
+            start
+            for start in range(place, len(lines) - len(sought) + 1)
+            if seen[start] == wanted[0] and seen[start : start + len(wanted)] == wanted
+        ]
+        if found:
+            return found
+    return []
+
 
 _DESCRIPTION = """\
 Change several files at once; if any part does not fit, nothing is changed. Files must have been read before.

@@ -24,8 +24,7 @@ from harness.sources.sandbox.confined import confined
 from harness.sources.sandbox.sandbox import Sandbox
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.tools.bash_output import exit_code_of
-from harness.sources.workspace.background import Around, BackgroundCommands
+from harness.sources.tools.bash_output import Around, BackgroundCommands, exit_code_of
 from harness.sources.workspace.commands import CommandEnd, run_command
 from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
 from harness.sources.workspace.roots import ToolWorkspace

@@ -2,17 +2,163 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
+from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import List
-from harness.sources.process.child import ChildExit
-from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
+from harness.sources.process.child import ChildExit, OutputChunk, StreamName
+from harness.sources.process.invocation import Invocation
+from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
-from harness.sources.workspace.background import BackgroundCommand, BackgroundCommands
+from harness.sources.workspace.async_process import AsyncProcess
+from harness.sources.workspace.output import HeadAndTail, KeptOutput
+
+# Commands that go on while the run does: each is looked at now and then, stopped, or ended with the run.
+
+MOST_AT_ONCE = 8
+MOST_REMEMBERED = 32
+"""Of those that have ended."""
+SHOWN_BYTES: dict[StreamName, int] = {"stdout": 30_000, "stderr": 10_000}
+
+Around: TypeAlias = AbstractAsyncContextManager[tuple[Invocation, list[str]]]
+"""What to start, and a list: after the block it says what the command left that had to be switched off."""
+
+
+class BackgroundCommand:
+    """Made in a running event loop, and used in its thread alone."""
+
+    def __init__(self, id: str, around: Around, kept: KeptOutput) -> None:
+        self.id = id
+        self.exit: ChildExit | None = None
+        self.refused: list[str] = []
+        self._kept = kept
+        self._news = asyncio.Event()
+        self._shown = _nothing()
+        self._child: AsyncProcess | None = None
+        self._task = asyncio.create_task(self._work(around))
+        self._task.add_done_callback(self._end)
+
+    @property
+    def is_running(self) -> bool:
+        return not self._task.done()
+
+    def news(self) -> list[str]:
+        """What it wrote since this was asked last. Raises ToolFailure when it could not be started."""
+        if not self.is_running:
+            self._raise_failure()
+        shown, self._shown = self._shown, _nothing()
+        if self.is_running:
+            self._news.clear()
+        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := shown[name].text())]
+        has_gap = any(output.has_gap for output in shown.values())
+        return [*parts, self._kept.notice()] if has_gap and self._kept.path else parts
+
+    async def wait_for_news(self, timeout_s: float) -> None:
+        """Until it has written something that nobody has seen, or has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+
+    async def wait_for_end(self, timeout_s: float | None = None) -> None:
+        await asyncio.wait((self._task,), timeout=timeout_s)
+
+    def stop(self) -> None:
+        """Ask it to end, by one signal after the other."""
+        if self._child is None:
+            self._task.cancel()
+        else:
+            self._child.stop()
+
+    def kill(self) -> None:
+        if self._child is None:
+            self._task.cancel()
+        else:
+            self._child.kill()
+
+    async def _work(self, around: Around) -> None:
+        async with around as (wanted, refused):
+            child = self._child = await AsyncProcess.start(wanted, self._take)
+            try:
+                self.exit = await asyncio.shield(child.ended)
+            finally:
+                await child.close()
+        self.refused = refused
+
+    def _take(self, chunks: Sequence[OutputChunk]) -> None:
+        for stream, data in chunks:
+            self._shown[stream].feed(data)
+            self._kept.feed(data)
+        self._news.set()
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        _ = task.cancelled() or task.exception()  # it is told to whoever looks; nobody need
+        self._kept.close()
+        self._news.set()
+
+    def _raise_failure(self) -> None:
+        error = None if self._task.cancelled() else self._task.exception()
+        if isinstance(error, HarnessError):
+            raise ToolFailure(error.words) from None
+        if error is not None:
+            raise error
+
+
+class BackgroundCommands:
+    """Those of one run. Contract: that of `Resource`."""
+
+    def __init__(self) -> None:
+        self._commands: dict[str, BackgroundCommand] = {}
+        self._started = 0
+        self._is_closed = False
+
+    def start(self, around: Around, kept: KeptOutput) -> BackgroundCommand:
+        """Raises ToolFailure when there are too many."""
+        if self._is_closed:
+            raise ToolFailure("the run has ended")
+        running = [command.id for command in self._commands.values() if command.is_running]
+        if len(running) >= MOST_AT_ONCE:
+            raise ToolFailure(
+                f"{len(running)} commands run in the background, and no more may: stop one of "
+                f"{', '.join(running)} first, with bash_output and stop"
+            )
+        self._started += 1
+        command = BackgroundCommand(f"b{self._started}", around, kept)
+        self._commands[command.id] = command
+        self._forget()
+        return command
+
+    def get(self, id: str) -> BackgroundCommand:
+        """Raises ToolFailure when there is none."""
+        if (command := self._commands.get(id)) is None:
+            known = ", ".join(self._commands) or "none"
+            raise ToolFailure(f"this run has no background command {id} (there are: {known})")
+        return command
+
+    def kill(self) -> None:
+        self._is_closed = True
+        for command in self._commands.values():
+            if command.is_running:
+                command.kill()
+
+    async def ended(self) -> None:
+        for command in self._commands.values():
+            await command.wait_for_end()
+
+    def _forget(self) -> None:
+        ended = [command.id for command in self._commands.values() if not command.is_running]
+        for id in ended[: max(0, len(ended) - MOST_REMEMBERED)]:
+            del self._commands[id]
+
+
+def _nothing() -> dict[StreamName, HeadAndTail]:
+    return {name: HeadAndTail(most_bytes) for name, most_bytes in SHOWN_BYTES.items()}
+
 
 LONGEST_WAIT_S = 600.0
 _STOPPED = -1

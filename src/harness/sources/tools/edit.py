@@ -12,9 +12,16 @@ from harness.events import Operation
 from harness.events.operation import Write
 from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
+from harness.sources.workspace.files import (
+    MOST_EDITABLE_BYTES,
+    Change,
+    apply,
+    changed_lines,
+    decode,
+    read_all,
+    told_to_the_model,
+)
 from harness.sources.workspace.roots import ToolWorkspace
-from harness.sources.workspace.text import MOST_EDITABLE_BYTES, changed_lines, decode
 
 _DESCRIPTION = (
     "Replace a passage of a file that was read before. oldString must occur exactly once, just as it stands in "

@@ -21,9 +21,16 @@ from harness.sources.tool import (
     ToolPermission,
 )
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.workspace.files import open_for_reading, read_all, told_to_the_model
+from harness.sources.workspace.files import (
+    MOST_EDITABLE_BYTES,
+    UTF_16,
+    decode,
+    is_binary,
+    open_for_reading,
+    read_all,
+    told_to_the_model,
+)
 from harness.sources.workspace.roots import ToolWorkspace
-from harness.sources.workspace.text import MOST_EDITABLE_BYTES, UTF_16, decode, is_binary
 
 DEFAULT_LINES = 2000
 LONGEST_LINE = 2000

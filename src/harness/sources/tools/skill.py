@@ -22,9 +22,8 @@ from harness.events import Operation
 from harness.events.operation import Skill
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.workspace.files import read_all, told_to_the_model
+from harness.sources.workspace.files import decode, lines_of, read_all, told_to_the_model
 from harness.sources.workspace.roots import ToolWorkspace
-from harness.sources.workspace.text import decode, lines_of
 
 MOST_SKILLS = 100
 MOST_BYTES = 256 * 1024

@@ -11,9 +11,17 @@ from harness.events import Operation
 from harness.events.operation import Write
 from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.workspace.files import Change, apply, read_all, told_to_the_model
+from harness.sources.workspace.files import (
+    MOST_EDITABLE_BYTES,
+    Change,
+    TextFile,
+    apply,
+    decode,
+    lines_of,
+    read_all,
+    told_to_the_model,
+)
 from harness.sources.workspace.roots import ToolWorkspace
-from harness.sources.workspace.text import MOST_EDITABLE_BYTES, TextFile, decode, lines_of
 
 _DESCRIPTION = (
     "Write a whole file, with its directories. A file that exists must have been read before, and not have "

@@ -6,6 +6,7 @@ what is given then is what was shown, also when the answer comes in another proc
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,16 @@ from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
 from harness.events.operation import Command
 from harness.rendering.escapes import revealed
 from harness.sources.formats.shell.commands import prefix_of
-from harness.sources.tool import Tool, ToolPermission, derived_permission, spelled
+from harness.sources.tool import (
+    FileChange,
+    Previewing,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolPermission,
+    derived_permission,
+    spelled,
+)
 from harness.sources.tools.arguments import exactly
 
 ONCE, ALWAYS, PATTERN, REJECT = "once", "always", "pattern", "reject"
@@ -152,3 +162,73 @@ def _shown(text: str) -> str:
     if len(told) <= _LONGEST_VALUE:
         return told
     return f"{told[:_LONGEST_VALUE]}… ({len(told) - _LONGEST_VALUE} more characters, as in the call)"
+
+
+# What a call would change in files, as somebody who is asked about it is shown it: bounded, and with what goes away.
+
+MOST_LINES = 400
+"""Of the differences of one call; how many more there are is said."""
+MOST_CHARACTERS = 40_000
+_LONGEST_LINE = 2_000
+_MOST_COMPARED_LINES = 20_000
+"""Comparing takes the square of it at worst: what is longer counts as replaced as a whole."""
+
+
+async def preview_of(
+    tool: Tool, arguments: dict[str, Any], context: ToolContext
+) -> list[dict[str, Any]] | None:
+    """None when it changes no file. Raises what keeps the call from being carried out."""
+    try:
+        tool.operations(arguments)
+    except ToolFailure:
+        raise
+    except Exception:  # noqa: S110 # then nobody knows what it does, and somebody is asked
+        pass
+    if not isinstance(tool, Previewing):
+        return None
+    changes, room = await tool.preview(arguments, context), _Room()
+    return [_shown_change(change, room) for change in changes] or None
+
+
+class _Room:
+    """What is left to show."""
+
+    def __init__(self) -> None:
+        self.lines = MOST_LINES
+        self.characters = MOST_CHARACTERS
+
+    def take(self, line: str) -> bool:
+        if self.lines <= 0 or self.characters < len(line):
+            self.lines = 0
+            return False
+        self.lines -= 1
+        self.characters -= len(line)
+        return True
+
+
+def _shown_change(change: FileChange, room: _Room) -> dict[str, Any]:
+    before, after = _lines(change.before), _lines(change.after)
+    differences = _differences(before, after)
+    shown = [line for line in differences if room.take(line)]
+    kind = "create" if change.before is None else "delete" if change.after is None else "update"
+    return {
+        "path": change.path,
+        "change": kind,
+        "added": sum(line.startswith("+") for line in differences),
+        "removed": sum(line.startswith("-") for line in differences),
+        "diff": "\n".join(shown),
+        "hidden_lines": len(differences) - len(shown),
+    }
+
+
+def _lines(text: str | None) -> list[str]:
+    return [] if not text else text.removesuffix("\n").split("\n")
+
+
+def _differences(before: list[str], after: list[str]) -> list[str]:
+    """As in a unified diff, from its first hunk on."""
+    if not before or not after or len(before) + len(after) > _MOST_COMPARED_LINES:
+        found = [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
+    else:
+        found = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    return [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in found]
