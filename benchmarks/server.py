@@ -22,9 +22,9 @@ import time
 from pathlib import Path
 
 from harness import config
-from harness.commands import Command
 from harness.errors import UsageError
 from harness.events import Message, Result, SessionStart, TextDelta
+from harness.interfaces.commands import Command
 from harness.interfaces.server.access import Access
 from harness.interfaces.server.app import Plan, ServerApp
 from harness.interfaces.server.backend import ConversationStatus, Setup

@@ -14,13 +14,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from harness.config.settings import TABLE, to_toml
 from harness.events import AnyEvent
 from harness.events.envelope import Event
 from harness.events.operation import Operation
 from harness.events.task import Task
 from harness.events.usage import Usage
 from harness.interfaces.cli import formats, parser
-from harness.settings import TABLE, to_toml
 from harness.sources.registry import load, names
 
 DOCS = Path(__file__).parent

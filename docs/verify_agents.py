@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import known_fields
 
+from harness.config.settings import key_to_toml, to_toml
 from harness.lab.doctor import VERIFIED
 from harness.lab.doctor_report import Finding, verdict_of
 from harness.lab.scenario import load_scenario, scenario_names
-from harness.settings import key_to_toml, to_toml
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

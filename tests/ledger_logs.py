@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.config.prices import Price, Prices
 from harness.events import Event, Result, SessionStart, Usage, UsageDelta, Warning
 from harness.ledger import Amount, Charge, Ledger, total
 from harness.log.store import Metadata
-from harness.prices import Price, Prices
 
 PRICES = Prices(
     "2026-01-01", {"big": Price(input=10, cache_read=1, output=50), "small": Price(input=1, output=5)}

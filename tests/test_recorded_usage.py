@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from harness.config.prices import Prices
 from harness.events import Event, Result, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
 from harness.ledger import Ledger, total
 from harness.log import codec
 from harness.log.store import Metadata
-from harness.prices import Prices
 from harness.sources.registry import load, names
 from harness.testing.golden import Case, find_cases, translate
 

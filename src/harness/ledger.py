@@ -18,10 +18,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from harness.config.prices import Prices
 from harness.events import Event, Result, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
 from harness.log.store import Metadata
-from harness.prices import Prices
 
 WORDS = ("UsageDelta", "SessionStart", "Result", "usage_cumulative", "new_session", "session_id")
 """Lines of a log without any of these tell a ledger nothing."""

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from world import World
 
-from harness import config, settings
+from harness import config
+from harness.config import settings
 from harness.errors import BadConfig
 
 

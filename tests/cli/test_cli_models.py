@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from world import World
 
-from harness import config, model_names
+from harness import config
+from harness.config import model_names
 
 REGISTRY = """
 [models.quick]

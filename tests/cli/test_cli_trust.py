@@ -13,7 +13,7 @@ import pytest
 from world import COMMAND, World
 
 from harness import config
-from harness.settings import TABLE
+from harness.config.settings import TABLE
 
 SCRIPT = """
 [[responses]]

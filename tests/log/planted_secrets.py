@@ -7,7 +7,7 @@ import json
 import random
 import string
 
-from harness.log.redact import Redactor
+from harness.log.redact.redactor import Redactor
 
 LETTERS = string.ascii_letters + string.digits
 KEY = "ANTHROPIC_API_KEY"

@@ -11,8 +11,9 @@ import pytest
 
 from harness.errors import HarnessError, StoreError, UnknownSession
 from harness.events import TextDelta
-from harness.log import event_file, files, index_access, index_scan
+from harness.log import event_file, private_files
 from harness.log.hub import Hub
+from harness.log.index import access, scan
 from harness.log.store import Fork, Metadata, Query, Store, read_all
 from harness.log.stores import files as file_store
 from harness.log.stores.files import FileStore
@@ -138,7 +139,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Disk | None],
             return getattr(os, name)
 
     def use(disk: Disk | None) -> None:
-        for module in (files, event_file, file_store, index_access, index_scan):
+        for module in (private_files, event_file, file_store, access, scan):
             monkeypatch.setattr(module, "os", os if disk is None else System(disk))
 
     yield use

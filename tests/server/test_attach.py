@@ -13,8 +13,8 @@ from typing import Any
 
 from serving_world import PATIENCE_S, ServingWorld
 
-from harness.commands import Approve
 from harness.interfaces.client.plain import PlainClient
+from harness.interfaces.commands import Approve
 
 
 def bash(command: str, id: str) -> dict[str, Any]:

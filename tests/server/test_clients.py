@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from serving_world import PATIENCE_S, ServingWorld, is_done, run, waits
 
-from harness.commands import Approve, Cancel, Submit
 from harness.errors import UnknownSession, UsageError
 from harness.interfaces.client import HarnessClient, PlainClient, to_thread
 from harness.interfaces.client.transcript import TerminalTranscript
+from harness.interfaces.commands import Approve, Cancel, Submit
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 

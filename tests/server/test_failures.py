@@ -9,7 +9,7 @@ import pytest
 from serving_world import ServingWorld, Watcher, run
 from websockets.exceptions import ConnectionClosed
 
-from harness.commands import Command
+from harness.interfaces.commands import Command
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.local_backend import LocalBackend

@@ -17,9 +17,9 @@ import pytest
 from serving_world import PATIENCE_S, ServingWorld, is_done, recorded, run, waits
 from websockets.exceptions import ConnectionClosed
 
-from harness.commands import Approve, Submit
 from harness.events import Event, Result, ToolEnd, ToolStart, Usage, UsageDelta
 from harness.interfaces.client import PlainClient
+from harness.interfaces.commands import Approve, Submit
 from harness.log.store import Query
 from harness.rendering.state.shapes import CAPABILITIES
 from harness.stage import ViewOptions

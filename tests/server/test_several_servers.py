@@ -24,9 +24,9 @@ from harness.interfaces.server.local_backend import LocalBackend
 from harness.interfaces.server.shared_backend import SharedBackend, open_backend
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
-from harness.log.postgres_commands import Asked
 from harness.log.store import Store
-from harness.log.stores.postgres import PostgresStore
+from harness.log.stores.postgres.commands import Asked
+from harness.log.stores.postgres.store import PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="no PostgreSQL: psycopg is not installed")
 

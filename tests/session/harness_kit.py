@@ -15,7 +15,7 @@ from harness.events import Event
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.log.stores.postgres import PostgresStore
+from harness.log.stores.postgres.store import PostgresStore
 from harness.rendering.session.encoding import to_wire
 from harness.rendering.session.events import HarnessEvent
 from harness.session.config import Mode

@@ -18,7 +18,7 @@ from waiting_session import MODES, marking, open_store, rest
 
 import postgres_server
 from harness.events import ModeChanged, Result, SessionStart, ToolEnd, ToolStart
-from harness.log.selection import waits
+from harness.log.query import waits
 from harness.log.store import Query
 from harness.log.stores.files import FileStore
 from harness.session.harness import Harness

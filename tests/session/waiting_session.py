@@ -37,7 +37,7 @@ MODES = [
 def open_store(kind: str, where: str) -> Store:
     if kind == "files":
         return FileStore(where)
-    from harness.log.stores.postgres import PostgresStore
+    from harness.log.stores.postgres.store import PostgresStore
 
     return PostgresStore(where)
 

@@ -13,6 +13,7 @@ from showing import shown
 from steered import steered
 
 import harness.views
+from harness.config.prices import Price, Prices
 from harness.events import (
     Event,
     Message,
@@ -33,7 +34,6 @@ from harness.events import (
 )
 from harness.ledger import Ledger, total
 from harness.log.store import Metadata
-from harness.prices import Price, Prices
 from harness.rendering.lineage import Lineage
 from harness.stage import ViewOptions
 

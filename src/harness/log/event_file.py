@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from harness.errors import LogLocked, UnknownSession
 from harness.events import Event
 from harness.log import codec
-from harness.log.files import append_all, lock_alone, lock_holder
+from harness.log.private_files import append_all, lock_alone, lock_holder
 
 LOG, SIDECAR = ".ndjson", ".meta.json"
 """What follows the id in the name of a log, and of its metadata."""

@@ -19,7 +19,7 @@ def open_store(where: str) -> Store:
     """
     scheme = _SCHEME.match(where)
     if scheme is not None and scheme[1].lower() in {"postgresql", "postgres"}:
-        from harness.log.stores.postgres import PostgresStore
+        from harness.log.stores.postgres.store import PostgresStore
 
         return PostgresStore(where)
     if scheme is not None or not where.strip():

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 import msgspec
 
 from harness.events import Usage
-from harness.log.files import append_all, open_private
+from harness.log.private_files import append_all, open_private
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="start"):

@@ -22,7 +22,7 @@ from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
-from harness.log.redact import secrets_in
+from harness.log.redact.redactor import secrets_in
 from harness.log.store import Store
 from harness.log.stores.memory import MemoryStore
 from harness.session.bus import Listener

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from harness.errors import LogLocked
-from harness.log.files import make_private_directory, open_private
 from harness.log.ids import is_log_id
+from harness.log.private_files import make_private_directory, open_private
 
 
 class NoLock:

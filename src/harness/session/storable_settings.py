@@ -10,7 +10,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.events import Event
 from harness.log.codec import UNENCODABLE, encode, plain_text, storable
-from harness.log.redact import Redactor, redact_text
+from harness.log.redact.redactor import Redactor, redact_text
 from harness.log.store import Metadata
 
 Secrets: TypeAlias = Mapping[str, str] | None

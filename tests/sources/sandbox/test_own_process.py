@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.log.withheld import withheld_from_tools
+from harness.log.redact.withheld import withheld_from_tools
 
 NOBODY = 65534
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from harness.config.settings import LOG_LEVELS
 from harness.errors import HarnessError
-from harness.settings import LOG_LEVELS
 
 _WARN, _INFO, _DEBUG = (LOG_LEVELS.index(name) for name in ("warn", "info", "debug"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from harness.interfaces.cli.output import write_text
-from harness.log.redact import redact_text, secrets_in
+from harness.log.redact.redactor import redact_text, secrets_in
 from harness.sources.process.launch import Launch
 from harness.sources.process.version_probe import parse_version
 

@@ -90,7 +90,7 @@ def _follow(run: Run, screen: Screen) -> Result:
 
 def _tell_command(run: Run, console: Console) -> None:
     if console.is_verbose:
-        from harness.log.redact import redact_text, secrets_in
+        from harness.log.redact.redactor import redact_text, secrets_in
         from harness.rendering.escapes import neutralised
 
         invocation = run.launch.invocation

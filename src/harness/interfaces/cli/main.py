@@ -176,7 +176,7 @@ def _write_traceback(error: Exception) -> str:
     import traceback
 
     from harness.config import cache_directory
-    from harness.log.files import make_private_directory, replace_private
+    from harness.log.private_files import make_private_directory, replace_private
     from harness.version import __version__
 
     directory = os.path.join(cache_directory(), "crashes")

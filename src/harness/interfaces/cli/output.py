@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.interfaces.cli.console import Console
-from harness.log.files import MOST_BUFFERS
+from harness.log.private_files import MOST_BUFFERS
 from harness.stage import Aside
 
 STDOUT = 1

@@ -33,7 +33,7 @@ def _here() -> str:
         ) from error
 
 
-def tell(problems: Iterable[config.Problem], console: Console) -> None:
+def tell(problems: Iterable[config.ConfigProblem], console: Console) -> None:
     for problem in problems:
         if not problem.is_error:
             console.warning(str(problem))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from harness.errors import UsageError
-from harness.log.files import make_private_directory
+from harness.log.private_files import make_private_directory
 from harness.log.raw import Output, read_raw
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore

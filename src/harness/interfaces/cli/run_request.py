@@ -7,10 +7,10 @@ import os
 from typing import cast
 
 from harness.config import Settings
+from harness.config.settings import PERMISSION_SPELLINGS
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.console import Console, is_terminal
-from harness.settings import PERMISSION_SPELLINGS
 from harness.sources.agent import Agent
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Limits, OnAsk, Permissions, Request
@@ -120,7 +120,7 @@ def permissions_of(text: str) -> Permissions:
 def _model(name: str, agent: Agent, settings: Settings, console: Console) -> str:
     if not name:
         return ""
-    from harness import model_names
+    from harness.config import model_names
 
     models = model_names.load(settings)
     for warning in models.warnings:

@@ -8,7 +8,7 @@ from typing import Any
 from harness.config import data_directory
 from harness.errors import HarnessError, UsageError
 from harness.interfaces.cli.listening import TOKEN_VARIABLE
-from harness.log.files import make_private_directory, replace_private
+from harness.log.private_files import make_private_directory, replace_private
 
 _TIMEOUT_S = 10.0
 

@@ -27,8 +27,8 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from harness.commands import Command
 from harness.errors import UnknownSession, UsageError
+from harness.interfaces.commands import Command
 from harness.rendering.object_stream import BadOperation, apply
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
-from harness.commands import Command
 from harness.interfaces.client.client import HarnessClient, State
+from harness.interfaces.commands import Command
 
 Given = TypeVar("Given")
 

@@ -21,7 +21,7 @@ from hashlib import sha256
 
 from harness.errors import StoreError, UsageError
 from harness.interfaces.server.browser_keys import BrowserKeys
-from harness.log.files import make_private_directory, replace_private
+from harness.log.private_files import make_private_directory, replace_private
 
 _TOKEN_CHARACTERS = 43
 """32 random bytes in the alphabet of URLs."""

@@ -10,7 +10,7 @@ import msgspec
 
 from harness import errors
 from harness.errors import HarnessError, LogLocked, StoreError, UnknownSession, UsageError
-from harness.log.postgres_commands import PostgresCommands
+from harness.log.stores.postgres.commands import PostgresCommands
 
 _LOOKS_EVERY_S = 1.0
 _KINDS: dict[str, type[HarnessError]] = {

@@ -6,8 +6,8 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Sequence
 
-from harness.commands import Attached
 from harness.errors import UsageError
+from harness.interfaces.commands import Attached
 from harness.session.signals import File, contents, is_text, split
 from harness.sources.model import Attachment
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.commands import Command, Submit
+from harness.interfaces.commands import Command, Submit
 from harness.log.hub import Hub
 
 

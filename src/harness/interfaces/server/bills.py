@@ -16,16 +16,16 @@ import msgspec
 from msgspec.structs import asdict
 
 from harness.config import Settings
+from harness.config.prices import load as load_prices
 from harness.errors import HarnessError
 from harness.events import Event
 from harness.interfaces.cli import inventory
 from harness.ledger import WORDS, Account, By, Ledger, rolled_up, total
-from harness.log.files import open_private
-from harness.log.selection import is_active
-from harness.log.skim import skim
+from harness.log.grep_events import skim
+from harness.log.private_files import open_private
+from harness.log.query import is_active
 from harness.log.store import Metadata, Query, Store, read_all
 from harness.log.stores.files import FileStore
-from harness.prices import load as load_prices
 
 _KEPT_AS = "account 1"
 """Another number when an account has another form, or is made by other rules."""

@@ -17,7 +17,7 @@ from hashlib import sha256
 import msgspec
 
 from harness.errors import StoreError
-from harness.log.files import make_private_directory, open_private, replace_private
+from harness.log.private_files import make_private_directory, open_private, replace_private
 
 _KEPT_S = 30 * 24 * 3600
 """Since it was last used."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness import model_names
-from harness.config import Settings
+from harness.config import Settings, model_names
 from harness.interfaces.cli import inventory
 from harness.interfaces.server.backend import Setup
 from harness.sources.models.local import USUAL

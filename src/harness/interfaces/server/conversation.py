@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from harness.commands import Answer, Approve, Configuration, Deny, Submit
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, Relay
+from harness.interfaces.commands import Answer, Approve, Configuration, Deny, Submit
 from harness.interfaces.server.attachments import spoken
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.presets import SUBAGENTS, backing_of, checked, modes_of, permissions_state

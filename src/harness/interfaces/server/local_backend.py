@@ -9,10 +9,10 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from harness import commands
-from harness.commands import Command
 from harness.errors import LogLocked, UsageError
 from harness.events import ThreadCreated
+from harness.interfaces import commands
+from harness.interfaces.commands import Command
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.conversation import HostedConversation, check_prompt, setup_of
 from harness.interfaces.server.presets import checked
@@ -20,7 +20,7 @@ from harness.interfaces.server.rewind import place_before
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
-from harness.log.selection import waits
+from harness.log.query import waits
 from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.open_thread import complete
 from harness.sources.request import OWN_AGENT

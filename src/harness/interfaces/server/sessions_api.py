@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.commands import Attached, Command, Rename, Submit
 from harness.errors import HarnessError, LogLocked
 from harness.events import ToolEnd, ToolProgress, ToolStart
+from harness.interfaces.commands import Attached, Command, Rename, Submit
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.responses import (

@@ -20,18 +20,18 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from harness import commands
-from harness.commands import Command
 from harness.errors import HarnessError, LogLocked, StoreError, UsageError
 from harness.events import Event, FollowUpsChanged, Message, SteeringQueued
+from harness.interfaces import commands
+from harness.interfaces.commands import Command
 from harness.interfaces.server.asking import Deadlines, Outcome, RemoteCommand
 from harness.interfaces.server.backend import Backend, ConversationStatus, Setup
 from harness.interfaces.server.local_backend import LocalBackend
 from harness.log.hub import Hub
-from harness.log.postgres_commands import Asked
-from harness.log.selection import waits
+from harness.log.query import waits
 from harness.log.store import Store, read_all
-from harness.log.stores.postgres import PostgresStore
+from harness.log.stores.postgres.commands import Asked
+from harness.log.stores.postgres.store import PostgresStore
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT
 

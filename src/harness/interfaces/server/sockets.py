@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from harness.commands import BadCommands, Cancel, Command, Configure, Resume, Submit, read
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
+from harness.interfaces.commands import BadCommands, Cancel, Command, Configure, Resume, Submit, read
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.channel import PacketListener, SessionChannel
 from harness.interfaces.server.channels import Channels

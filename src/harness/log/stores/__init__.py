@@ -1,3 +1,3 @@
-"""Where logs can be kept; the file's name is the store's."""
+"""The stores that logs can be in: files, memory, PostgreSQL."""
 
 from __future__ import annotations

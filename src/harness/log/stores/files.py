@@ -18,7 +18,7 @@ import msgspec
 
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Usage
-from harness.log import sidecar
+from harness.log import metadata_file
 from harness.log.event_file import (
     BLOCK_BYTES,
     HIDDEN,
@@ -30,14 +30,14 @@ from harness.log.event_file import (
     Place,
     next_seq_of,
 )
-from harness.log.files import lock_alone, make_private_directory, open_private, replace_private
 from harness.log.ids import is_log_id
+from harness.log.private_files import lock_alone, make_private_directory, open_private, replace_private
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
 if TYPE_CHECKING:
     from harness.log.file_watch import FileWatch
     from harness.log.forks import Stretch
-    from harness.log.index_access import IndexAccess
+    from harness.log.index.access import IndexAccess
 
 
 class FileStore:
@@ -108,7 +108,7 @@ class FileStore:
         self._save(metadata, SIDECAR)
 
     def list(self) -> Iterator[Metadata]:
-        from harness.log.selection import age
+        from harness.log.query import age
 
         try:
             names = os.listdir(self.directory)
@@ -323,7 +323,7 @@ class FileStore:
         try:
             fd = open_private(self.path(log_id, suffix), os.O_RDONLY)
             with os.fdopen(fd, "rb") as file:
-                metadata = sidecar.decode(file.read(), log_id)
+                metadata = metadata_file.decode(file.read(), log_id)
         except OSError as error:
             if may_be_hidden and os.path.lexists(self.path(log_id, LOG + HIDDEN)):
                 return self._sidecar(log_id, suffix + HIDDEN)
@@ -336,7 +336,7 @@ class FileStore:
 
     def _save(self, metadata: Metadata, suffix: str) -> None:
         metadata = msgspec.structs.replace(metadata, writer=Writer(os.getpid(), os.uname().nodename))
-        text = msgspec.json.format(sidecar.encode(metadata), indent=2) + b"\n"
+        text = msgspec.json.format(metadata_file.encode(metadata), indent=2) + b"\n"
         try:
             replace_private(self.path(metadata.session_id, suffix), text)
         except OSError as error:
@@ -358,7 +358,7 @@ class FileStore:
 
     def _asking(self) -> IndexAccess:
         if self._index is None:
-            from harness.log.index_access import IndexAccess
+            from harness.log.index.access import IndexAccess
 
             self._index = IndexAccess(self.directory)
         return self._index

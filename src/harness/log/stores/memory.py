@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event, Usage
-from harness.log import codec, sidecar
+from harness.log import codec, metadata_file
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
 if TYPE_CHECKING:
-    from harness.log.digest import Digest, Start, Text
     from harness.log.forks import Stretch
+    from harness.log.log_summary import Digest, Start, Text
 
 
 class MemoryStore:
@@ -66,7 +66,7 @@ class MemoryStore:
         log.tell()
 
     def list(self) -> Iterator[Metadata]:
-        from harness.log.selection import age
+        from harness.log.query import age
 
         with self._lock:
             logs = [_copy(log.metadata) for log in self._logs.values() if not log.metadata.deleted]
@@ -85,7 +85,7 @@ class MemoryStore:
         log.tell()
 
     def find(self, query: Query) -> builtins.list[Metadata]:
-        from harness.log.selection import in_order, latest, select, words_of
+        from harness.log.query import in_order, latest, select, words_of
 
         words = words_of(query)
         with self._lock:
@@ -184,7 +184,7 @@ class _Log:
 
     @property
     def digest(self) -> Digest:
-        from harness.log.digest import Digest
+        from harness.log.log_summary import Digest
 
         with self._lock:
             if self._digest is None:
@@ -201,7 +201,7 @@ class _Log:
         return self._starts if self.digest else []
 
     def mentions(self, word: str) -> bool:
-        from harness.log.selection import heading
+        from harness.log.query import heading
 
         self.digest  # noqa: B018
         return word in heading(self.metadata) or any(word in text.text for text in self._texts)
@@ -259,7 +259,7 @@ class MemoryReader:
 
 def _copy(metadata: Metadata) -> Metadata:
     """As another store would give it back: nothing of it is shared. Raises StoreError when a setting is no JSON."""
-    return sidecar.decode(sidecar.encode(metadata), metadata.session_id)
+    return metadata_file.decode(metadata_file.encode(metadata), metadata.session_id)
 
 
 def _unknown(log_id: str) -> UnknownSession:

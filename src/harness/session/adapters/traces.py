@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harness.log.files import append_all, make_private_directory, open_private
+from harness.log.private_files import append_all, make_private_directory, open_private
 
 _logger = logging.getLogger("harness.session")
 _INTERNAL, _OK, _ERROR = 1, 1, 2

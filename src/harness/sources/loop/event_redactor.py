@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from harness.events import Event, ReasoningDelta, ReplProgress, TextDelta, ToolInputDelta, ToolProgress
 from harness.log.codec import decode, encode_lines
-from harness.log.redact import Redactor
+from harness.log.redact.redactor import Redactor
 
 _PIECES: dict[type[Event], Callable[[Any], str]] = {
     TextDelta: attrgetter("id"),

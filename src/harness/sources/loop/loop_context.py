@@ -9,7 +9,7 @@ from typing import Any
 from harness.events import Outcome, RelayReply, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
-from harness.log.withheld import withheld_from_tools
+from harness.log.redact.withheld import withheld_from_tools
 from harness.sources.loop.approvals import OpenQuestions
 from harness.sources.loop.outbox import LogChannel, Outbox
 from harness.sources.sandbox.own_process import keep_to_itself

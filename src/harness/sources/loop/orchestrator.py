@@ -24,7 +24,7 @@ from harness.events import Event, RelayReply, Result
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
-from harness.log.redact import secrets_in
+from harness.log.redact.redactor import secrets_in
 from harness.log.store import Metadata, Store
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.agent_loop import AgentRun

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from harness.errors import HarnessError
 from harness.events import Error, Message, RelayReply, Result, SessionStart, Warning
 from harness.log.hub import Hub
-from harness.log.redact import secrets_in
+from harness.log.redact.redactor import secrets_in
 from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import LoopContext, environment_for_tools
 from harness.sources.loop.time_limits import TimeLimits

@@ -22,7 +22,7 @@ import msgspec
 
 from harness.errors import MissingExtra
 from harness.events import Event, Warning
-from harness.log.redact import SHORTEST_CREDENTIAL
+from harness.log.redact.redactor import SHORTEST_CREDENTIAL
 from harness.sources.model import Ask
 from harness.sources.models.answer import ModelAnswer
 from harness.sources.models.failure import ModelFailure, Retries, refused

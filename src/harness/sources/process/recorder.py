@@ -14,7 +14,7 @@ from harness.sources.process.launch import Launch
 from harness.sources.translation.json_lines import LineBlocks
 
 if TYPE_CHECKING:
-    from harness.log.redact import Redactor
+    from harness.log.redact.redactor import Redactor
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -32,7 +32,7 @@ class Recorder:
         self._redactors: dict[StreamName, Redactor] = {}
         if redact:
             # Only now: a run that masks nothing need not load what finds secrets.
-            from harness.log.redact import Redactor, secrets_in
+            from harness.log.redact.redactor import Redactor, secrets_in
 
             self._secrets = secrets_in(launch.invocation.env)
             self._redactors = {
@@ -54,7 +54,7 @@ class Recorder:
     def masked(self, text: str) -> str:
         if not self._redactors:
             return text
-        from harness.log.redact import redact_text
+        from harness.log.redact.redactor import redact_text
 
         return redact_text(text, self._secrets)
 

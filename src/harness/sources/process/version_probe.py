@@ -11,7 +11,7 @@ import msgspec
 
 from harness.config import cache_directory
 from harness.errors import HarnessError
-from harness.log.files import make_private_directory, replace_private
+from harness.log.private_files import make_private_directory, replace_private
 from harness.sources.process.invocation import Invocation
 
 _PATIENCE_S = 10.0

@@ -14,7 +14,7 @@ import ctypes
 import os
 import sys
 
-from harness.log.withheld import withheld_from_tools
+from harness.log.redact.withheld import withheld_from_tools
 
 _SET_DUMPABLE = 4
 _BLOCK_FIELDS = (50, 51)

@@ -113,7 +113,7 @@ def _require_no_links(guarded: Sequence[PathGuard]) -> None:
 
 def _lock_folder() -> str:
     """For the locks of stand-ins: of the user's own, and out of reach for confined commands."""
-    from harness.log.files import make_private_directory
+    from harness.log.private_files import make_private_directory
 
     wanted = os.path.join(data_directory(), "sandbox")
     try:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from harness.log.redact import secrets_in
+from harness.log.redact.redactor import secrets_in
 from harness.sources.request import Permissions
 from harness.sources.sandbox.protected_paths import PROTECTED, survey
 from harness.sources.sandbox.sandbox import find_sandbox

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from harness.errors import HarnessError, LogLocked, UnknownAgent
 from harness.events import Event, Result, SessionStart, Suspended, Unknown, Warning
 from harness.log import codec
-from harness.log.files import open_private
 from harness.log.hub import Hub
+from harness.log.private_files import open_private
 from harness.log.raw import Entry, Exit, Output, RawWriter, Start, entries_with_ends, read_raw
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore

@@ -23,7 +23,8 @@ def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
 
     `must_hold`: something depends on them; they are read now. Raises BadConfig.
     """
-    from harness import config, prices
+    from harness import config
+    from harness.config import prices
 
     if must_hold:
         return prices.load(config.load(directory)).cost_usd

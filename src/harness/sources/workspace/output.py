@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import cache
 
 from harness.config import data_directory
-from harness.log.files import append_all, make_private_directory, open_private
-from harness.log.redact import Redactor
+from harness.log.private_files import append_all, make_private_directory, open_private
+from harness.log.redact.redactor import Redactor
 
 SHOWN_BYTES = 30_000
 MOST_KEPT_BYTES = 256 * 1024 * 1024

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from harness.interfaces.cli.console import Console, is_terminal
 
 if TYPE_CHECKING:
-    from harness.commands import Command
     from harness.interfaces.client.plain import PlainClient
+    from harness.interfaces.commands import Command
 
 SUMMARY = "follow a session of `harness serve`, and answer it"
 _STDIN = 0
@@ -134,8 +134,8 @@ class _Sitting:
 
     def _meaning(self, text: str) -> Command | None:
         """None when there is nothing to send."""
-        from harness.commands import Cancel, Continue, Revoke, Steer, Submit
         from harness.interfaces.cli.approval import SHOW, is_yes_or_no, question_text
+        from harness.interfaces.commands import Cancel, Continue, Revoke, Steer, Submit
 
         if text in ("/cancel", "/cancel all"):
             return Cancel(queue="keep" if text == "/cancel" else "clear")
@@ -160,8 +160,8 @@ class _Sitting:
         return None
 
     def _answer(self, relay: dict[str, Any], text: str) -> Command:
-        from harness.commands import Answer, Approve, Deny
         from harness.interfaces.cli.approval import reply_to
+        from harness.interfaces.commands import Answer, Approve, Deny
 
         reply = reply_to(relay, text)
         if relay["kind"] != "permission":

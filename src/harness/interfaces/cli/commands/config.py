@@ -40,9 +40,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _show(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.config.settings import to_toml
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.settings import to_toml
 
     settings = preferences.load(console, has_verbose=True)
     values = settings.effective()
@@ -66,7 +66,7 @@ def _show(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _as_toml(values: dict[str, Any], origins: dict[str, str]) -> str:
-    from harness.settings import key_to_toml, to_toml
+    from harness.config.settings import key_to_toml, to_toml
 
     lines: list[str] = []
     table = ""
@@ -82,10 +82,10 @@ def _as_toml(values: dict[str, Any], origins: dict[str, str]) -> str:
 
 
 def _get(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.config.settings import TABLE, find, to_toml
     from harness.errors import UsageError
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.output import write_text
-    from harness.settings import TABLE, find, to_toml
 
     settings = preferences.load(console, has_verbose=True)
     known = settings.effective()
@@ -102,10 +102,10 @@ def _get(arguments: argparse.Namespace, console: Console) -> int:
 
 def _init(arguments: argparse.Namespace, console: Console) -> int:
     from harness import config
+    from harness.config.settings import template
     from harness.interfaces.cli.inventory import installable, installed
     from harness.interfaces.cli.output import write_text
-    from harness.log.files import make_private_directory
-    from harness.settings import template
+    from harness.log.private_files import make_private_directory
 
     path = config.user_file() if arguments.user else os.path.join(os.getcwd(), config.PROJECT_FILE)
     example = next((found.agent.name for found in (*installed(), *installable())), "NAME")

@@ -13,7 +13,7 @@ from harness.interfaces.cli.console import Console, number_of
 from harness.interfaces.cli.parser import add_actions, completes
 
 if TYPE_CHECKING:
-    from harness.model_names import Models
+    from harness.config.model_names import Models
 
 SUMMARY = "the model registry: list, resolve, path, update, fetch"
 DEFAULT_ACTION = "list"
@@ -133,17 +133,17 @@ def _resolve(arguments: argparse.Namespace, console: Console) -> int:
 
 def _path(arguments: argparse.Namespace, console: Console) -> int:
     del arguments, console
+    from harness.config.model_names import cache_path
     from harness.interfaces.cli.output import write_text
-    from harness.model_names import cache_path
 
     write_text(cache_path() + "\n")
     return 0
 
 
 def _update(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.config.model_names import cache_path, read
     from harness.errors import StoreError, UsageError
-    from harness.log.files import make_private_directory, replace_private
-    from harness.model_names import cache_path, read
+    from harness.log.private_files import make_private_directory, replace_private
 
     if "://" in arguments.file:
         raise UsageError("nothing is fetched from the network", hint="download the file, then name it here")
@@ -163,7 +163,7 @@ def _update(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _load(console: Console) -> Models:
-    from harness import model_names
+    from harness.config import model_names
     from harness.interfaces.cli import preferences
 
     models = model_names.load(preferences.load(console, has_verbose=True))

@@ -167,7 +167,7 @@ def _check_filters(arguments: argparse.Namespace) -> None:
 
 
 def _is_asked_for(metadata: Metadata, arguments: argparse.Namespace) -> bool:
-    from harness.log.selection import age
+    from harness.log.query import age
 
     created_ms, _ = age(metadata)
     return (
@@ -187,7 +187,7 @@ def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: Seque
 
 def _up_to_date(store: FileStore, log_id: str, console: Console) -> Metadata:
     """A session's metadata; one whose writer died is completed first, one that runs or waits says so."""
-    from harness.log.selection import is_active, waits
+    from harness.log.query import is_active, waits
 
     metadata = store.metadata(log_id)
     is_live = is_active(metadata) and store.is_live(log_id)

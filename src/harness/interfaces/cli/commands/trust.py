@@ -75,7 +75,7 @@ def _trust(directory: str, console: Console, *, is_answered: bool) -> int:
 
 
 def _shown(layer: Layer, wanted: dict[str, Any]) -> str:
-    from harness.settings import find, to_toml
+    from harness.config.settings import find, to_toml
 
     lines = [f"{layer.path} asks for:"]
     for key, value in wanted.items():
@@ -132,7 +132,7 @@ def _list(console: Console, *, as_json: bool) -> int:
 
 
 def _state(path: str, digest: str) -> str:
-    from harness.trust import digest_of
+    from harness.config.trust import digest_of
 
     try:
         with open(path, "rb") as file:
@@ -143,7 +143,7 @@ def _state(path: str, digest: str) -> str:
 
 def _trusted(console: Console) -> dict[str, str]:
     from harness import config
-    from harness.trust import read_trusted
+    from harness.config.trust import read_trusted
 
     trusted, problem = read_trusted(config.trust_file())
     if problem:
@@ -156,7 +156,7 @@ def _write(trusted: dict[str, str]) -> None:
 
     from harness import config
     from harness.errors import HarnessError
-    from harness.log.files import make_private_directory, replace_private
+    from harness.log.private_files import make_private_directory, replace_private
 
     path = config.trust_file()
     try:

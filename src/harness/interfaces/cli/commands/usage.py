@@ -40,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.config.prices import load
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.output import write_json, write_text
     from harness.ledger import Ledger, rolled_up
-    from harness.prices import load
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     prices = load(settings, arguments.prices)
@@ -71,8 +71,8 @@ def _read(store: FileStore, ledger: Ledger, console: Console) -> None:
     from harness.interfaces.cli.inventory import player
     from harness.interfaces.cli.session_ids import all_ids
     from harness.ledger import WORDS
-    from harness.log.files import open_private
-    from harness.log.skim import skim
+    from harness.log.grep_events import skim
+    from harness.log.private_files import open_private
 
     replays = player()
     for log_id in reversed(all_ids(store)):

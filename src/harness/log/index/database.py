@@ -1,0 +1,363 @@
+"""The index of a folder of logs: lists, search, usage, starts of messages, snapshots.
+
+It knows nothing that is not in the files, but for snapshots, which are a cache anyway. Whoever asks first
+brings it up to date: of each log that has grown, only what is new is read, and logs are entered in batches.
+Several processes may fill it at once: what another one entered meanwhile is left as it is.
+"""
+
+# ruff: noqa: S608 nothing but names of our own is put into a statement
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.log.event_file import Place
+from harness.log.forks import Stretch
+from harness.log.index.scan import Addition, Found, Rewritten, look, read_metadata, read_new, scan
+from harness.log.index.schema import has_search, prepare
+from harness.log.index.search import SAYS, Search, listed
+from harness.log.log_summary import Digest
+from harness.log.query import heading, is_active, is_sifted, latest, select, words_of
+from harness.log.store import Metadata, Query
+
+_LOGS_IN_A_BATCH = 100
+_BYTES_IN_A_BATCH = 16 * 1024 * 1024
+_BETWEEN_PLACES_BYTES = 512 * 1024
+_FEW = 300
+"""Logs that are looked at one by one, rather than all in their order."""
+_SAMPLED = 200
+"""Logs that are looked at to say how many there are in all."""
+
+
+class _Row(NamedTuple):
+    """What the index knows of a log, as far as it is needed to see what is new."""
+
+    number: int
+    created_ms: int
+    sidecar_mark: str
+    inode: int
+    read_bytes: int
+
+
+class _Change(NamedTuple):
+    """A log whose files say more than the index."""
+
+    found: Found
+    row: _Row | None
+    metadata: Metadata
+    is_same: bool
+    """The log that is known, grown or renamed; not another one under its id."""
+    addition: Addition
+
+
+class Index:
+    """Contract: the files are never changed; the caller keeps threads apart."""
+
+    def __init__(self, path: str, directory: str) -> None:
+        self._directory = directory
+        self._asked_for: tuple[tuple[str, ...], int, set[int] | None] = (), 0, None
+        """Words, when they were looked for, and the logs that may say them."""
+        self._connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+        try:
+            for setting in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY"):
+                self._connection.execute(f"PRAGMA {setting}").fetchall()
+            prepare(self._connection)
+            self._search = Search(self._connection, has_table=has_search(self._connection))
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def refresh(self, log_ids: Sequence[str] | None = None) -> None:
+        """Read what is new in these logs, or in all."""
+        for _ in self.refreshing(log_ids):
+            pass
+
+    def refreshing(self, log_ids: Sequence[str] | None = None) -> Iterator[None]:
+        """The same in steps, the last written first; between two of them the index may be asked."""
+        rows = self._rows(log_ids)
+        if log_ids is None:
+            there = scan(self._directory)
+        else:
+            there = {log_id: found for log_id in log_ids if (found := look(self._directory, log_id))}
+        gone = [row.number for log_id, row in rows.items() if log_id not in there]
+        new = [found for log_id, found in there.items() if not _is_known(found, rows.get(log_id))]
+        new.sort(key=lambda found: found.written_ns, reverse=True)
+        batch: list[_Change] = []
+        size = 0
+        for found in new:
+            row = rows.get(found.log_id)
+            if (change := self._change(found, row)) is not None:
+                batch.append(change)
+                size += found.size - (row.read_bytes if row else 0)
+            if len(batch) >= _LOGS_IN_A_BATCH or size >= _BYTES_IN_A_BATCH:
+                self._enter(batch, ())
+                batch, size = [], 0
+                yield
+        if batch or gone:
+            self._enter(batch, gone)
+
+    def clear(self) -> None:
+        with _Transaction(self._connection):
+            for number, *_ in self._connection.execute("SELECT number FROM logs").fetchall():
+                self._remove(number)
+
+    def find(self, query: Query, is_live: Callable[[str], bool]) -> list[Metadata]:
+        source, values = self._meant(query)
+        is_cut = not is_sifted(query)
+        rows = self._connection.execute(
+            f"SELECT metadata, updated_ms FROM {source}{_IN_ORDER} LIMIT ? OFFSET ?",
+            (*values, *((-1 if query.limit is None else query.limit, query.offset) if is_cut else (-1, 0))),
+        )
+        found = map(_told, rows)
+        return list(found) if is_cut else select(found, query, is_live)
+
+    def total(self, query: Query) -> int:
+        if is_sifted(query):
+            return len(self.find(replace(query, limit=None, offset=0, live_first=False), lambda _: False))
+        words = words_of(query)
+        candidates = self._candidates(words)
+        condition, values = _condition(query)
+        if words and (candidates is None or len(candidates) <= _FEW):
+            return self._about(query)
+        return self._count(condition, values, candidates)
+
+    def _about(self, query: Query) -> int:
+        """Those that fit; of very many only some are looked at, which tell how many of the others do."""
+        condition, values = _condition(query)
+        candidates = self._candidates(words := words_of(query))
+        source, there = ("logs", values) if candidates is None else (_AMONG, [listed(candidates), *values])
+        rows = self._connection.execute(
+            f"SELECT {SAYS * len(words)}1 FROM {source} WHERE {condition}{_IN_ORDER} LIMIT ?",
+            (*words, *there, _SAMPLED),
+        ).fetchall()
+        fitting = sum(map(all, rows))
+        if len(rows) < _SAMPLED:
+            return fitting
+        return max(fitting, round(self._count(condition, values) * fitting / _SAMPLED))
+
+    def _count(self, condition: str, values: Sequence[Any], candidates: set[int] | None = None) -> int:
+        source, there = ("logs", values) if candidates is None else (_AMONG, [listed(candidates), *values])
+        rows = self._connection.execute(f"SELECT count(*) FROM {source} WHERE {condition}", there)
+        return int(rows.fetchone()[0])
+
+    def _meant(self, query: Query) -> tuple[str, list[Any]]:
+        """The logs that are asked for, as far as tables can tell, for a statement."""
+        words = words_of(query)
+        candidates = self._candidates(words)
+        condition, values = _condition(query)
+        condition += "".join(f" AND {SAYS[:-2]}" for _ in words)
+        values += words
+        if candidates is None:
+            return f"logs WHERE {condition}", values
+        if len(candidates) <= _FEW:
+            return f"{_AMONG} WHERE {condition}", [listed(candidates), *values]
+        # In their order, so that one stops when enough are found.
+        return (
+            f"logs INDEXED BY logs_in_order WHERE number IN (SELECT value FROM json_each(?)) AND {condition}",
+            [listed(candidates), *values],
+        )
+
+    def _candidates(self, words: Sequence[str]) -> set[int] | None:
+        """As the search says; who asks for a page asks for the total too."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if self._asked_for[:2] != (tuple(words), version):
+            self._asked_for = tuple(words), version, self._search.candidates(words)
+        return self._asked_for[2]
+
+    def resource_ids(self) -> list[str]:
+        rows = self._connection.execute(
+            "SELECT DISTINCT resource_id FROM logs WHERE resource_id != '' AND NOT is_deleted"
+        )
+        return sorted(resource_id for (resource_id,) in rows)
+
+    def digest(self, log_id: str) -> Digest:
+        rows = self._connection.execute("SELECT digest FROM logs WHERE log_id = ?", (log_id,))
+        return next((msgspec.json.decode(data, type=Digest) for (data,) in rows), Digest())
+
+    def starts(self, part: Stretch, limit: int) -> list[int]:
+        rows = self._connection.execute(
+            "SELECT seq FROM starts WHERE log = (SELECT number FROM logs WHERE log_id = ?) AND known_seq < ?"
+            " ORDER BY known_seq DESC LIMIT ?",
+            (part.log_id, 2**63 - 1 if part.end is None else part.end, limit),
+        )
+        return [seq for (seq,) in rows][::-1]
+
+    def place(self, log_id: str, cursor: int) -> Place | None:
+        rows = self._connection.execute(
+            "SELECT seq, offset FROM places WHERE log = (SELECT number FROM logs WHERE log_id = ?) AND seq <= ?"
+            " ORDER BY seq DESC LIMIT 1",
+            (log_id, cursor),
+        )
+        return next((Place(seq, offset) for seq, offset in rows), None)
+
+    def snapshot(self, parts: Sequence[Stretch], name: str) -> tuple[int, bytes] | None:
+        for part in reversed(parts):
+            rows = self._connection.execute(
+                "SELECT seq, data FROM snapshots"
+                " WHERE log = (SELECT number FROM logs WHERE log_id = ?) AND name = ? AND seq <= ?",
+                (part.log_id, name, 2**63 - 1 if part.end is None else part.end),
+            ).fetchall()
+            if rows:
+                seq, data = rows[0]
+                return seq, data
+        return None
+
+    def snapshots(self, name: str) -> dict[str, bytes]:
+        """What was kept under this name of each log, its own alone."""
+        rows = self._connection.execute(
+            "SELECT log_id, data FROM snapshots JOIN logs ON log = number WHERE name = ?", (name,)
+        )
+        return dict(rows)
+
+    def save_snapshots(self, name: str, found: Iterable[tuple[str, int, bytes]]) -> None:
+        with _Transaction(self._connection):
+            for log_id, seq, data in found:
+                self._save_snapshot(log_id, name, seq, data)
+
+    def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
+        self.save_snapshots(name, [(log_id, seq, data)])
+
+    def _save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
+        self._connection.execute(
+            "INSERT INTO snapshots SELECT number, ?, ?, ? FROM logs WHERE log_id = ?"
+            " ON CONFLICT (log, name) DO UPDATE SET seq = excluded.seq, data = excluded.data"
+            " WHERE excluded.seq >= seq",
+            (name, seq, data, log_id),
+        )
+
+    def _rows(self, log_ids: Sequence[str] | None) -> dict[str, _Row]:
+        columns = "SELECT log_id, number, created_ms, sidecar_mark, inode, read_bytes FROM logs"
+        if log_ids is None:
+            rows: Iterable[tuple[Any, ...]] = self._connection.execute(columns)
+        else:
+            places = ", ".join("?" * len(log_ids))
+            rows = self._connection.execute(f"{columns} WHERE log_id IN ({places})", tuple(log_ids))
+        return {log_id: _Row(*values) for log_id, *values in rows}
+
+    def _change(self, found: Found, row: _Row | None) -> _Change | None:
+        metadata = read_metadata(found)
+        is_same = (
+            row is not None
+            and (row.created_ms, row.inode) == (metadata.created_ms, found.inode)
+            and row.read_bytes <= found.size
+        )
+        base = 0 if metadata.fork is None else metadata.fork.seq
+        empty = Digest(next_seq=base, answer_seq=base)
+        try:
+            if row is not None and is_same:
+                try:
+                    addition = read_new(found, self.digest(found.log_id), row.read_bytes)
+                    return _Change(found, row, metadata, True, addition)
+                except Rewritten:
+                    pass
+            return _Change(found, row, metadata, False, read_new(found, empty, 0))
+        except OSError:  # it was deleted meanwhile, or may not be read
+            return None
+
+    def _enter(self, changes: Sequence[_Change], gone: Iterable[int]) -> None:
+        self._asked_for = (), 0, None
+        with _Transaction(self._connection):
+            known = self._rows([change.found.log_id for change in changes])
+            for change in changes:
+                if known.get(change.found.log_id) == change.row:
+                    self._write(change)
+            for number in gone:
+                self._remove(number)
+
+    def _write(self, change: _Change) -> None:
+        found, row, metadata, is_same, addition = change
+        if row is not None and not is_same:
+            self._remove(row.number)
+        values = {
+            "log_id": found.log_id,
+            "created_ms": metadata.created_ms,
+            "kind": metadata.kind,
+            "resource_id": metadata.resource_id,
+            "updated_ms": max(metadata.updated_ms, addition.digest.updated_ms),
+            "is_deleted": metadata.deleted,
+            "is_active": is_active(metadata),
+            "heading": heading(metadata),
+            "metadata": msgspec.json.encode(metadata),
+            "sidecar_mark": found.sidecar_mark,
+            "inode": found.inode,
+            "read_bytes": addition.read_bytes,
+            "digest": msgspec.json.encode(addition.digest),
+        }
+        number = row.number if row is not None and is_same else None
+        cursor = self._connection.execute(
+            f"INSERT OR REPLACE INTO logs (number, {', '.join(values)}) VALUES (?{', ?' * len(values)})",
+            (number, *values.values()),
+        )
+        log = cursor.lastrowid
+        starts = ((log, start.seq, start.known_seq) for start in addition.gain.starts)
+        self._connection.executemany("INSERT OR IGNORE INTO starts VALUES (?, ?, ?)", starts)
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO places SELECT ?1, ?2, ?3"
+            " WHERE NOT EXISTS (SELECT 1 FROM places WHERE log = ?1 AND offset > ?3 - ?4)",
+            ((log, place.seq, place.offset, _BETWEEN_PLACES_BYTES) for place in addition.places),
+        )
+        assert log is not None, "a row has a number"
+        self._search.head(log, heading(metadata))
+        for text in addition.gain.texts:
+            self._search.add(log, text.text)
+
+    def _remove(self, number: int) -> None:
+        self._search.remove(number)
+        for table in ("starts", "places", "snapshots"):
+            self._connection.execute(f"DELETE FROM {table} WHERE log = ?", (number,))
+        self._connection.execute("DELETE FROM logs WHERE number = ?", (number,))
+
+
+class _Transaction:
+    """All of it or nothing; whoever else writes waits."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is None:
+            self._connection.execute("COMMIT")
+        elif self._connection.in_transaction:  # a full disk ends it by itself
+            self._connection.execute("ROLLBACK")
+
+
+_IN_ORDER = " ORDER BY updated_ms DESC, log_id DESC"
+_AMONG = "json_each(?) CROSS JOIN logs ON number = value"
+
+
+def _condition(query: Query) -> tuple[str, list[Any]]:
+    """What the table itself can tell of a query; the rest is sifted."""
+    conditions, values = ["NOT is_deleted"], list[Any]()
+    if query.active:
+        conditions.append("is_active")
+    for column, value in (("kind", query.kind), ("resource_id", query.resource_id)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if query.excluding:
+        conditions.append(f"log_id NOT IN ({', '.join('?' * len(query.excluding))})")
+        values += query.excluding
+    return " AND ".join(conditions), values
+
+
+def _told(row: tuple[bytes, int]) -> Metadata:
+    data, updated_ms = row
+    return latest(msgspec.json.decode(data, type=Metadata), updated_ms)
+
+
+def _is_known(found: Found, row: _Row | None) -> bool:
+    return row is not None and (row.sidecar_mark, row.inode, row.read_bytes) == (
+        found.sidecar_mark,
+        found.inode,
+        found.size,
+    )

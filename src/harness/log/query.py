@@ -1,0 +1,87 @@
+"""Which logs a query means, and in which order: one answer for every store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec.structs import replace
+
+from harness.log.log_summary import folded
+from harness.log.store import Metadata, Query
+
+
+def words_of(query: Query) -> list[str]:
+    return folded(query.text).split()
+
+
+def heading(metadata: Metadata) -> str:
+    """What can be searched of a log besides its messages."""
+    return folded(f"{metadata.name}\n{metadata.prompt}")
+
+
+def select(found: Iterable[Metadata], query: Query, is_live: Callable[[str], bool]) -> list[Metadata]:
+    """What is asked for, out of all that may be, the last changed first. Words are not looked at here."""
+    chosen: Iterator[Metadata] = (metadata for metadata in found if is_asked_for(metadata, query))
+    if query.live_first:
+        all_of_them = list(chosen)
+        live = {one.session_id for one in all_of_them if is_live(one.session_id)}
+        chosen = iter(sorted(all_of_them, key=lambda one: one.session_id not in live))
+    return list(_cut(chosen, query.offset, query.limit))
+
+
+def is_asked_for(metadata: Metadata, query: Query) -> bool:
+    fork = metadata.fork
+    return (
+        not metadata.deleted
+        and query.kind in (None, metadata.kind)
+        and metadata.session_id not in query.excluding
+        and (not query.active or is_active(metadata))
+        and query.resource_id in (None, metadata.resource_id)
+        and (query.include_forks or fork is None)
+        and (query.fork_of is None or (fork is not None and fork.log_id == query.fork_of))
+        and not any(metadata.settings.get(name) for name in query.without_settings)
+        and all(metadata.settings.get(name) == value for name, value in query.settings.items())
+    )
+
+
+def is_sifted(query: Query) -> bool:
+    """Whether a query asks for what only the metadata of each log tell."""
+    has_settings = bool(query.settings or query.without_settings)
+    return has_settings or not query.include_forks or query.fork_of is not None or query.live_first
+
+
+def is_active(metadata: Metadata) -> bool:
+    """Whether it waits for somebody, or something goes on in it, as far as its writer has said."""
+    return bool(metadata.activity) or waits(metadata) or (metadata.kind == "run" and not metadata.outcome)
+
+
+def waits(metadata: Metadata) -> bool:
+    """Whether it waits for somebody's answer. Before there was `activity`, only the outcome said so."""
+    is_suspended = metadata.kind == "thread" and metadata.outcome == "suspended"
+    return metadata.activity == "waiting" or (not metadata.activity and is_suspended)
+
+
+def latest(metadata: Metadata, last_event_ms: int) -> Metadata:
+    """The metadata as `find` gives it: changed when its last event came, if that is later."""
+    updated_ms = max(metadata.updated_ms, last_event_ms)
+    return replace(metadata, updated_ms=updated_ms)
+
+
+def in_order(metadata: Metadata) -> tuple[int, str]:
+    """Sorts, from the last changed on, when it is reversed."""
+    return metadata.updated_ms, metadata.session_id
+
+
+def age(metadata: Metadata) -> tuple[int, str]:
+    """Sorts, from the newest on, when it is reversed. What was recorded before there was `created_ms` has seconds."""
+    seconds = metadata.start_time
+    created_ms = metadata.created_ms or (int(seconds) * 1000 if seconds.isdecimal() else 0)
+    return created_ms, metadata.session_id
+
+
+def _cut(chosen: Iterator[Metadata], offset: int, limit: int | None) -> Iterator[Metadata]:
+    for position, metadata in enumerate(chosen):
+        if limit is not None and position >= offset + limit:
+            return
+        if position >= offset:
+            yield metadata

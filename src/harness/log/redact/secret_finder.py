@@ -1,0 +1,259 @@
+"""Find credentials in bytes: known values in all their spellings, key shapes, phrases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from harness.log.redact.literal_search import LiteralSearch
+from harness.log.redact.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, KeyShape, compiled
+from harness.log.redact.secret_spellings import spellings
+
+SHORTEST_VALUE = 4
+LONGEST_LITERAL_BYTES = 256
+"""Of a longer value, such as a whole key file, the beginning is looked for."""
+LONGEST_CUT_BYTES = 1024
+"""No longer part of a known value is looked for at the end of a string that cuts it off."""
+SIGNIFICANT_BEGINNING = 4
+"""So many characters of a secret, at the end of a text, may be its beginning."""
+TELLING_CUT = 12
+"""So many characters of a known value, cut off by the end of a string, are a secret by themselves."""
+WINDOW_BYTES = 8192
+"""No secret that is still being written is longer."""
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+    name: str
+
+
+class Beginning(NamedTuple):
+    """A text ends with what may be the beginning of a secret, from `start` on.
+
+    `secret` is where the part begins that would be masked, and `visible` counts its
+    characters beyond what everybody knows of such a secret.
+    """
+
+    start: int
+    secret: int
+    visible: int
+    significant: bool
+    name: str
+
+    def moved(self, distance: int) -> Beginning:
+        return self._replace(start=self.start + distance, secret=self.secret + distance)
+
+
+class Form(NamedTuple):
+    """One spelling of a known value. `public` is the length of its well-known prefix."""
+
+    spelling: bytes
+    public: int
+    name: str
+
+
+class _Prefix(NamedTuple):
+    """A well-known beginning, and the expression that must match where it stands."""
+
+    literal: bytes
+    name: str
+    whole: bytes
+
+
+_SHAPE_PREFIXES = [
+    _Prefix(prefix, shape.name, b"%b%b%b" % (BOUNDARY, re.escape(prefix), shape.body))
+    for shape in KEY_SHAPES
+    for prefix in shape.prefixes
+]
+
+
+class SecretFinder:
+    """Where the secrets are in a text, and whether its end may be the beginning of one."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self.forms = _forms(secrets)
+        literals = [form.spelling[:LONGEST_LITERAL_BYTES] for form in self.forms]
+        self._shapes_from = len(literals)
+        literals += [prefix.literal for prefix in _SHAPE_PREFIXES]
+        self._phrases_from = len(literals)
+        self._search = LiteralSearch([*literals, *(phrase.needle for phrase in PHRASES)])
+        longest = max((len(form.spelling) for form in self.forms), default=0)
+        self._longest_form = min(longest, WINDOW_BYTES)
+        self._blanks = any(b" " in form.spelling for form in self.forms)
+
+    # What only streamed text needs is made when the first of it comes.
+
+    @cached_property
+    def cut_endings(self) -> dict[bytes, list[tuple[Form, int]]]:
+        """The last characters of a known value that is cut off → which one, and how much of it is there."""
+        return _cut_endings(self.forms)
+
+    @cached_property
+    def _heads(self) -> dict[bytes, list[Form]]:
+        heads: dict[bytes, list[Form]] = {}
+        for form in self.forms:
+            heads.setdefault(form.spelling[:SIGNIFICANT_BEGINNING], []).append(form)
+        return heads
+
+    @cached_property
+    def _head_pattern(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(re.escape(head) for head in self._heads) or b"(?!)")
+
+    def spans(self, text: bytes) -> list[Span]:
+        """All secrets, in order; those that overlap are one."""
+        hits = self._search.hits(text)
+        if not hits:
+            return []
+        # Values come first: of two spans of equal length the more telling name stays.
+        found = [span for number, end in sorted(hits) for span in self._verified(text, number, end)]
+        return united(found) if len(found) > 1 else found
+
+    def _verified(self, text: bytes, number: int, end: int) -> Iterator[Span]:
+        """What stands where a literal was found, if it is a secret."""
+        if number < self._shapes_from:
+            form = self.forms[number]
+            start = end - min(len(form.spelling), LONGEST_LITERAL_BYTES)
+            if text.startswith(form.spelling, start):
+                yield Span(start, start + len(form.spelling), form.name)
+        elif number < self._phrases_from:
+            prefix = _SHAPE_PREFIXES[number - self._shapes_from]
+            if match := compiled(prefix.whole).match(text, end - len(prefix.literal)):
+                yield Span(match.start(), match.end(), prefix.name)
+        else:
+            phrase = PHRASES[number - self._phrases_from]
+            start = text.rfind(phrase.opening, max(0, end - len(phrase.needle) - phrase.lead_bytes), end)
+            if start >= 0 and (match := compiled(phrase.found).match(text, start)):
+                yield Span(match.start(1), match.end(1), phrase.name)
+
+    def cut_off(self, text: bytes) -> Span | None:
+        """A known value that is there but for its last part, at the end of `text`."""
+        for form, length in self.cut_endings.get(text[-TELLING_CUT:], ()):
+            if text.endswith(form.spelling[:length]):
+                return Span(len(text) - length, len(text), form.name)
+        return None
+
+    def beginning(self, text: bytes) -> Beginning | None:
+        """The longest end of `text` that may be the beginning of a secret."""
+        candidates = [*self._value_beginnings(text), *_shape_beginnings(text), *_phrase_beginnings(text)]
+        return min(candidates, key=_most_telling, default=None)
+
+    def _value_beginnings(self, text: bytes) -> Iterator[Beginning]:
+        window = max(0, len(text) - self._longest_form + 1)
+        if not self._blanks:
+            window = max(window, text.rfind(b" ", window))
+        for match in self._head_pattern.finditer(text, window):
+            start = match.start()
+            end = text[start:]
+            for form in self._heads[match[0]]:
+                if len(end) < len(form.spelling) and form.spelling.startswith(end):
+                    yield Beginning(start, start, len(end) - form.public, significant=True, name=form.name)
+                    return
+
+
+def _most_telling(beginning: Beginning) -> tuple[int, bool, int]:
+    return beginning.start, not beginning.significant, -beginning.visible
+
+
+def united(spans: list[Span]) -> list[Span]:
+    """Overlapping spans become one, under the name of the longest."""
+    result: list[Span] = []
+    longest = 0
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if not result or span.start >= result[-1].end:
+            result.append(span)
+            longest = span.end - span.start
+            continue
+        last = result[-1]
+        name = last.name
+        if span.end - span.start > longest:
+            longest, name = span.end - span.start, span.name
+        result[-1] = Span(last.start, max(last.end, span.end), name)
+    return result
+
+
+_PREFIX_LETTERS = (b"-", b"_", b"A", b"J")
+"""Every prefix of a shape has one of them."""
+
+
+def _shape_beginnings(text: bytes) -> Iterator[Beginning]:
+    # No shape has a blank in it: what stands before the last one is of no interest.
+    word = _last_word(text)
+    if not any(text.find(letter, word) >= 0 for letter in _PREFIX_LETTERS):
+        return
+    for shape in KEY_SHAPES:
+        for prefix in shape.prefixes:
+            start = text.find(prefix, word)
+            if start >= 0:
+                yield from _growing(shape, prefix, text, start)
+
+
+def _last_word(text: bytes) -> int:
+    return max(text.rfind(b" "), len(text) - WINDOW_BYTES, 0)
+
+
+def _growing(shape: KeyShape, prefix: bytes, text: bytes, start: int) -> Iterator[Beginning]:
+    pattern = compiled(b"%b%b%b\\Z" % (BOUNDARY, re.escape(prefix), shape.growing))
+    while start >= 0:
+        if pattern.match(text, start):
+            visible = len(text) - start - len(prefix)
+            yield Beginning(start, start, visible, visible >= SIGNIFICANT_BEGINNING, shape.name)
+            return
+        start = text.find(prefix, start + 1)
+
+
+def _phrase_beginnings(text: bytes) -> Iterator[Beginning]:
+    word = _last_word(text)
+    for phrase in PHRASES:
+        start = text.rfind(phrase.opening, max(0, word - phrase.words_bytes))
+        if start < 0:
+            continue
+        if match := compiled(phrase.growing).match(text, start):
+            visible = len(match["visible"])
+            secret = match.start(1)
+            yield Beginning(start, secret, visible, visible >= SIGNIFICANT_BEGINNING, phrase.name)
+
+
+def _cut_endings(forms: Iterable[Form]) -> dict[bytes, list[tuple[Form, int]]]:
+    endings: dict[bytes, list[tuple[Form, int]]] = {}
+    for form in forms:
+        for length in range(form.public + TELLING_CUT, min(len(form.spelling), LONGEST_CUT_BYTES)):
+            endings.setdefault(form.spelling[length - TELLING_CUT : length], []).append((form, length))
+    return endings
+
+
+def _forms(secrets: Mapping[str, str]) -> list[Form]:
+    names: dict[bytes, str] = {}
+    for variable, value in secrets.items():
+        name = mark_name(variable)
+        for spelling in spellings(value):
+            if len(spelling) >= SHORTEST_VALUE:
+                names.setdefault(spelling, name)
+    known = {*names.values(), *(shape.name for shape in KEY_SHAPES), *(phrase.name for phrase in PHRASES)}
+    marks = b" ".join(mark(name) for name in known)
+    forms = (
+        # A value that stands in a mark is public, and masking it would never end.
+        Form(spelling, _public_length(spelling), name)
+        for spelling, name in names.items()
+        if spelling not in marks
+    )
+    return sorted(forms, key=lambda form: -len(form.spelling))
+
+
+_PREFIXES = tuple(prefix for shape in KEY_SHAPES for prefix in shape.prefixes)
+
+
+def _public_length(spelling: bytes) -> int:
+    if not spelling.startswith(_PREFIXES):
+        return 0
+    return max(len(prefix) for prefix in _PREFIXES if spelling.startswith(prefix))
+
+
+def mark_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+
+
+def mark(name: str) -> bytes:
+    return b"[REDACTED:%b]" % name.encode("ascii")

@@ -1,0 +1,271 @@
+"""Secrets that are cut over the pieces of a streamed text.
+
+Agents stream what a model writes as many small JSON lines. The string values under the
+delta keys are pieces of one stream; a secret that spans their seams is masked in each of
+them. All work is done on the escaped bytes, and all places are offsets into what the
+agent has written so far, so that nothing moves while lines wait.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from harness.log.redact.secret_finder import (
+    TELLING_CUT,
+    WINDOW_BYTES,
+    Beginning,
+    SecretFinder,
+    Span,
+    mark,
+    united,
+)
+from harness.log.redact.secret_shapes import compiled
+
+MEMORY_BYTES = 64
+"""How much of the end of every stream is remembered: enough for any beginning that is not yet significant."""
+TELLING_BEGINNING = 8
+"""A beginning that shows so many characters is masked when it can wait no longer."""
+CONTEXT_BYTES = 8
+MOST_STREAMS = 64
+
+_last_characters = itemgetter(slice(-TELLING_CUT, None))
+_RARE_LETTERS = b"qjzxkvw_ypgbmfhucld"
+
+
+class Edit(NamedTuple):
+    """These bytes of what the agent wrote are replaced."""
+
+    start: int
+    end: int
+    replacement: bytes
+
+
+class _Segment(NamedTuple):
+    """Where a part of a stream's text stands. `line` is the offset of the line that holds it."""
+
+    start: int
+    end: int
+    line: int
+
+
+class _PiecePatterns(NamedTuple):
+    """Group 1 is what stands before the key, if there is enough of it; group 2 is the piece.
+
+    `quick` may run over the end of a broken line, `exact` takes twice the time.
+    """
+
+    key: bytes
+    quick: bytes
+    exact: bytes
+
+
+class _Stream:
+    """The pieces under one key that follow each other: what is remembered of their end."""
+
+    __slots__ = ("beginning", "masked_until", "memory", "segments")
+
+    def __init__(self) -> None:
+        self.memory = b""
+        self.segments: list[_Segment] = []
+        self.beginning: Beginning | None = None
+        self.masked_until = 0
+        """So much of the memory is settled: a secret that goes on from there has its mark already."""
+
+    @property
+    def masked(self) -> bool:
+        return 0 < self.masked_until == len(self.memory)
+
+    def remember(self, text: bytes, segments: list[_Segment], beginning: Beginning | None) -> None:
+        keep = max(0, len(text) - MEMORY_BYTES)
+        if beginning:
+            # A little more than the beginning itself: whether it begins a word must stay known.
+            keep = max(0, min(keep, beginning.start - CONTEXT_BYTES), len(text) - WINDOW_BYTES)
+            if beginning.start < keep:
+                beginning = None
+        self.masked_until = max(0, self.masked_until - keep)
+        self.memory = text[keep:]
+        self.segments = list(_parts(Span(keep, len(text), ""), segments))
+        self.beginning = beginning and beginning.moved(-keep)
+
+
+class Seams:
+    """Follows all streams of one pipe. `waiting` is the offset of the first line that must wait."""
+
+    def __init__(self, finder: SecretFinder, delta_keys: Sequence[str]) -> None:
+        self._finder = finder
+        self._patterns = {key: _piece_patterns(key) for key in delta_keys}
+        self._streams: dict[tuple[str, bytes], _Stream] = {}
+        self._held: dict[_Stream, int] = {}
+
+    @property
+    def waiting(self) -> int | None:
+        return min(self._held.values(), default=None)
+
+    def feed(self, block: bytes, offset: int, released: int) -> list[Edit]:
+        """Take whole lines that begin at `offset`. What stands before `released` can no longer be changed."""
+        edits: list[Edit] = []
+        for key, patterns in self._patterns.items():
+            if patterns.key not in block:
+                continue
+            pieces = _Pieces(patterns, block, offset)
+            for context, numbers in pieces.by_context().items():
+                edits += self._advance(self._stream(key, context), pieces, numbers, released)
+        return edits
+
+    def flush(self, released: int) -> list[Edit]:
+        """Nothing can wait any longer: mask what shows too much of a secret."""
+        edits: list[Edit] = []
+        for stream in self._held:
+            beginning = stream.beginning
+            if beginning and beginning.visible >= TELLING_BEGINNING:
+                span = Span(beginning.secret, len(stream.memory), beginning.name)
+                edits += _masked(span, stream.segments, released, marked=span.start < stream.masked_until)
+                stream.masked_until = len(stream.memory)
+        self._held.clear()
+        return edits
+
+    def _stream(self, key: str, context: bytes) -> _Stream:
+        stream = self._streams.pop((key, context), None) or _Stream()
+        if len(self._streams) >= MOST_STREAMS:
+            forgotten = self._streams.pop(next(iter(self._streams)))
+            self._held.pop(forgotten, None)
+        # Put last, so that the first is the one that has been silent longest.
+        self._streams[key, context] = stream
+        return stream
+
+    def _advance(self, stream: _Stream, pieces: _Pieces, numbers: Sequence[int], released: int) -> list[Edit]:
+        texts = [pieces.texts[number] for number in numbers]
+        known = len(stream.memory)
+        text = b"".join((stream.memory, *texts))
+        beginning = self._finder.beginning(text)
+        spans = [span for span in self._all_spans(texts, known, text) if span.end > stream.masked_until]
+        if stream.masked and beginning and beginning.secret < known:
+            # What goes on after a masked beginning is the same secret: it need not wait to be judged again.
+            spans.append(Span(beginning.secret, len(text), beginning.name))
+        edits: list[Edit] = []
+        segments = [_Segment(-len(text), 0, -1)]
+        if spans or (beginning and beginning.significant):
+            segments = [*stream.segments, *pieces.segments(numbers)]
+            for span in united(spans):
+                edits += _masked(span, segments, released, marked=span.start < stream.masked_until)
+            stream.masked_until = max(stream.masked_until, *(span.end for span in spans), 0)
+        stream.remember(text, segments, beginning)
+        self._hold(stream, released)
+        return edits
+
+    def _all_spans(self, texts: list[bytes], known: int, text: bytes) -> list[Span]:
+        """Secrets, and known values that a piece shows but for their last part, as snapshots of a growing text do."""
+        spans = self._finder.spans(text)
+        endings = self._finder.cut_endings
+        if endings.keys().isdisjoint(map(_last_characters, texts)) and text[-TELLING_CUT:] not in endings:
+            return spans
+        place = known
+        for piece in texts:
+            place += len(piece)
+            if piece[-TELLING_CUT:] in endings and (span := self._finder.cut_off(text[:place])):
+                spans.append(span)
+        if span := self._finder.cut_off(text):
+            spans.append(span)
+        return spans
+
+    def _hold(self, stream: _Stream, released: int) -> None:
+        self._held.pop(stream, None)
+        beginning = stream.beginning
+        if not beginning or not beginning.significant or stream.masked:
+            return
+        span = Span(beginning.secret, len(stream.memory), beginning.name)
+        for segment in _parts(span, stream.segments):
+            if segment.line >= released:
+                self._held[stream] = segment.line
+                return
+
+
+class _Pieces:
+    """The pieces under one key in a block of lines. Where they stand is looked up only if somebody asks."""
+
+    def __init__(self, patterns: _PiecePatterns, block: bytes, offset: int) -> None:
+        self._block = block
+        self._offset = offset
+        self._contexts: tuple[bytes, ...] = ()
+        self.texts: tuple[bytes, ...] = ()
+        self._pattern = compiled(patterns.quick)
+        self._find()
+        if b"\n" in b"".join(self.texts):
+            # A line that is no JSON has an open quote.
+            self._pattern = compiled(patterns.exact)
+            self._find()
+
+    def _find(self) -> None:
+        found: list[tuple[bytes, bytes]] = self._pattern.findall(self._block)
+        if found:
+            self._contexts, self.texts = zip(*found, strict=True)
+
+    def by_context(self) -> dict[bytes, Sequence[int]]:
+        """Tell apart streams that share a key: the pieces of a message, and the whole message after them.
+
+        What stands right before the key tells them apart; numbers and ids in it change from line to line.
+        """
+        names = {context: _stable(context) for context in set(self._contexts)}
+        if b"" in names:
+            # Only the first piece can be too near to the block's beginning to have a whole context.
+            first = next(self._pattern.finditer(self._block))
+            names[b""] = _stable(self._block[: self._block.rfind(b'"', 0, first.start())])
+        if len(names) == 1:
+            return {name: range(len(self.texts)) for name in names.values()}
+        groups: dict[bytes, list[int]] = {}
+        for number, context in enumerate(self._contexts):
+            groups.setdefault(names[context], []).append(number)
+        return dict(groups)
+
+    def segments(self, numbers: Sequence[int]) -> Iterator[_Segment]:
+        matches = list(self._pattern.finditer(self._block))
+        for number in numbers:
+            start, end = matches[number].span(2)
+            line = self._block.rfind(b"\n", 0, start) + 1
+            yield _Segment(self._offset + start, self._offset + end, self._offset + line)
+
+
+def _piece_patterns(key: str) -> _PiecePatterns:
+    quoted = b'"%b"' % key.encode()
+    # The search begins at the key's rarest letter: quotes are everywhere.
+    ranks = [_RARE_LETTERS.find(letter) % 256 for letter in quoted]
+    rarest = ranks.index(min(ranks))
+    name = re.escape(quoted)
+    head = rb"(?s)%b(?:(?<=(.{%d})%b)|(?<=%b))[ \t]*:[ \t]*\"" % (
+        re.escape(quoted[rarest:]),
+        CONTEXT_BYTES,
+        name,
+        name,
+    )
+    escaped = b"|".join(rb"(?<=[^\\]\\{%d})" % backslashes for backslashes in (1, 3, 5, 7))
+    quick = rb"([^\"]*+(?:(?:%b)\"[^\"]*+)*+)\"" % escaped
+    exact = rb"([^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+)\""
+    return _PiecePatterns(quoted, head + quick, head + exact)
+
+
+def _stable(context: bytes) -> bytes:
+    return context[-CONTEXT_BYTES:].rpartition(b"\n")[2].translate(None, b"0123456789abcdefABCDEF-")
+
+
+def _parts(span: Span, segments: list[_Segment]) -> Iterator[_Segment]:
+    """The segments' parts that `span` covers, where the segments together are the text it is in."""
+    place = 0
+    for segment in segments:
+        length = segment.end - segment.start
+        first, last = max(span.start - place, 0), min(span.end - place, length)
+        if first < last:
+            yield _Segment(segment.start + first, segment.start + last, segment.line)
+        place += length
+
+
+def _masked(span: Span, segments: list[_Segment], released: int, *, marked: bool) -> list[Edit]:
+    replacement = b"" if marked else mark(span.name)
+    edits = []
+    for part in _parts(span, segments):
+        if part.line >= released:
+            edits.append(Edit(part.start, part.end, replacement))
+            replacement = b""
+    return edits
