@@ -18,7 +18,7 @@ from harness.config.settings import TABLE, to_toml
 from harness.events import AnyEvent
 from harness.events.envelope import Event
 from harness.events.operation import Operation
-from harness.events.task import Task
+from harness.events.run import Task
 from harness.events.usage import Usage
 from harness.interfaces.cli import formats, parser
 from harness.sources.registry import load, names

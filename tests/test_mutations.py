@@ -15,7 +15,7 @@ import pytest
 
 from harness.events import Event, Result, SessionStart, ToolEnd, ToolStart
 from harness.log.codec import encode_lines
-from harness.log.raw import Exit, Output, Start
+from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.sources.registry import load
 from harness.sources.translation.json_lines import LineBlocks
 from harness.sources.translation.pipeline import Pipeline
@@ -106,9 +106,11 @@ MUTATIONS: tuple[Callable[[Lines, random.Random], Lines], ...] = (
 
 def run_lines(agent: str, lines: Lines, exit_code: int | None) -> tuple[Pipeline, list[Event]]:
     pipeline = Pipeline(load(agent).translator())
-    events = list(pipeline.feed(Start(at_ms=0, agent=agent, prompt="do it", cwd="/workspace")))
-    events += pipeline.feed(Output(at_ms=1, stream="stdout", data=b"".join(line + b"\n" for line in lines)))
-    events += pipeline.feed(Exit(at_ms=2, code=exit_code))
+    events = list(pipeline.feed(RawStart(at_ms=0, agent=agent, prompt="do it", cwd="/workspace")))
+    events += pipeline.feed(
+        RawOutput(at_ms=1, stream="stdout", data=b"".join(line + b"\n" for line in lines))
+    )
+    events += pipeline.feed(RawExit(at_ms=2, code=exit_code))
     return pipeline, events
 
 
@@ -147,7 +149,7 @@ def test_any_split_of_the_bytes_gives_the_same_events(case: Case) -> None:
     meta = case.meta
     events = list(
         pipeline.feed(
-            Start(
+            RawStart(
                 at_ms=0,
                 agent=case.agent,
                 version=case.version,
@@ -162,13 +164,13 @@ def test_any_split_of_the_bytes_gives_the_same_events(case: Case) -> None:
         size = chance.choice([1, 2, 7, 100, 5000])
         block = blocks.feed(data[position : position + size])
         position += size
-        events += pipeline.feed(Output(at_ms=1, stream="stdout", data=block))
-    events += pipeline.feed(Output(at_ms=1, stream="stdout", data=blocks.finish()))
+        events += pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=block))
+    events += pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=blocks.finish()))
     if case.stderr:
-        events += pipeline.feed(Output(at_ms=1, stream="stderr", data=case.stderr))
+        events += pipeline.feed(RawOutput(at_ms=1, stream="stderr", data=case.stderr))
     code = meta.exit_code or 0
     events += pipeline.feed(
-        Exit(at_ms=1, code=None if code < 0 else code, signal=-code if code < 0 else None)
+        RawExit(at_ms=1, code=None if code < 0 else code, signal=-code if code < 0 else None)
     )
 
     assert [event for event in events if not isinstance(event, Result)] == expected

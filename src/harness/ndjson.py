@@ -21,7 +21,7 @@ Record: TypeAlias = dict[str, Any]
 """One event as it was written; `type` is always spelled `ToolStart`."""
 
 
-class ToolCall(NamedTuple):
+class ToolCallRecord(NamedTuple):
     """A call and its end; what did not end has no `success`."""
 
     id: str
@@ -58,7 +58,7 @@ def total_tokens(events: Iterable[Record]) -> tuple[int, int]:
     return _sum(usages, "input_tokens"), _sum(usages, "output_tokens")
 
 
-def extract_tool_calls(events: Iterable[Record]) -> list[ToolCall]:
+def extract_tool_calls(events: Iterable[Record]) -> list[ToolCallRecord]:
     """Each call with the first end of its id that no other call has taken."""
     everything = list(events)
     ends: dict[str, list[Record]] = {}
@@ -111,8 +111,8 @@ def _sum(usages: list[Record], name: str) -> int:
     return sum(usage.get(name) or 0 for usage in usages)
 
 
-def _call(start: Record, end: Record) -> ToolCall:
-    return ToolCall(
+def _call(start: Record, end: Record) -> ToolCallRecord:
+    return ToolCallRecord(
         id=start.get("call_id", ""),
         name=start.get("tool_name", ""),
         input=start.get("input", ""),

@@ -10,7 +10,7 @@ from harness.events import Event, Message, TextDelta, Unrecognized, UsageDelta
 from harness.events.usage import Usage
 from harness.log import codec
 from harness.log import grep_events as skimming
-from harness.log.grep_events import skim
+from harness.log.grep_events import grep_events
 
 DELTA = UsageDelta(usage=Usage(input=1), run_id="r", seq=0)
 LINES = codec.encode_lines(
@@ -24,7 +24,7 @@ LINES = codec.encode_lines(
 
 
 def skimmed(data: bytes, *words: str) -> list[Event]:
-    return list(skim(io.BytesIO(data), words))
+    return list(grep_events(io.BytesIO(data), words))
 
 
 def test_lines_with_a_word_are_read_and_others_are_not() -> None:

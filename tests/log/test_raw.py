@@ -7,16 +7,16 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.log.raw import Control, Entry, Exit, Output, RawWriter, Start, read_raw
+from harness.log.raw import RawControl, RawEntry, RawExit, RawOutput, RawStart, RawWriter, read_raw
 
-START = Start(at_ms=1, agent="claude", prompt="hi\n", argv=["claude", "-p"])
-EXIT = Exit(at_ms=9, code=0)
+START = RawStart(at_ms=1, agent="claude", prompt="hi\n", argv=["claude", "-p"])
+EXIT = RawExit(at_ms=9, code=0)
 BLOCKS = st.lists(
     st.tuples(st.sampled_from(["stdout", "stderr"]), st.binary(min_size=1, max_size=200)), max_size=8
 )
 
 
-def write(path: Path, entries: list[Entry]) -> bytes:
+def write(path: Path, entries: list[RawEntry]) -> bytes:
     path.unlink(missing_ok=True)
     writer = RawWriter(str(path))
     for entry in entries:
@@ -28,8 +28,8 @@ def write(path: Path, entries: list[Entry]) -> bytes:
 @given(blocks=BLOCKS)
 def test_every_byte_comes_back_in_order(tmp_path_factory: object, blocks: list[tuple[str, bytes]]) -> None:
     path = Path(tmp_path_factory.mktemp("raw")) / "x.raw"  # type: ignore[attr-defined]
-    outputs = [Output(at_ms=5, stream=stream, data=data) for stream, data in blocks]  # type: ignore[arg-type]
-    entries: list[Entry] = [START, *outputs, Control(at_ms=6, action="timeout", detail="3 s"), EXIT]
+    outputs = [RawOutput(at_ms=5, stream=stream, data=data) for stream, data in blocks]  # type: ignore[arg-type]
+    entries: list[RawEntry] = [START, *outputs, RawControl(at_ms=6, action="timeout", detail="3 s"), EXIT]
 
     write(path, entries)
 
@@ -38,7 +38,7 @@ def test_every_byte_comes_back_in_order(tmp_path_factory: object, blocks: list[t
 
 def test_output_that_looks_like_a_head_is_only_output(tmp_path: Path) -> None:
     tricky = b'{"kind":"stdout","at_ms":5,"size":3}\nabc\n{"kind":"exit","at_ms":1}\n'
-    entries: list[Entry] = [START, Output(at_ms=5, stream="stdout", data=tricky), EXIT]
+    entries: list[RawEntry] = [START, RawOutput(at_ms=5, stream="stdout", data=tricky), EXIT]
 
     write(tmp_path / "x.raw", entries)
 
@@ -47,9 +47,9 @@ def test_output_that_looks_like_a_head_is_only_output(tmp_path: Path) -> None:
 
 def test_a_cut_end_costs_only_the_entry_that_was_cut(tmp_path: Path) -> None:
     path = tmp_path / "x.raw"
-    entries: list[Entry] = [
+    entries: list[RawEntry] = [
         START,
-        *(Output(at_ms=5, stream="stdout", data=b"line %d\n" % n) for n in range(3)),
+        *(RawOutput(at_ms=5, stream="stdout", data=b"line %d\n" % n) for n in range(3)),
     ]
     whole = write(path, entries)
 
@@ -61,9 +61,9 @@ def test_a_cut_end_costs_only_the_entry_that_was_cut(tmp_path: Path) -> None:
 
 def test_a_damaged_size_costs_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.raw"
-    entries: list[Entry] = [
+    entries: list[RawEntry] = [
         START,
-        *(Output(at_ms=5, stream="stdout", data=b"line %d\n" % n) for n in range(3)),
+        *(RawOutput(at_ms=5, stream="stdout", data=b"line %d\n" % n) for n in range(3)),
         EXIT,
     ]
     whole = write(path, entries)
@@ -75,9 +75,9 @@ def test_a_damaged_size_costs_nothing(tmp_path: Path) -> None:
 
 def test_a_damaged_head_costs_its_own_entry(tmp_path: Path) -> None:
     path = tmp_path / "x.raw"
-    entries: list[Entry] = [
+    entries: list[RawEntry] = [
         START,
-        *(Output(at_ms=5, stream="stdout", data=b"line %d\n" % n) for n in range(3)),
+        *(RawOutput(at_ms=5, stream="stdout", data=b"line %d\n" % n) for n in range(3)),
         EXIT,
     ]
     whole = write(path, entries)

@@ -25,7 +25,7 @@ from harness.interfaces.server.shared_backend import SharedBackend, open_backend
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Store
-from harness.log.stores.postgres.commands import Asked
+from harness.log.stores.postgres.commands import TakenCommand
 from harness.log.stores.postgres.store import PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="no PostgreSQL: psycopg is not installed")
@@ -292,7 +292,7 @@ class Holder:
         self.store = PostgresStore(url)
         self.hub = Hub(self.store, log_id, self.store.open(log_id))
 
-    def take(self) -> Asked:
+    def take(self) -> TakenCommand:
         """The next command; it is never answered."""
         while not (taken := self.store.commands.take()):
             time.sleep(0.01)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.events import Event, Result, Usage
-from harness.log.raw import Control, Exit, Output, Start
+from harness.log.raw import RawControl, RawExit, RawOutput, RawStart
 from harness.sources.process.version_probe import parse_version
 from harness.sources.registry import load
 from harness.sources.translation.pipeline import Pipeline
@@ -31,16 +31,16 @@ def play(
 ) -> list[Event]:
     """The events of these lines: records, or text and bytes as they are. `start`: what else is known of the start."""
     pipeline = Pipeline(load(agent).translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent=agent, cwd=cwd, **{"prompt": "do it", **start}))]
+    events = [*pipeline.feed(RawStart(at_ms=0, agent=agent, cwd=cwd, **{"prompt": "do it", **start}))]
     for line in lines:
         text = line.encode() if isinstance(line, str) else line
         data = text if isinstance(text, bytes) else msgspec.json.encode(text)
-        events.extend(pipeline.feed(Output(at_ms=1, stream="stdout", data=data + b"\n")))
+        events.extend(pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=data + b"\n")))
     if stderr:
-        events.extend(pipeline.feed(Output(at_ms=1, stream="stderr", data=stderr.encode())))
+        events.extend(pipeline.feed(RawOutput(at_ms=1, stream="stderr", data=stderr.encode())))
     if is_stopped:
-        events.extend(pipeline.feed(Control(at_ms=1, action="stop")))
-    exit = Exit(at_ms=2, code=exit_code, signal=signal, earlier_usage=earlier_usage)
+        events.extend(pipeline.feed(RawControl(at_ms=1, action="stop")))
+    exit = RawExit(at_ms=2, code=exit_code, signal=signal, earlier_usage=earlier_usage)
     events.extend(pipeline.feed(exit))
     assert not pipeline.lost
     return events

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from harness.events import Event
-from harness.log.raw import Exit, Output, Start
+from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.sources.agents.claude import AGENT
 from harness.sources.translation.pipeline import Pipeline
 
@@ -39,12 +39,12 @@ def play_with_pipeline(
     *lines: Any, exit_code: int = 0, prompt: str = "do it"
 ) -> tuple[list[Event], Pipeline]:
     pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=1000, agent="claude", prompt=prompt))]
+    events = [*pipeline.feed(RawStart(at_ms=1000, agent="claude", prompt=prompt))]
     for line in lines:
         data = line if isinstance(line, bytes) else line.encode() if isinstance(line, str) else None
         data = msgspec.json.encode(line) if data is None else data
-        events.extend(pipeline.feed(Output(at_ms=2000, stream="stdout", data=data + b"\n")))
-    events.extend(pipeline.feed(Exit(at_ms=3000, code=exit_code)))
+        events.extend(pipeline.feed(RawOutput(at_ms=2000, stream="stdout", data=data + b"\n")))
+    events.extend(pipeline.feed(RawExit(at_ms=3000, code=exit_code)))
     return events, pipeline
 
 

@@ -27,7 +27,7 @@ from harness.events import (
 )
 from harness.events.usage import CLASSES
 from harness.log import codec
-from harness.log.raw import Exit, Output, Start
+from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.sources.agents.claude import AGENT
 from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, find_cases, translate
@@ -295,12 +295,12 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 def _fed(records: list[dict[str, Any]], exit_code: int | None) -> tuple[Pipeline, list[Event]]:
     """Past the decoder, so that also what JSON cannot hold comes through."""
     pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="claude", prompt="p"))]
+    events = [*pipeline.feed(RawStart(at_ms=0, agent="claude", prompt="p"))]
     for record in records:
         pipeline.lifecycle.accept(pipeline.translator.record(record), events)
         assert pipeline.translator.rule
-    events.extend(pipeline.feed(Output(at_ms=1, stream="stderr", data=b"\xff\n")))
-    events.extend(pipeline.feed(Exit(at_ms=2, code=exit_code)))
+    events.extend(pipeline.feed(RawOutput(at_ms=1, stream="stderr", data=b"\xff\n")))
+    events.extend(pipeline.feed(RawExit(at_ms=2, code=exit_code)))
     return pipeline, events
 
 

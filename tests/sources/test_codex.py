@@ -24,7 +24,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
-from harness.log.raw import Exit, Output, Start
+from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.sources.agents.codex.agent import AGENT
 from harness.sources.registry import load
 from harness.sources.request import Request
@@ -83,10 +83,10 @@ def test_a_whole_run_gives_start_prompt_words_tool_usage_and_result() -> None:
             "usage": {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 5},
         },
     ]
-    events = list(pipeline.feed(Start(at_ms=0, agent="codex", prompt="list files", model="m", cwd="/w")))
+    events = list(pipeline.feed(RawStart(at_ms=0, agent="codex", prompt="list files", model="m", cwd="/w")))
     data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    events += pipeline.feed(Output(at_ms=5, stream="stdout", data=data))
-    events += pipeline.feed(Exit(at_ms=9, code=0))
+    events += pipeline.feed(RawOutput(at_ms=5, stream="stdout", data=data))
+    events += pipeline.feed(RawExit(at_ms=9, code=0))
 
     usage = Usage(input=6, output=5, cache_read=4)
     assert events == [

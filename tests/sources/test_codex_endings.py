@@ -21,7 +21,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
-from harness.log.raw import Control, Exit, Output, Start
+from harness.log.raw import RawControl, RawExit, RawOutput, RawStart
 from harness.sources.agents.codex.agent import AGENT, CodexTranslator
 from harness.sources.translation.pipeline import Pipeline
 from harness.sources.translator import Ending
@@ -188,9 +188,9 @@ def test_a_turn_without_an_end_has_not_completed_however_the_process_ended(
 
 def test_a_run_that_the_harness_stopped_is_not_an_error() -> None:
     pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Output(at_ms=1, stream="stdout", data=b'{"type":"turn.started"}\n'))]
-    events += pipeline.feed(Control(at_ms=2, action="stop"))
-    events += pipeline.feed(Exit(at_ms=3, code=1))
+    events = [*pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=b'{"type":"turn.started"}\n'))]
+    events += pipeline.feed(RawControl(at_ms=2, action="stop"))
+    events += pipeline.feed(RawExit(at_ms=3, code=1))
 
     assert not [event for event in events if isinstance(event, Error)]
     assert end_of(events).outcome == "interrupted"
@@ -298,7 +298,7 @@ def test_the_usage_of_a_resumed_run_is_flagged_where_it_is_that_of_the_thread(
     version: str, argv: list[str], is_flagged: bool
 ) -> None:
     translator = CodexTranslator()
-    translator.begin(Start(at_ms=0, agent="codex", version=version, argv=argv))
+    translator.begin(RawStart(at_ms=0, agent="codex", version=version, argv=argv))
     events = [
         *translator.record({"type": "turn.completed", "usage": {"input_tokens": 3000, "output_tokens": 128}}),
         *translator.finish(Ending(exit_code=0)),

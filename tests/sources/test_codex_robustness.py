@@ -23,7 +23,7 @@ from harness.events import (
     Unknown,
 )
 from harness.events.operation import Read, Write
-from harness.log.raw import Exit, Output, Start
+from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.sources.agents.codex.agent import AGENT, CodexTranslator
 from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, translate
@@ -118,10 +118,10 @@ def test_a_stream_cut_doubled_shuffled_or_garbled_still_ends_with_one_result(
     lines: list[bytes], code: int | None, stderr: bytes
 ) -> None:
     pipeline = Pipeline(AGENT.translator())
-    events = [*pipeline.feed(Start(at_ms=0, agent="codex", prompt="p"))]
-    events += pipeline.feed(Output(at_ms=1, stream="stdout", data=b"\n".join(lines)))
-    events += pipeline.feed(Output(at_ms=1, stream="stderr", data=stderr))
-    events += pipeline.feed(Exit(at_ms=2, code=code, signal=9 if code is None else None))
+    events = [*pipeline.feed(RawStart(at_ms=0, agent="codex", prompt="p"))]
+    events += pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=b"\n".join(lines)))
+    events += pipeline.feed(RawOutput(at_ms=1, stream="stderr", data=stderr))
+    events += pipeline.feed(RawExit(at_ms=2, code=code, signal=9 if code is None else None))
 
     assert not pipeline.lost
     check_promises(events)

@@ -25,7 +25,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Fetch, List, Read, Search, Skill, Spawn, Write
-from harness.events.task import Task
+from harness.events.run import Task
 from harness.sources.agents.goose.agent import command
 from harness.sources.request import Limits, Request
 from harness.testing.golden import Case, find_cases, translate

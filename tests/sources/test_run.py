@@ -20,7 +20,7 @@ from harness import FileStore, Limits, MemoryStore, Request, Run, run, start
 from harness.errors import InvalidDirectory, UnknownAgent, UsageError
 from harness.events import Error, Event, Result, SessionStart, Warning
 from harness.log import codec
-from harness.log.raw import Output, read_raw
+from harness.log.raw import RawOutput, read_raw
 from harness.log.store import read_all
 from harness.sources.process.launch import prepare
 from harness.sources.process.recorder import Recorder
@@ -83,7 +83,7 @@ def test_with_redaction_off_the_kept_bytes_are_those_of_the_agent(store: FileSto
     kept = b"".join(
         e.data
         for e in read_raw(store.path(live.id, ".raw"))
-        if isinstance(e, Output) and e.stream == "stdout"
+        if isinstance(e, RawOutput) and e.stream == "stdout"
     )
     assert hashlib.sha256(kept).digest() == hashlib.sha256(path.read_bytes()).digest()
 
@@ -279,7 +279,7 @@ def test_what_waited_for_a_full_disk_is_kept(tmp_path: Path) -> None:
     path = str(tmp_path / "x.raw")
     recorder = Recorder(prepare(Request(agent="claude", prompt="do it")), redact=True)
     recorder.open(path)
-    entries = [Output(at_ms=n, stream="stdout", data=f"line {n}\n".encode() * 50) for n in range(9)]
+    entries = [RawOutput(at_ms=n, stream="stdout", data=f"line {n}\n".encode() * 50) for n in range(9)]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:

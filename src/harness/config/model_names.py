@@ -17,7 +17,7 @@ BUILT_IN = os.path.join(os.path.dirname(__file__), "models.toml")
 _NOT_AGENTS = ("description", "provider")
 
 
-class Model(NamedTuple):
+class ModelAlias(NamedTuple):
     name: str
     description: str
     provider: str
@@ -37,14 +37,14 @@ class Resolution(NamedTuple):
     origin: str = ""
 
 
-class Models(NamedTuple):
-    own: dict[str, Model]
+class ModelAliases(NamedTuple):
+    own: dict[str, ModelAlias]
     """From the settings."""
-    canonical: dict[str, Model]
+    canonical: dict[str, ModelAlias]
     warnings: list[str]
 
     @property
-    def all(self) -> list[Model]:
+    def all(self) -> list[ModelAlias]:
         return [model for _, model in sorted({**self.canonical, **self.own}.items())]
 
     def resolve(self, name: str, agent_names: Iterable[str]) -> Resolution:
@@ -62,9 +62,9 @@ def cache_path() -> str:
     return os.path.join(os.path.expanduser("~"), ".harness", "models.toml")
 
 
-def load(settings: Settings) -> Models:
+def load(settings: Settings) -> ModelAliases:
     """All layers. A broken file of the user gives a warning and is left out."""
-    cached: dict[str, Model] = {}
+    cached: dict[str, ModelAlias] = {}
     warnings: list[str] = []
     if os.path.isfile(cache_path()):
         try:
@@ -75,10 +75,10 @@ def load(settings: Settings) -> Models:
         name: _model(name, fields, settings.origin(f"models.{name}.{next(iter(fields))}"))
         for name, fields in settings.tables("models").items()
     }
-    return Models(own, {**read(BUILT_IN), **cached}, warnings)
+    return ModelAliases(own, {**read(BUILT_IN), **cached}, warnings)
 
 
-def read(path: str) -> dict[str, Model]:
+def read(path: str) -> dict[str, ModelAlias]:
     """The models of one file. Raises BadConfig, naming the place."""
     import tomllib
 
@@ -105,6 +105,6 @@ def _check(path: str, name: str, fields: Any) -> None:
             raise BadConfig(f"{path}: models.{name}.{key}: a string was expected, not {type(value).__name__}")
 
 
-def _model(name: str, fields: Mapping[str, str], origin: str) -> Model:
+def _model(name: str, fields: Mapping[str, str], origin: str) -> ModelAlias:
     ids = {agent: model_id for agent, model_id in fields.items() if agent not in _NOT_AGENTS}
-    return Model(name, fields.get("description", ""), fields.get("provider", ""), ids, origin)
+    return ModelAlias(name, fields.get("description", ""), fields.get("provider", ""), ids, origin)

@@ -19,11 +19,19 @@ from harness.events.memory import (
     ReflectionFailed,
     ReflectionStart,
 )
-from harness.events.notice import Error, Info, Unknown, Warning
+from harness.events.notice import Error, Info, Unknown, Unrecognized, Warning
 from harness.events.operation import Operation
 from harness.events.relay import Grant, Relay, RelayChoice, RelayReply
-from harness.events.repl import ReplInput, ReplOutput, ReplProgress
-from harness.events.run import Compacted, Outcome, Result, SessionStart
+from harness.events.run import (
+    Compacted,
+    Outcome,
+    Result,
+    SessionStart,
+    StepEnd,
+    StepStart,
+    Task,
+    TasksChanged,
+)
 from harness.events.steering import (
     Briefed,
     FollowUpsChanged,
@@ -44,11 +52,16 @@ from harness.events.steering import (
     ThreadRenamed,
     WorkspaceChanged,
 )
-from harness.events.step import StepEnd, StepStart
-from harness.events.task import Task, TasksChanged
 from harness.events.text import Message, ReasoningDelta, TextDelta, TextRetracted
-from harness.events.tool import ToolEnd, ToolInputDelta, ToolProgress, ToolStart
-from harness.events.unrecognized import Unrecognized
+from harness.events.tool import (
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+)
 from harness.events.usage import Usage, UsageDelta
 
 AnyEvent: TypeAlias = (

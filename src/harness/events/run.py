@@ -1,4 +1,4 @@
-"""A run begins, ends, and shrinks its context in between."""
+"""A run: its start and result, the steps and the to-do list in between, and the compaction of its context."""
 
 from __future__ import annotations
 
@@ -72,3 +72,36 @@ class Compacted(Event, frozen=True, kw_only=True):
     longest_output: int | None = None
     """Outputs of tools with more characters were shortened: in the turns that stay, or, without a summary, in
     those before them."""
+
+
+class StepStart(Event, frozen=True, kw_only=True):
+    """A model call of a run begins. What comes until the `StepEnd` of the same run is its answer."""
+
+    id: str
+    """Of this call alone, a UUIDv7."""
+    model: str = ""
+
+
+class StepEnd(Event, frozen=True, kw_only=True):
+    """The model call has ended."""
+
+    id: str
+    """That of the `StepStart`."""
+    stop_reason: str = ""
+    """`end`, `tool_calls`, `length`, `refusal`, `error`, `cancelled`, or the provider's own word."""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One entry of the agent's to-do list."""
+
+    text: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+    id: str = ""
+    active_form: str = ""
+    """What is said while it is being worked on."""
+
+
+class TasksChanged(Event, frozen=True, kw_only=True):
+    """The whole list as it is now."""
+
+    tasks: list[Task]

@@ -1,4 +1,4 @@
-"""Tool calls: asked for, begun, going on, ended."""
+"""What a model has done: tool calls from the first piece of their arguments to the end, and code run in a REPL."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ class ToolStart(Event, frozen=True, kw_only=True):
 
 
 class ToolProgress(Event, frozen=True, kw_only=True):
+    """Output of a call while it runs."""
+
     call_id: str
     text: str = ""
     stream: Literal["", "stdout", "stderr"] = ""
-    """Of a program that the call runs; empty where nobody said."""
+    """Of a program that the call runs; empty where the agent does not say."""
 
 
 class ToolEnd(Event, frozen=True, kw_only=True):
-    """A call has ended. Every `ToolStart` has one, whatever the agent forgot to say."""
+    """A call has ended. Every `ToolStart` has one, even where the agent reports none."""
 
     call_id: str
     tool_name: str
@@ -55,5 +57,33 @@ class ToolEnd(Event, frozen=True, kw_only=True):
 
     @property
     def has_failed(self) -> bool:
-        """Who answers without saying how it went has done it; a call that nobody answered has come to nothing."""
+        """A call without a stated outcome has succeeded if it has an output, and failed if it has none."""
         return self.output is None if self.success is None else not self.success
+
+
+class ReplInput(Event, frozen=True, kw_only=True):
+    """The model has written code (RLM), which is about to run in its REPL."""
+
+    id: str
+    code: str
+    iteration: int = 0
+
+
+class ReplProgress(Event, frozen=True, kw_only=True):
+    """Output of the code while it runs."""
+
+    id: str
+    text: str
+    stream: Literal["stdout", "stderr"] = "stdout"
+
+
+class ReplOutput(Event, frozen=True, kw_only=True):
+    """The code has run. `done`: it gave the final answer."""
+
+    id: str
+    stdout: str = ""
+    error: str = ""
+    done: bool = False
+    iteration: int = 0
+    duration_ms: int | None = None
+    truncated: bool = False

@@ -68,7 +68,7 @@ class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
     reason: str = ""
 
 
-class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
+class AnswerCommand(_Command, frozen=True, kw_only=True, tag="answer"):
     """Answer a question, a plan, or a tool that waits."""
 
     relay_id: str
@@ -125,7 +125,7 @@ Command: TypeAlias = (
     | Steer
     | Approve
     | Deny
-    | Answer
+    | AnswerCommand
     | Revoke
     | Resume
     | Configure

@@ -21,7 +21,7 @@ from harness.lab.known_fields import Known, strangers
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
-from harness.log.raw import Exit, Output, read_raw
+from harness.log.raw import RawExit, RawOutput, read_raw
 from harness.log.stores.files import FileStore
 from harness.sources.agent import Agent
 from harness.sources.process.version_probe import parse_version
@@ -223,11 +223,11 @@ def _gathered(
     began_ms = -1
     for entry in read_raw(path) if os.path.exists(path) else ():
         began_ms = entry.at_ms if began_ms < 0 else began_ms
-        if isinstance(entry, Output):
+        if isinstance(entry, RawOutput):
             written[entry.stream].append(entry.data)
             if entry.stream == "stdout":
                 times_ms += [entry.at_ms - began_ms] * entry.data.count(b"\n")
-        elif isinstance(entry, Exit):
+        elif isinstance(entry, RawExit):
             exit_code = -entry.signal if entry.signal else entry.code
     return ScenarioOutput(
         request=request,

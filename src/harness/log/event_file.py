@@ -26,7 +26,7 @@ INDEX = "index.sqlite3"
 BLOCK_BYTES = 256 * 1024
 
 
-class Place(NamedTuple):
+class LinePosition(NamedTuple):
     """The event `seq` begins at `offset`."""
 
     seq: int
@@ -74,12 +74,12 @@ class FileReader:
     `base` is the `seq` of the first line; `place` is where to begin counting lines, if anybody knows.
     """
 
-    def __init__(self, file: BinaryIO, cursor: int, base: int = 0, place: Place | None = None) -> None:
+    def __init__(self, file: BinaryIO, cursor: int, base: int = 0, place: LinePosition | None = None) -> None:
         self._file = file
         self._cursor = cursor
         self._base = self._expected = base
         if cursor > base:
-            self._skip_to(cursor, place or Place(base, 0))
+            self._skip_to(cursor, place or LinePosition(base, 0))
 
     def read(self, most: int = 1000) -> list[Event]:
         batch: list[Event] = []
@@ -111,10 +111,10 @@ class FileReader:
             return events
         return [replace(event, seq=seq) for seq, event in enumerate(events, expected)]
 
-    def _skip_to(self, cursor: int, place: Place) -> None:
+    def _skip_to(self, cursor: int, place: LinePosition) -> None:
         """Jump over as many lines as there should be; if that is too far, for there are gaps, begin at the beginning."""
         if not self._is_at(place):
-            place = Place(self._base, 0)
+            place = LinePosition(self._base, 0)
         self._file.seek(place.offset)
         missing = cursor - place.seq
         while missing and (block := self._file.read(BLOCK_BYTES)):
@@ -133,7 +133,7 @@ class FileReader:
         if is_past:
             self._file.seek(0)
 
-    def _is_at(self, place: Place) -> bool:
+    def _is_at(self, place: LinePosition) -> bool:
         if place.offset > os.fstat(self._file.fileno()).st_size:
             return False
         self._file.seek(place.offset)

@@ -12,7 +12,7 @@ from harness.log import codec
 _BLOCK_BYTES = 1024 * 1024
 
 
-def skim(file: BinaryIO, words: Iterable[str]) -> Iterator[Event]:
+def grep_events(file: BinaryIO, words: Iterable[str]) -> Iterator[Event]:
     """The events of every whole line that has one of these words as a JSON string, in their order.
 
     A line may have the word for another reason: whoever asks still looks at what kind of event it is.

@@ -27,7 +27,7 @@ from harness.events import Usage
 from harness.log.private_files import append_all, open_private
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="start"):
+class RawStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="start"):
     """What was asked, and how it was put to the agent (secrets already masked)."""
 
     at_ms: int
@@ -44,7 +44,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     request: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True):
+class RawOutput(msgspec.Struct, frozen=True, kw_only=True):
     """Whole lines of one pipe; the last block of a run may end without a newline."""
 
     at_ms: int
@@ -52,7 +52,9 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="control"):
+class RawControl(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="control"
+):
     """Something we did to the run: `stop` (a person or a signal), or a limit that was reached."""
 
     at_ms: int
@@ -60,7 +62,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     detail: str = ""
 
 
-class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="exit"):
+class RawExit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="exit"):
     """The agent is gone. `lost`: it went unseen, because the harness itself was killed."""
 
     at_ms: int
@@ -76,9 +78,9 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """What earlier runs of the agent's session have used, where the agent counts whole sessions and that is known."""
 
 
-Entry: TypeAlias = Start | Output | Control | Exit
+RawEntry: TypeAlias = RawStart | RawOutput | RawControl | RawExit
 
-_Head: TypeAlias = Start | Control | Exit
+_Head: TypeAlias = RawStart | RawControl | RawExit
 _encode = msgspec.json.Encoder().encode
 
 
@@ -101,9 +103,9 @@ class RawWriter:
     def __init__(self, path: str) -> None:
         self._fd = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: RawEntry) -> None:
         """Raises OSError when the disk refuses; the entry is then not in the file at all."""
-        if isinstance(entry, Output):
+        if isinstance(entry, RawOutput):
             head = b'{"kind":"%b","at_ms":%d,"size":%d}\n' % (
                 entry.stream.encode(),
                 entry.at_ms,
@@ -117,13 +119,13 @@ class RawWriter:
         os.close(self._fd)
 
 
-def read_raw(path: str) -> Iterator[Entry]:
+def read_raw(path: str) -> Iterator[RawEntry]:
     """The entries of a raw file, in order; what a crash cut off at the end is left out."""
     for entry, _end in entries_with_ends(path):
         yield entry
 
 
-def entries_with_ends(path: str) -> Iterator[tuple[Entry, int]]:
+def entries_with_ends(path: str) -> Iterator[tuple[RawEntry, int]]:
     """Each entry with the offset at which it ends.
 
     A damaged head costs its own entry only: reading goes on at the next line that is a head.
@@ -135,7 +137,7 @@ def entries_with_ends(path: str) -> Iterator[tuple[Entry, int]]:
                 if data is None:
                     return
                 stream: Literal["stdout", "stderr"] = "stdout" if head[1] == b"stdout" else "stderr"
-                yield Output(at_ms=int(head[2]), stream=stream, data=data), file.tell()
+                yield RawOutput(at_ms=int(head[2]), stream=stream, data=data), file.tell()
             elif line.startswith(b'{"kind":"') and line.endswith(b"\n"):
                 try:
                     yield _head_decoder()(line), file.tell()

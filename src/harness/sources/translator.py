@@ -22,7 +22,7 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from harness.events import Event, Outcome, Unknown, Usage, UsageDelta, Warning
-from harness.log.raw import Start
+from harness.log.raw import RawStart
 
 Record: TypeAlias = dict[str, Any]
 
@@ -68,7 +68,7 @@ class Translator:
             kind: getattr(self, name) if name else _consume for kind, name in self.rules.items()
         }
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         """How the run was started, where the agent is asked and in what version."""
         self.working_directory = start.cwd
 

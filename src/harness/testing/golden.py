@@ -19,7 +19,7 @@ import msgspec
 
 from harness.events import Event
 from harness.log import codec
-from harness.log.raw import Entry, Exit, Output, Start
+from harness.log.raw import RawEntry, RawExit, RawOutput, RawStart
 from harness.sources.registry import load
 from harness.sources.translation.pipeline import Pipeline
 
@@ -81,10 +81,10 @@ def find_cases(root: Path) -> list[Case]:
     ]
 
 
-def entries_of(case: Case) -> Iterator[Entry]:
+def entries_of(case: Case) -> Iterator[RawEntry]:
     """The recording as the raw entries of a run."""
     meta = case.meta
-    yield Start(
+    yield RawStart(
         at_ms=0, agent=case.agent, version=case.version, cwd=meta.cwd, prompt=meta.prompt, argv=meta.argv
     )
     times = iter(meta.line_times_ms)
@@ -92,12 +92,12 @@ def entries_of(case: Case) -> Iterator[Entry]:
     lines = case.stdout.split(b"\n")
     for line in lines if lines[-1] else lines[:-1]:
         at_ms = next(times, at_ms)
-        yield Output(at_ms=at_ms, stream="stdout", data=line + b"\n")
+        yield RawOutput(at_ms=at_ms, stream="stdout", data=line + b"\n")
     if case.stderr:
-        yield Output(at_ms=at_ms, stream="stderr", data=case.stderr)
+        yield RawOutput(at_ms=at_ms, stream="stderr", data=case.stderr)
     code = meta.exit_code
     is_signal = code is not None and code < 0
-    yield Exit(at_ms=at_ms, code=None if is_signal else code, signal=-code if is_signal and code else None)
+    yield RawExit(at_ms=at_ms, code=None if is_signal else code, signal=-code if is_signal and code else None)
 
 
 def translate(case: Case) -> tuple[Pipeline, list[Event]]:

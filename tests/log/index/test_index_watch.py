@@ -182,9 +182,9 @@ def test_catching_up_with_an_index_that_is_closed_or_broken_ends(
 def test_words_that_very_many_logs_say_are_found_in_order_and_about_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.log.index import search
+    from harness.log.index import database
 
-    monkeypatch.setattr(search, "_MANY", 10)
+    monkeypatch.setattr(database, "_MANY", 10)
     monkeypatch.setattr(database, "_SAMPLED", 8)
     monkeypatch.setattr(database, "_FEW", 4)
     store = FileStore(str(tmp_path))

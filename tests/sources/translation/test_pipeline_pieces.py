@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.events import Event
-from harness.log.raw import Output, Start
+from harness.log.raw import RawOutput, RawStart
 from harness.sources.agents.claude import ClaudeTranslator
 from harness.sources.translation.pipeline import Pipeline
 
@@ -30,8 +30,8 @@ def _line(event: Any, **more: Any) -> bytes:
 
 def _run(translator: ClaudeTranslator, *lines: bytes) -> tuple[list[Event], dict[str, int], list[bytes]]:
     pipeline = Pipeline(translator)
-    pipeline.feed(Start(at_ms=1, agent="claude", cwd="/x"))
-    events = list(pipeline.feed(Output(at_ms=2, stream="stdout", data=b"".join(lines))))
+    pipeline.feed(RawStart(at_ms=1, agent="claude", cwd="/x"))
+    events = list(pipeline.feed(RawOutput(at_ms=2, stream="stdout", data=b"".join(lines))))
     return events, dict(pipeline.rules), pipeline.lost
 
 

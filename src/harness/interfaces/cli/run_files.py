@@ -15,7 +15,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.log.private_files import make_private_directory
-from harness.log.raw import Output, read_raw
+from harness.log.raw import RawOutput, read_raw
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.stage import ViewOptions
@@ -45,7 +45,7 @@ def _raw_lines(path: str) -> Iterator[bytes]:
     if not os.path.exists(path):
         return
     for entry in read_raw(path):
-        if isinstance(entry, Output):
+        if isinstance(entry, RawOutput):
             for line in entry.data.removesuffix(b"\n").split(b"\n"):
                 text = line.decode("utf-8", "backslashreplace")
                 yield _encode({"stream": entry.stream, "line": text}) + b"\n"

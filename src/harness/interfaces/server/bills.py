@@ -21,7 +21,7 @@ from harness.errors import HarnessError
 from harness.events import Event
 from harness.interfaces.cli import inventory
 from harness.ledger import WORDS, Account, By, Ledger, rolled_up, total
-from harness.log.grep_events import skim
+from harness.log.grep_events import grep_events
 from harness.log.private_files import open_private
 from harness.log.query import is_active
 from harness.log.store import Metadata, Query, Store, read_all
@@ -117,7 +117,7 @@ class UsageReports:
         if cursor == 0 and isinstance(self._store, FileStore):
             path = self._store.path(metadata.session_id)
             with os.fdopen(open_private(path, os.O_RDONLY), "rb", buffering=0) as file:
-                yield from skim(file, WORDS)
+                yield from grep_events(file, WORDS)
         else:
             yield from read_all(self._store, metadata.session_id, max(own, cursor))
 

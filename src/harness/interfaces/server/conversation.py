@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, Relay
-from harness.interfaces.commands import Answer, Approve, Configuration, Deny, Submit
+from harness.interfaces.commands import AnswerCommand, Approve, Configuration, Deny, Submit
 from harness.interfaces.server.attachments import spoken
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.presets import SUBAGENTS, backing_of, checked, modes_of, permissions_state
@@ -168,7 +168,7 @@ class HostedConversation:
                 f"{self._setup.agent} hears nothing while it runs", hint="submit it: it waits for its turn"
             )
 
-    def answer(self, command: Approve | Deny | Answer) -> None:
+    def answer(self, command: Approve | Deny | AnswerCommand) -> None:
         """The first answer counts. Raises UsageError for a later one, and for what is none: it then waits on."""
         relay = self._wanted(command)
         if relay.kind == "permission":
@@ -180,8 +180,8 @@ class HostedConversation:
             self._do(self._session.suspensions.respond(data, relay.id, None))
         self._answered.add(relay.id)
 
-    def _answer_permission(self, relay: Relay, command: Approve | Deny | Answer) -> None:
-        if isinstance(command, Answer):
+    def _answer_permission(self, relay: Relay, command: Approve | Deny | AnswerCommand) -> None:
+        if isinstance(command, AnswerCommand):
             raise UsageError("this is a question for permission", hint="send `approve` or `deny`")
         if isinstance(command, Deny):
             given: dict[str, Any] = {"decision": "decline", "reason": command.reason}
@@ -241,7 +241,7 @@ class HostedConversation:
         kept["runner"] = setup.runner
         bound.save_settings({**kept, "maxTurns": setup.max_turns, "effort": setup.effort})
 
-    def _wanted(self, command: Approve | Deny | Answer) -> Relay:
+    def _wanted(self, command: Approve | Deny | AnswerCommand) -> Relay:
         self._session.bus.deliver()
         for relay in self._session.bus.fold.facts.relays.values():
             is_meant = relay.id == command.relay_id != ""
@@ -294,8 +294,8 @@ def setup_of(metadata: Any) -> Setup:
     )
 
 
-def _resume_data(relay: Relay, command: Approve | Deny | Answer) -> Any:
-    if isinstance(command, Answer):
+def _resume_data(relay: Relay, command: Approve | Deny | AnswerCommand) -> Any:
+    if isinstance(command, AnswerCommand):
         return command.answer
     if relay.kind == "plan":
         if isinstance(command, Approve):

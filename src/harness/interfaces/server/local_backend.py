@@ -157,7 +157,7 @@ class LocalBackend:
                 await conversation.go_on()
             case commands.Steer():
                 conversation.steer(command.message)
-            case commands.Approve() | commands.Deny() | commands.Answer():
+            case commands.Approve() | commands.Deny() | commands.AnswerCommand():
                 conversation.answer(command)
             case commands.Revoke():
                 conversation.revoke(command.grant_id)

@@ -30,7 +30,7 @@ from harness.interfaces.server.local_backend import LocalBackend
 from harness.log.hub import Hub
 from harness.log.query import waits
 from harness.log.store import Store, read_all
-from harness.log.stores.postgres.commands import Asked
+from harness.log.stores.postgres.commands import TakenCommand
 from harness.log.stores.postgres.store import PostgresStore
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT
@@ -117,7 +117,7 @@ class SharedBackend:
                 )
             await self._own.unload(log_id)
         elif seen_seq is not None and isinstance(
-            wanted, commands.Approve | commands.Deny | commands.Answer | commands.Withdraw
+            wanted, commands.Approve | commands.Deny | commands.AnswerCommand | commands.Withdraw
         ):
             with suppress(UsageError):  # nothing waits for it any more: it was carried out
                 await self._own.carry_out(log_id, wanted)
@@ -213,7 +213,7 @@ class SharedBackend:
             for asked in taken:
                 self._do(self._answer(asked))
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, asked: TakenCommand) -> None:
         outcome = Outcome()
         try:
             await self._here(asked.log_id, _decoder.decode(asked.command), asked.seen_seq)

@@ -21,7 +21,7 @@ from harness.log.private_files import make_private_directory, open_private
 
 if TYPE_CHECKING:
     from harness.log.directory_watch import DirectoryWatch
-    from harness.log.event_file import Place
+    from harness.log.event_file import LinePosition
     from harness.log.index.database import Index
 
 Answer = TypeVar("Answer")
@@ -160,7 +160,7 @@ class IndexAccess:
             self._touched = None if self._touched is None else self._touched | ids
         return None
 
-    def place(self, log_id: str, cursor: int) -> Place | None:
+    def place(self, log_id: str, cursor: int) -> LinePosition | None:
         """Where to begin to look for an event; None when that is not known."""
         import sqlite3
 

@@ -8,6 +8,7 @@ Several processes may fill it at once: what another one entered meanwhile is lef
 # ruff: noqa: S608 nothing but names of our own is put into a statement
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,14 +16,105 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from harness.log.event_file import Place
+from harness.log.event_file import LinePosition
 from harness.log.forks import Stretch
-from harness.log.index.scan import Addition, Found, Rewritten, look, read_metadata, read_new, scan
+from harness.log.index.scan import Addition, FoundLog, Rewritten, look, read_metadata, read_new, scan
 from harness.log.index.schema import has_search, prepare
-from harness.log.index.search import SAYS, Search, listed
 from harness.log.log_summary import Digest
 from harness.log.query import heading, is_active, is_sifted, latest, select, words_of
 from harness.log.store import Metadata, Query
+
+_LETTERS = 3
+_MANY = 1_000
+"""Texts with a word: more, and the word is frequent."""
+_MOST_PIECES = 24
+"""Of a long word: they leave few texts, and what is left is looked at anyway."""
+
+
+SAYS = "EXISTS (SELECT 1 FROM texts WHERE log = logs.number AND instr(text, ?)), "
+"""Whether a log says a word, as a column of a statement over logs."""
+
+
+class TextSearch:
+    """Which logs contain each of some words.
+
+    The search table (trigrams) rules texts out at little cost. Whether a word itself is there is looked up only for
+    the logs that are about to be shown. A word that very many texts contain rules out too little to be worth asking
+    for: then the logs are looked at in their order until enough are found.
+
+    `has_table`: whether this SQLite has search tables; without, every text is looked at.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, *, has_table: bool) -> None:
+        self._connection = connection
+        self.has_table = has_table
+
+    def candidates(self, words: Sequence[str]) -> set[int] | None:
+        """The logs that may say all of these words; None: very many may."""
+        found: set[int] | None = None
+        for word in words:
+            if not self.has_table or len(word) < _LETTERS or "\0" in word:
+                continue
+            wanted = _pieces(word)
+            if self._is_frequent(wanted):
+                continue
+            some = self._with_pieces(wanted)
+            found = some if found is None else found & some
+        return found
+
+    def head(self, log: int, text: str) -> None:
+        """What can be found of it besides its messages; instead of what it was before."""
+        rows = self._connection.execute("SELECT text FROM texts WHERE log = ? AND is_heading", (log,))
+        known = [before for (before,) in rows]
+        if known == [text]:
+            return
+        if known:
+            self.remove(log, only_heading=True)
+        if text.strip():
+            self.add(log, text, is_heading=True)
+
+    def add(self, log: int, text: str, *, is_heading: bool = False) -> None:
+        entered = self._connection.execute(
+            "INSERT INTO texts (log, text, is_heading) VALUES (?, ?, ?)", (log, text, is_heading)
+        )
+        if self.has_table:
+            self._connection.execute(
+                "INSERT INTO search (rowid, text) VALUES (?, ?)", (entered.lastrowid, text)
+            )
+
+    def remove(self, log: int, *, only_heading: bool = False) -> None:
+        those = "log = ? AND is_heading" if only_heading else "log = ?"
+        if self.has_table:
+            self._connection.execute(
+                "INSERT INTO search (search, rowid, text)"
+                f" SELECT 'delete', number, text FROM texts WHERE {those}",
+                (log,),
+            )
+        self._connection.execute(f"DELETE FROM texts WHERE {those}", (log,))
+
+    def _is_frequent(self, wanted: str) -> bool:
+        count = "SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH ? LIMIT ?)"
+        return bool(self._connection.execute(count, (wanted, _MANY + 1)).fetchone()[0] > _MANY)
+
+    def _with_pieces(self, wanted: str) -> set[int]:
+        rows = self._connection.execute(
+            "SELECT DISTINCT log FROM texts WHERE number IN (SELECT rowid FROM search WHERE search MATCH ?)",
+            (wanted,),
+        )
+        return {log for (log,) in rows}
+
+
+def _pieces(word: str) -> str:
+    """What the search table is asked for: every three letters that follow each other."""
+    starts = range(len(word) - _LETTERS + 1)
+    pieces = dict.fromkeys(word[start : start + _LETTERS].replace('"', '""') for start in starts)
+    return " AND ".join(f'"{piece}"' for piece in list(pieces)[:_MOST_PIECES])
+
+
+def listed(numbers: set[int]) -> str:
+    """For `IN (SELECT value FROM json_each(?))`, however many they are."""
+    return json.dumps(sorted(numbers))
+
 
 _LOGS_IN_A_BATCH = 100
 _BYTES_IN_A_BATCH = 16 * 1024 * 1024
@@ -46,7 +138,7 @@ class _Row(NamedTuple):
 class _Change(NamedTuple):
     """A log whose files say more than the index."""
 
-    found: Found
+    found: FoundLog
     row: _Row | None
     metadata: Metadata
     is_same: bool
@@ -66,7 +158,7 @@ class Index:
             for setting in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY"):
                 self._connection.execute(f"PRAGMA {setting}").fetchall()
             prepare(self._connection)
-            self._search = Search(self._connection, has_table=has_search(self._connection))
+            self._search = TextSearch(self._connection, has_table=has_search(self._connection))
         except BaseException:
             self._connection.close()
             raise
@@ -189,13 +281,13 @@ class Index:
         )
         return [seq for (seq,) in rows][::-1]
 
-    def place(self, log_id: str, cursor: int) -> Place | None:
+    def place(self, log_id: str, cursor: int) -> LinePosition | None:
         rows = self._connection.execute(
             "SELECT seq, offset FROM places WHERE log = (SELECT number FROM logs WHERE log_id = ?) AND seq <= ?"
             " ORDER BY seq DESC LIMIT 1",
             (log_id, cursor),
         )
-        return next((Place(seq, offset) for seq, offset in rows), None)
+        return next((LinePosition(seq, offset) for seq, offset in rows), None)
 
     def snapshot(self, parts: Sequence[Stretch], name: str) -> tuple[int, bytes] | None:
         for part in reversed(parts):
@@ -241,7 +333,7 @@ class Index:
             rows = self._connection.execute(f"{columns} WHERE log_id IN ({places})", tuple(log_ids))
         return {log_id: _Row(*values) for log_id, *values in rows}
 
-    def _change(self, found: Found, row: _Row | None) -> _Change | None:
+    def _change(self, found: FoundLog, row: _Row | None) -> _Change | None:
         metadata = read_metadata(found)
         is_same = (
             row is not None
@@ -355,7 +447,7 @@ def _told(row: tuple[bytes, int]) -> Metadata:
     return latest(msgspec.json.decode(data, type=Metadata), updated_ms)
 
 
-def _is_known(found: Found, row: _Row | None) -> bool:
+def _is_known(found: FoundLog, row: _Row | None) -> bool:
     return row is not None and (row.sidecar_mark, row.inode, row.read_bytes) == (
         found.sidecar_mark,
         found.inode,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from harness.events import Event
 from harness.log import codec, metadata_file
-from harness.log.event_file import HIDDEN, LOG, SIDECAR, Place
+from harness.log.event_file import HIDDEN, LOG, SIDECAR, LinePosition
 from harness.log.ids import is_log_id
 from harness.log.log_summary import KINDS, Digest, Gain
 from harness.log.private_files import open_private
@@ -21,7 +21,7 @@ _BEGINNINGS = frozenset(kind.__name__.encode()[:_TYPE_BYTES] for kind in KINDS)
 """Enough of a type to pass over the lines that tell nothing, which are nearly all."""
 
 
-class Found(NamedTuple):
+class FoundLog(NamedTuple):
     """A log as the folder shows it."""
 
     log_id: str
@@ -40,7 +40,7 @@ class Addition(NamedTuple):
 
     digest: Digest
     gain: Gain
-    places: list[Place]
+    places: list[LinePosition]
     read_bytes: int
 
 
@@ -48,7 +48,7 @@ class Rewritten(Exception):
     """The file does not go on where it was left: what is known of it is worth nothing."""
 
 
-def scan(directory: str) -> dict[str, Found]:
+def scan(directory: str) -> dict[str, FoundLog]:
     """All logs, the hidden ones too."""
     logs: dict[str, tuple[str, os.stat_result]] = {}
     sidecars: dict[str, str] = {}
@@ -72,7 +72,7 @@ def scan(directory: str) -> dict[str, Found]:
     return {log_id: _found(log_id, path, status, sidecars) for log_id, (path, status) in logs.items()}
 
 
-def look(directory: str, log_id: str) -> Found | None:
+def look(directory: str, log_id: str) -> FoundLog | None:
     """One of them."""
     for hidden in ("", HIDDEN):
         path = os.path.join(directory, log_id + LOG + hidden)
@@ -89,7 +89,7 @@ def look(directory: str, log_id: str) -> Found | None:
     return None
 
 
-def read_metadata(found: Found) -> Metadata:
+def read_metadata(found: FoundLog) -> Metadata:
     """Of a damaged sidecar nothing but the id is known."""
     try:
         with os.fdopen(open_private(found.sidecar_path, os.O_RDONLY), "rb") as file:
@@ -100,9 +100,9 @@ def read_metadata(found: Found) -> Metadata:
     return metadata
 
 
-def read_new(found: Found, digest: Digest, read_bytes: int) -> Addition:
+def read_new(found: FoundLog, digest: Digest, read_bytes: int) -> Addition:
     """Read on where it was left, up to the last whole line. Raises Rewritten, OSError."""
-    gain, places = Gain([], []), list[Place]()
+    gain, places = Gain([], []), list[LinePosition]()
     first_seq, start = digest.next_seq, read_bytes
     fd = open_private(found.path, os.O_RDONLY)
     try:
@@ -111,7 +111,7 @@ def read_new(found: Found, digest: Digest, read_bytes: int) -> Addition:
         for offset, lines in _whole_lines(fd, read_bytes):
             if start and offset == start and _seq_of(lines[: lines.index(b"\n")]) not in (first_seq, -1):
                 raise Rewritten
-            places.append(Place(digest.next_seq, offset))
+            places.append(LinePosition(digest.next_seq, offset))
             added = digest.feed(_telling(lines))
             gain.starts.extend(added.starts)
             gain.texts.extend(added.texts)
@@ -167,10 +167,10 @@ def _seq_of(line: bytes) -> int:
         return -1
 
 
-def _found(log_id: str, path: str, status: os.stat_result, sidecars: dict[str, str]) -> Found:
+def _found(log_id: str, path: str, status: os.stat_result, sidecars: dict[str, str]) -> FoundLog:
     sidecar_path = _sidecar_of(path, log_id)
     mark = sidecars.get(sidecar_path, "")
-    return Found(log_id, path, status.st_ino, status.st_size, sidecar_path, mark, status.st_mtime_ns)
+    return FoundLog(log_id, path, status.st_ino, status.st_size, sidecar_path, mark, status.st_mtime_ns)
 
 
 def _sidecar_of(path: str, log_id: str) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from harness.log.redact.secret_finder import WINDOW_BYTES, SecretFinder, Span, mark
+from harness.log.redact.secret_finder import WINDOW_BYTES, SecretFinder, SecretSpan, mark
 from harness.log.redact.secret_shapes import KEY_CONTINUED, PRIVATE_KEY, compiled
-from harness.log.redact.split_secrets import Edit, Seams
+from harness.log.redact.split_secrets import Replacement, SplitSecrets
 
 
 def _words(text: str) -> frozenset[str]:
@@ -106,11 +106,11 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str] | None = None, delta_keys: Sequence[str] = ()) -> None:
         self._finder = _finder(tuple((secrets or {}).items()))
         keys = [key for key in dict.fromkeys(delta_keys) if key not in OPAQUE_KEYS]
-        self._seams = Seams(self._finder, keys) if keys else None
+        self._seams = SplitSecrets(self._finder, keys) if keys else None
         self._key_lines = _PrivateKeyLines()
         self._offset = 0
         self._pending = b""
-        self._edits: list[Edit] = []
+        self._edits: list[Replacement] = []
 
     @property
     def held(self) -> bool:
@@ -138,7 +138,7 @@ class Redactor:
             self._edits += self._seams.flush(self._offset - len(self._pending))
         return self._release(self._pending, None)
 
-    def _line_edits(self, block: bytes, offset: int) -> list[Edit]:
+    def _line_edits(self, block: bytes, offset: int) -> list[Replacement]:
         spans = self._finder.spans(block)
         if spans:
             opaque = _OpaqueStrings(block)
@@ -162,7 +162,8 @@ def redact_text(text: str, secrets: Mapping[str, str]) -> str:
     """The same for a text of our own: a prompt or an argument that goes into the record."""
     raw = text.encode("utf-8", "surrogatepass")
     edits = [
-        Edit(span.start, span.end, mark(span.name)) for span in _finder(tuple(secrets.items())).spans(raw)
+        Replacement(span.start, span.end, mark(span.name))
+        for span in _finder(tuple(secrets.items())).spans(raw)
     ]
     return _edited(raw, edits, 0).decode("utf-8", "surrogatepass") if edits else text
 
@@ -179,7 +180,7 @@ class _PrivateKeyLines:
         self._open = False
         self._marked = False
 
-    def feed(self, block: bytes, spans: list[Span]) -> tuple[Span | None, bool]:
+    def feed(self, block: bytes, spans: list[SecretSpan]) -> tuple[SecretSpan | None, bool]:
         """What belongs to a key that began earlier, and whether that key has its mark already."""
         rest = self._rest(block) if self._open else None
         marked = self._marked
@@ -191,12 +192,12 @@ class _PrivateKeyLines:
             self._marked = bool(spans) and spans[-1].start <= start < spans[-1].end
         return rest, marked
 
-    def _rest(self, block: bytes) -> Span | None:
+    def _rest(self, block: bytes) -> SecretSpan | None:
         match = compiled(KEY_CONTINUED).match(block)
         length = match.end() if match else 0
         ended = match is not None and (match["last"] is not None or match["end"] is not None)
         self._open = 0 < length == len(block) and not ended
-        return Span(0, length, PRIVATE_KEY.name) if length else None
+        return SecretSpan(0, length, PRIVATE_KEY.name) if length else None
 
 
 class _OpaqueStrings:
@@ -209,12 +210,12 @@ class _OpaqueStrings:
         self._data_url_end = 0
         self._searched = 0
 
-    def covers(self, span: Span) -> bool:
+    def covers(self, span: SecretSpan) -> bool:
         if span.start >= self._string_end:
             self._look_at(span)
         return self._opaque or self._in_data_url(span)
 
-    def _look_at(self, span: Span) -> None:
+    def _look_at(self, span: SecretSpan) -> None:
         line = self._block.rfind(b"\n", 0, span.start) + 1
         opening = _unescaped_quote_before(self._block, line, span.start)
         closing = _unescaped_quote_after(self._block, span.end)
@@ -232,7 +233,7 @@ class _OpaqueStrings:
         after = self._block[closing : closing + _NEIGHBOURHOOD_BYTES].partition(b"}")[0]
         return compiled(_BINARY_NEIGHBOUR).search(before + after) is not None
 
-    def _in_data_url(self, span: Span) -> bool:
+    def _in_data_url(self, span: SecretSpan) -> bool:
         while (found := self._block.find(b";base64,", self._searched, span.start)) >= 0:
             self._searched = found + 8
             if compiled(_DATA_URL).search(self._block, max(0, found - 105), found):
@@ -264,7 +265,7 @@ def _escaped(text: bytes, place: int) -> bool:
     return (place - first) % 2 == 1
 
 
-def _edits_by_line(block: bytes, span: Span, offset: int, *, marked: bool) -> Iterator[Edit]:
+def _edits_by_line(block: bytes, span: SecretSpan, offset: int, *, marked: bool) -> Iterator[Replacement]:
     """One edit, or one per line for a secret of several lines: line breaks stay."""
     replacement = b"" if marked else mark(span.name)
     start = span.start
@@ -272,12 +273,12 @@ def _edits_by_line(block: bytes, span: Span, offset: int, *, marked: bool) -> It
         newline = block.find(b"\n", start, span.end)
         end = newline if newline >= 0 else span.end
         if end > start:
-            yield Edit(offset + start, offset + end, replacement)
+            yield Replacement(offset + start, offset + end, replacement)
             replacement = b""
         start = end + 1
 
 
-def _edited(text: bytes, edits: Iterable[Edit], offset: int) -> bytes:
+def _edited(text: bytes, edits: Iterable[Replacement], offset: int) -> bytes:
     """Apply edits; where they overlap they count as one, with the first mark among them."""
     parts: list[bytes] = []
     place = 0
@@ -287,12 +288,14 @@ def _edited(text: bytes, edits: Iterable[Edit], offset: int) -> bytes:
     return b"".join((*parts, text[place:])) if parts else text
 
 
-def _merged(edits: Iterable[Edit]) -> list[Edit]:
-    result: list[Edit] = []
+def _merged(edits: Iterable[Replacement]) -> list[Replacement]:
+    result: list[Replacement] = []
     for edit in sorted(edits):
         if result and edit.start < result[-1].end:
             last = result[-1]
-            result[-1] = Edit(last.start, max(last.end, edit.end), last.replacement or edit.replacement)
+            result[-1] = Replacement(
+                last.start, max(last.end, edit.end), last.replacement or edit.replacement
+            )
         else:
             result.append(edit)
     return result

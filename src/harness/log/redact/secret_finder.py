@@ -24,13 +24,13 @@ WINDOW_BYTES = 8192
 """No secret that is still being written is longer."""
 
 
-class Span(NamedTuple):
+class SecretSpan(NamedTuple):
     start: int
     end: int
     name: str
 
 
-class Beginning(NamedTuple):
+class PartialSecret(NamedTuple):
     """A text ends with what may be the beginning of a secret, from `start` on.
 
     `secret` is where the part begins that would be masked, and `visible` counts its
@@ -43,7 +43,7 @@ class Beginning(NamedTuple):
     significant: bool
     name: str
 
-    def moved(self, distance: int) -> Beginning:
+    def moved(self, distance: int) -> PartialSecret:
         return self._replace(start=self.start + distance, secret=self.secret + distance)
 
 
@@ -102,7 +102,7 @@ class SecretFinder:
     def _head_pattern(self) -> re.Pattern[bytes]:
         return re.compile(b"|".join(re.escape(head) for head in self._heads) or b"(?!)")
 
-    def spans(self, text: bytes) -> list[Span]:
+    def spans(self, text: bytes) -> list[SecretSpan]:
         """All secrets, in order; those that overlap are one."""
         hits = self._search.hits(text)
         if not hits:
@@ -111,36 +111,36 @@ class SecretFinder:
         found = [span for number, end in sorted(hits) for span in self._verified(text, number, end)]
         return united(found) if len(found) > 1 else found
 
-    def _verified(self, text: bytes, number: int, end: int) -> Iterator[Span]:
+    def _verified(self, text: bytes, number: int, end: int) -> Iterator[SecretSpan]:
         """What stands where a literal was found, if it is a secret."""
         if number < self._shapes_from:
             form = self.forms[number]
             start = end - min(len(form.spelling), LONGEST_LITERAL_BYTES)
             if text.startswith(form.spelling, start):
-                yield Span(start, start + len(form.spelling), form.name)
+                yield SecretSpan(start, start + len(form.spelling), form.name)
         elif number < self._phrases_from:
             prefix = _SHAPE_PREFIXES[number - self._shapes_from]
             if match := compiled(prefix.whole).match(text, end - len(prefix.literal)):
-                yield Span(match.start(), match.end(), prefix.name)
+                yield SecretSpan(match.start(), match.end(), prefix.name)
         else:
             phrase = PHRASES[number - self._phrases_from]
             start = text.rfind(phrase.opening, max(0, end - len(phrase.needle) - phrase.lead_bytes), end)
             if start >= 0 and (match := compiled(phrase.found).match(text, start)):
-                yield Span(match.start(1), match.end(1), phrase.name)
+                yield SecretSpan(match.start(1), match.end(1), phrase.name)
 
-    def cut_off(self, text: bytes) -> Span | None:
+    def cut_off(self, text: bytes) -> SecretSpan | None:
         """A known value that is there but for its last part, at the end of `text`."""
         for form, length in self.cut_endings.get(text[-TELLING_CUT:], ()):
             if text.endswith(form.spelling[:length]):
-                return Span(len(text) - length, len(text), form.name)
+                return SecretSpan(len(text) - length, len(text), form.name)
         return None
 
-    def beginning(self, text: bytes) -> Beginning | None:
+    def beginning(self, text: bytes) -> PartialSecret | None:
         """The longest end of `text` that may be the beginning of a secret."""
         candidates = [*self._value_beginnings(text), *_shape_beginnings(text), *_phrase_beginnings(text)]
         return min(candidates, key=_most_telling, default=None)
 
-    def _value_beginnings(self, text: bytes) -> Iterator[Beginning]:
+    def _value_beginnings(self, text: bytes) -> Iterator[PartialSecret]:
         window = max(0, len(text) - self._longest_form + 1)
         if not self._blanks:
             window = max(window, text.rfind(b" ", window))
@@ -149,17 +149,19 @@ class SecretFinder:
             end = text[start:]
             for form in self._heads[match[0]]:
                 if len(end) < len(form.spelling) and form.spelling.startswith(end):
-                    yield Beginning(start, start, len(end) - form.public, significant=True, name=form.name)
+                    yield PartialSecret(
+                        start, start, len(end) - form.public, significant=True, name=form.name
+                    )
                     return
 
 
-def _most_telling(beginning: Beginning) -> tuple[int, bool, int]:
+def _most_telling(beginning: PartialSecret) -> tuple[int, bool, int]:
     return beginning.start, not beginning.significant, -beginning.visible
 
 
-def united(spans: list[Span]) -> list[Span]:
+def united(spans: list[SecretSpan]) -> list[SecretSpan]:
     """Overlapping spans become one, under the name of the longest."""
-    result: list[Span] = []
+    result: list[SecretSpan] = []
     longest = 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if not result or span.start >= result[-1].end:
@@ -170,7 +172,7 @@ def united(spans: list[Span]) -> list[Span]:
         name = last.name
         if span.end - span.start > longest:
             longest, name = span.end - span.start, span.name
-        result[-1] = Span(last.start, max(last.end, span.end), name)
+        result[-1] = SecretSpan(last.start, max(last.end, span.end), name)
     return result
 
 
@@ -178,7 +180,7 @@ _PREFIX_LETTERS = (b"-", b"_", b"A", b"J")
 """Every prefix of a shape has one of them."""
 
 
-def _shape_beginnings(text: bytes) -> Iterator[Beginning]:
+def _shape_beginnings(text: bytes) -> Iterator[PartialSecret]:
     # No shape has a blank in it: what stands before the last one is of no interest.
     word = _last_word(text)
     if not any(text.find(letter, word) >= 0 for letter in _PREFIX_LETTERS):
@@ -194,17 +196,17 @@ def _last_word(text: bytes) -> int:
     return max(text.rfind(b" "), len(text) - WINDOW_BYTES, 0)
 
 
-def _growing(shape: KeyShape, prefix: bytes, text: bytes, start: int) -> Iterator[Beginning]:
+def _growing(shape: KeyShape, prefix: bytes, text: bytes, start: int) -> Iterator[PartialSecret]:
     pattern = compiled(b"%b%b%b\\Z" % (BOUNDARY, re.escape(prefix), shape.growing))
     while start >= 0:
         if pattern.match(text, start):
             visible = len(text) - start - len(prefix)
-            yield Beginning(start, start, visible, visible >= SIGNIFICANT_BEGINNING, shape.name)
+            yield PartialSecret(start, start, visible, visible >= SIGNIFICANT_BEGINNING, shape.name)
             return
         start = text.find(prefix, start + 1)
 
 
-def _phrase_beginnings(text: bytes) -> Iterator[Beginning]:
+def _phrase_beginnings(text: bytes) -> Iterator[PartialSecret]:
     word = _last_word(text)
     for phrase in PHRASES:
         start = text.rfind(phrase.opening, max(0, word - phrase.words_bytes))
@@ -213,7 +215,7 @@ def _phrase_beginnings(text: bytes) -> Iterator[Beginning]:
         if match := compiled(phrase.growing).match(text, start):
             visible = len(match["visible"])
             secret = match.start(1)
-            yield Beginning(start, secret, visible, visible >= SIGNIFICANT_BEGINNING, phrase.name)
+            yield PartialSecret(start, secret, visible, visible >= SIGNIFICANT_BEGINNING, phrase.name)
 
 
 def _cut_endings(forms: Iterable[Form]) -> dict[bytes, list[tuple[Form, int]]]:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from harness.log.redact.secret_finder import (
     TELLING_CUT,
     WINDOW_BYTES,
-    Beginning,
+    PartialSecret,
     SecretFinder,
-    Span,
+    SecretSpan,
     mark,
     united,
 )
@@ -35,7 +35,7 @@ _last_characters = itemgetter(slice(-TELLING_CUT, None))
 _RARE_LETTERS = b"qjzxkvw_ypgbmfhucld"
 
 
-class Edit(NamedTuple):
+class Replacement(NamedTuple):
     """These bytes of what the agent wrote are replaced."""
 
     start: int
@@ -70,7 +70,7 @@ class _Stream:
     def __init__(self) -> None:
         self.memory = b""
         self.segments: list[_Segment] = []
-        self.beginning: Beginning | None = None
+        self.beginning: PartialSecret | None = None
         self.masked_until = 0
         """So much of the memory is settled: a secret that goes on from there has its mark already."""
 
@@ -78,7 +78,7 @@ class _Stream:
     def masked(self) -> bool:
         return 0 < self.masked_until == len(self.memory)
 
-    def remember(self, text: bytes, segments: list[_Segment], beginning: Beginning | None) -> None:
+    def remember(self, text: bytes, segments: list[_Segment], beginning: PartialSecret | None) -> None:
         keep = max(0, len(text) - MEMORY_BYTES)
         if beginning:
             # A little more than the beginning itself: whether it begins a word must stay known.
@@ -87,11 +87,11 @@ class _Stream:
                 beginning = None
         self.masked_until = max(0, self.masked_until - keep)
         self.memory = text[keep:]
-        self.segments = list(_parts(Span(keep, len(text), ""), segments))
+        self.segments = list(_parts(SecretSpan(keep, len(text), ""), segments))
         self.beginning = beginning and beginning.moved(-keep)
 
 
-class Seams:
+class SplitSecrets:
     """Follows all streams of one pipe. `waiting` is the offset of the first line that must wait."""
 
     def __init__(self, finder: SecretFinder, delta_keys: Sequence[str]) -> None:
@@ -104,9 +104,9 @@ class Seams:
     def waiting(self) -> int | None:
         return min(self._held.values(), default=None)
 
-    def feed(self, block: bytes, offset: int, released: int) -> list[Edit]:
+    def feed(self, block: bytes, offset: int, released: int) -> list[Replacement]:
         """Take whole lines that begin at `offset`. What stands before `released` can no longer be changed."""
-        edits: list[Edit] = []
+        edits: list[Replacement] = []
         for key, patterns in self._patterns.items():
             if patterns.key not in block:
                 continue
@@ -115,13 +115,13 @@ class Seams:
                 edits += self._advance(self._stream(key, context), pieces, numbers, released)
         return edits
 
-    def flush(self, released: int) -> list[Edit]:
+    def flush(self, released: int) -> list[Replacement]:
         """Nothing can wait any longer: mask what shows too much of a secret."""
-        edits: list[Edit] = []
+        edits: list[Replacement] = []
         for stream in self._held:
             beginning = stream.beginning
             if beginning and beginning.visible >= TELLING_BEGINNING:
-                span = Span(beginning.secret, len(stream.memory), beginning.name)
+                span = SecretSpan(beginning.secret, len(stream.memory), beginning.name)
                 edits += _masked(span, stream.segments, released, marked=span.start < stream.masked_until)
                 stream.masked_until = len(stream.memory)
         self._held.clear()
@@ -136,7 +136,9 @@ class Seams:
         self._streams[key, context] = stream
         return stream
 
-    def _advance(self, stream: _Stream, pieces: _Pieces, numbers: Sequence[int], released: int) -> list[Edit]:
+    def _advance(
+        self, stream: _Stream, pieces: _Pieces, numbers: Sequence[int], released: int
+    ) -> list[Replacement]:
         texts = [pieces.texts[number] for number in numbers]
         known = len(stream.memory)
         text = b"".join((stream.memory, *texts))
@@ -144,8 +146,8 @@ class Seams:
         spans = [span for span in self._all_spans(texts, known, text) if span.end > stream.masked_until]
         if stream.masked and beginning and beginning.secret < known:
             # What goes on after a masked beginning is the same secret: it need not wait to be judged again.
-            spans.append(Span(beginning.secret, len(text), beginning.name))
-        edits: list[Edit] = []
+            spans.append(SecretSpan(beginning.secret, len(text), beginning.name))
+        edits: list[Replacement] = []
         segments = [_Segment(-len(text), 0, -1)]
         if spans or (beginning and beginning.significant):
             segments = [*stream.segments, *pieces.segments(numbers)]
@@ -156,7 +158,7 @@ class Seams:
         self._hold(stream, released)
         return edits
 
-    def _all_spans(self, texts: list[bytes], known: int, text: bytes) -> list[Span]:
+    def _all_spans(self, texts: list[bytes], known: int, text: bytes) -> list[SecretSpan]:
         """Secrets, and known values that a piece shows but for their last part, as snapshots of a growing text do."""
         spans = self._finder.spans(text)
         endings = self._finder.cut_endings
@@ -176,7 +178,7 @@ class Seams:
         beginning = stream.beginning
         if not beginning or not beginning.significant or stream.masked:
             return
-        span = Span(beginning.secret, len(stream.memory), beginning.name)
+        span = SecretSpan(beginning.secret, len(stream.memory), beginning.name)
         for segment in _parts(span, stream.segments):
             if segment.line >= released:
                 self._held[stream] = segment.line
@@ -250,7 +252,7 @@ def _stable(context: bytes) -> bytes:
     return context[-CONTEXT_BYTES:].rpartition(b"\n")[2].translate(None, b"0123456789abcdefABCDEF-")
 
 
-def _parts(span: Span, segments: list[_Segment]) -> Iterator[_Segment]:
+def _parts(span: SecretSpan, segments: list[_Segment]) -> Iterator[_Segment]:
     """The segments' parts that `span` covers, where the segments together are the text it is in."""
     place = 0
     for segment in segments:
@@ -261,11 +263,11 @@ def _parts(span: Span, segments: list[_Segment]) -> Iterator[_Segment]:
         place += length
 
 
-def _masked(span: Span, segments: list[_Segment], released: int, *, marked: bool) -> list[Edit]:
+def _masked(span: SecretSpan, segments: list[_Segment], released: int, *, marked: bool) -> list[Replacement]:
     replacement = b"" if marked else mark(span.name)
     edits = []
     for part in _parts(span, segments):
         if part.line >= released:
-            edits.append(Edit(part.start, part.end, replacement))
+            edits.append(Replacement(part.start, part.end, replacement))
             replacement = b""
     return edits

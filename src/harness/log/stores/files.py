@@ -27,7 +27,7 @@ from harness.log.event_file import (
     SIDECAR,
     FileReader,
     FileWriter,
-    Place,
+    LinePosition,
     next_seq_of,
 )
 from harness.log.ids import is_log_id
@@ -315,7 +315,7 @@ class FileStore:
         file = os.fdopen(fd, "rb", buffering=BLOCK_BYTES)
         return FileReader(file, cursor, base, self._place(log_id, cursor))
 
-    def _place(self, log_id: str, cursor: int) -> Place | None:
+    def _place(self, log_id: str, cursor: int) -> LinePosition | None:
         """An index that nobody has asked for anything so far is not asked for this either."""
         return self._index.place(log_id, cursor) if cursor and self._index is not None else None
 

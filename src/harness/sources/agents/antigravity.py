@@ -31,7 +31,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Operation, Spawn
-from harness.log.raw import Start
+from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.antigravity_tools import ANTIGRAVITY, SHELL
 from harness.sources.formats.command_line import flags_of, has
@@ -104,7 +104,7 @@ class AntigravityTranslator(PlainAnswer):
         self._is_cut = False
         self._last: Record | None = None
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         super().begin(start)
         self._is_continued = not {"--conversation", "--continue", "-c"}.isdisjoint(start.argv)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
 from harness.events.operation import Operation, Skill
-from harness.log.raw import Start
+from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.claude_children import ChildUsage
 from harness.sources.formats.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
@@ -103,7 +103,7 @@ class ClaudeTranslator(StreamJson):
         self._ended_tasks: dict[str, tuple[str, str, int | None]] = {}
         """Sub-agents that have ended, and whose call is answered next: status, last words, duration."""
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         super().begin(start)
         self._know_version(start.version)
 

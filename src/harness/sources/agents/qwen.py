@@ -25,7 +25,7 @@ from harness.events import (
     ToolProgress,
     Warning,
 )
-from harness.log.raw import Start
+from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.command_line import flags_of, has, numbers_of
 from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
@@ -114,7 +114,7 @@ class QwenTranslator(StreamJson):
         self._limit: tuple[Error, Outcome] | None = None
         self._traces = NodeTraces()
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         super().begin(start)
         self._know_version(start.version)
         if isinstance(self._ledger, SessionLedger):

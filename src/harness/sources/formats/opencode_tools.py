@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from harness.events.operation import Command, List, Operation, Read, Search, Skill, Spawn, Write
-from harness.events.task import Task
+from harness.events.run import Task
 from harness.sources.formats import meanings
 from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.formats.meanings import DIRECTORIES, PATHS, QUERIES, lines_asked

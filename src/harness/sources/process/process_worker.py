@@ -9,7 +9,7 @@ from math import inf
 from harness.errors import AgentNotFound, HarnessError
 from harness.events import Event, Result, SessionStart, Warning
 from harness.log.hub import Hub
-from harness.log.raw import Control, Entry, Exit
+from harness.log.raw import RawControl, RawEntry, RawExit
 from harness.sources.process.agent_session import earlier_usage, find_session
 from harness.sources.process.child import Child
 from harness.sources.process.launch import Launch, not_found
@@ -57,7 +57,7 @@ class ProcessWorker:
         try:
             exit = self._run_child()
         except HarnessError as error:
-            exit = Exit(
+            exit = RawExit(
                 at_ms=self._hub.clock(),
                 failure="agent_not_found" if isinstance(error, AgentNotFound) else "spawn_failed",
                 message=error.words,
@@ -67,7 +67,7 @@ class ProcessWorker:
         if self.result is not None:
             self._on_end(self.result, self._session)
 
-    def _run_child(self) -> Exit:
+    def _run_child(self) -> RawExit:
         if not self._launch.binary:
             raise not_found(self._launch.agent)
         started_ms = self._hub.clock()
@@ -85,7 +85,7 @@ class ProcessWorker:
         if self._pipeline.translator.counts_whole_session:
             session = session_id or self._pipeline.lifecycle.session_id
             earlier = earlier_usage(self._hub, self._launch.speaks.name, session, self._source.run_id)
-        return Exit(
+        return RawExit(
             at_ms=now_ms,
             code=end.code,
             signal=end.signal,
@@ -118,15 +118,15 @@ class ProcessWorker:
         """Carry out what `stop` asked for since the last time."""
         while self._stops_done < self._stop_requests:
             if not self._stops_done:
-                self._take(Control(at_ms=self._hub.clock(), action="stop"))
+                self._take(RawControl(at_ms=self._hub.clock(), action="stop"))
             self._stops_done += 1
             child.stop()
 
-    def _take_all(self, entries: Iterable[Entry]) -> None:
+    def _take_all(self, entries: Iterable[RawEntry]) -> None:
         for entry in entries:
             self._take(entry)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: RawEntry) -> None:
         """Disk first, then the log, which shows it."""
         self._recorder.write(entry)
         events = list(self._pipeline.feed(entry))
@@ -174,7 +174,7 @@ class LimitWatch:
         """When `reached` must be asked again even if nothing happens."""
         return inf if self._is_over else min(due for due, _, _ in self._due())
 
-    def reached(self, now_ms: int, lifecycle: RunLifecycle, cost: CostMeter) -> Control | None:
+    def reached(self, now_ms: int, lifecycle: RunLifecycle, cost: CostMeter) -> RawControl | None:
         """The first limit that has been reached; after one, no other is."""
         if self._is_over:
             return None
@@ -197,9 +197,9 @@ class LimitWatch:
             (_after(self._output_ms, limits.inactivity_s), "inactivity", limits.inactivity_s or 0.0),
         ]
 
-    def _over(self, now_ms: int, action: str, detail: str) -> Control:
+    def _over(self, now_ms: int, action: str, detail: str) -> RawControl:
         self._is_over = True
-        return Control(at_ms=now_ms, action=action, detail=detail)  # type: ignore[arg-type]
+        return RawControl(at_ms=now_ms, action=action, detail=detail)  # type: ignore[arg-type]
 
 
 def _after(start_ms: int, seconds: float | None) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import to_builtins
 
-from harness.log.raw import Entry, Output, RawWriter, Start
+from harness.log.raw import RawEntry, RawOutput, RawStart, RawWriter
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.launch import Launch
 from harness.sources.translation.json_lines import LineBlocks
@@ -40,7 +40,7 @@ class Recorder:
                 "stderr": Redactor(self._secrets),
             }
         self._raw: RawWriter | None = None
-        self._unwritten: list[Entry] = []
+        self._unwritten: list[RawEntry] = []
         self.failure: OSError | None = None
         """Set once the raw file could not be written."""
 
@@ -69,12 +69,12 @@ class Recorder:
                 return {key: self.masked_all(item) for key, item in value.items()}
         return value
 
-    def start_entry(self, at_ms: int) -> Start:
+    def start_entry(self, at_ms: int) -> RawStart:
         launch = self._launch
         request = to_builtins(launch.request)
         request["env"] = sorted(request["env"])  # names only: values may be secrets
         del request["prompt"], request["briefing"]
-        return Start(
+        return RawStart(
             at_ms=at_ms,
             agent=launch.agent.name,
             native=launch.request.native,
@@ -87,7 +87,7 @@ class Recorder:
             request=self.masked_all({key: value for key, value in request.items() if value}),
         )
 
-    def entries(self, chunks: Sequence[OutputChunk], at_ms: int) -> Iterator[Output]:
+    def entries(self, chunks: Sequence[OutputChunk], at_ms: int) -> Iterator[RawOutput]:
         """What the chunks make whole."""
         for chunk in chunks:
             block = self._blocks[chunk.stream].feed(chunk.data)
@@ -99,20 +99,20 @@ class Recorder:
         """Whether something waits for its other half, and must be released soon."""
         return any(redactor.held for redactor in self._redactors.values())
 
-    def release(self, at_ms: int) -> Iterator[Output]:
+    def release(self, at_ms: int) -> Iterator[RawOutput]:
         """What was held back, as it is."""
         for stream, redactor in self._redactors.items():
             if data := redactor.flush():
-                yield Output(at_ms=at_ms, stream=stream, data=data)
+                yield RawOutput(at_ms=at_ms, stream=stream, data=data)
 
-    def finish(self, at_ms: int) -> Iterator[Output]:
+    def finish(self, at_ms: int) -> Iterator[RawOutput]:
         """What is left when the agent has ended: last lines without an end."""
         for stream, blocks in self._blocks.items():
             if rest := blocks.finish():
                 yield from self._masked_block(stream, rest, at_ms)
         yield from self.release(at_ms)
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: RawEntry) -> None:
         """Keep an entry. While the disk refuses, `failure` tells, and what waits is tried again next time."""
         if self._raw is None:
             return
@@ -134,7 +134,7 @@ class Recorder:
             self._raw = None
 
     def _give_up_oldest(self) -> None:
-        outputs = [entry for entry in self._unwritten if isinstance(entry, Output)]
+        outputs = [entry for entry in self._unwritten if isinstance(entry, RawOutput)]
         too_much = sum(len(entry.data) for entry in outputs) - _MOST_UNWRITTEN_BYTES
         for entry in outputs:
             if too_much <= 0:
@@ -142,8 +142,8 @@ class Recorder:
             too_much -= len(entry.data)
             self._unwritten.remove(entry)
 
-    def _masked_block(self, stream: StreamName, block: bytes, at_ms: int) -> Iterator[Output]:
+    def _masked_block(self, stream: StreamName, block: bytes, at_ms: int) -> Iterator[RawOutput]:
         redactor = self._redactors.get(stream)
         data = block if redactor is None else redactor.feed(block)
         if data:
-            yield Output(at_ms=at_ms, stream=stream, data=data)
+            yield RawOutput(at_ms=at_ms, stream=stream, data=data)

@@ -18,7 +18,7 @@ from harness.events import Event, Result, SessionStart, Suspended, Unknown, Warn
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.log.private_files import open_private
-from harness.log.raw import Entry, Exit, Output, RawWriter, Start, entries_with_ends, read_raw
+from harness.log.raw import RawEntry, RawExit, RawOutput, RawStart, RawWriter, entries_with_ends, read_raw
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore
 from harness.sources.registry import load
@@ -54,13 +54,13 @@ class Audit(msgspec.Struct):
     problems: list[str] = msgspec.field(default_factory=list)
 
 
-def translate(entries: Iterable[Entry]) -> tuple[Pipeline, list[Event]]:
+def translate(entries: Iterable[RawEntry]) -> tuple[Pipeline, list[Event]]:
     """The events of recorded entries, without stamps, and the pipeline that made them."""
     pipeline: Pipeline | None = None
     events: list[Event] = []
     for entry in entries:
         if pipeline is None:
-            if not isinstance(entry, Start):
+            if not isinstance(entry, RawStart):
                 raise HarnessError("the raw record does not begin with the start of a run")
             pipeline = Pipeline(load(entry.native or entry.agent).translator())
         events.extend(pipeline.feed(entry))
@@ -94,7 +94,7 @@ def _prove(path: str, logged: list[Event], audit: Audit, *, is_live: bool) -> No
     """Compare the events of one run with its raw record."""
     entries = list(read_raw(path))
     for entry in entries:
-        if isinstance(entry, Output):
+        if isinstance(entry, RawOutput):
             audit.raw_bytes += len(entry.data)
             audit.lines += len([line for line in entry.data.split(b"\n") if line])
     try:
@@ -212,18 +212,18 @@ def _missing_of(path: str, logged: list[Event], top: str) -> tuple[list[Event], 
     return closing_events(logged, top)
 
 
-def _completed(path: str) -> Iterator[Entry]:
+def _completed(path: str) -> Iterator[RawEntry]:
     """The entries of a raw file whose writer died, with the exit that nobody saw; the file gets it too."""
     end = last_ms = 0
     for entry, end in entries_with_ends(path):  # noqa: B007
         last_ms = entry.at_ms
         yield entry
-        if isinstance(entry, Exit):
+        if isinstance(entry, RawExit):
             return
     fd = open_private(path, os.O_RDWR)
     os.ftruncate(fd, end)
     os.close(fd)
-    lost = Exit(at_ms=last_ms, lost=True)
+    lost = RawExit(at_ms=last_ms, lost=True)
     writer = RawWriter(path)
     writer.write(lost)
     writer.close()

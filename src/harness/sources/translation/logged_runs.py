@@ -22,7 +22,7 @@ from harness.events import (
 )
 from harness.events.steering import Steering
 from harness.log.ids import is_run_id
-from harness.log.raw import Exit, RawWriter, Start
+from harness.log.raw import RawExit, RawStart, RawWriter
 from harness.log.stores.files import FileStore
 from harness.sources.translation.run_lifecycle import RunLifecycle
 
@@ -116,11 +116,11 @@ def own_raw_paths(store: FileStore, log_id: str) -> dict[str, str]:
 def closing_events(logged: Sequence[Event], top: str) -> tuple[list[Event], dict[str, str]]:
     """What ends a run that nobody goes on with, from its events alone: close what they show as open."""
     lifecycle, ignored, out = RunLifecycle(), list[Event](), list[Event]()
-    lifecycle.begin(Start(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
+    lifecycle.begin(RawStart(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
     lifecycle.accept(
         (replace(event, run_id="" if event.run_id == top else event.run_id) for event in logged), ignored
     )
-    lifecycle.end(Exit(at_ms=logged[-1].timestamp_ms if logged else 0, lost=True), out, announces_end=True)
+    lifecycle.end(RawExit(at_ms=logged[-1].timestamp_ms if logged else 0, lost=True), out, announces_end=True)
     return out, {"": top} | {event.run_id: event.run_id for event in logged if event.run_id != top}
 
 

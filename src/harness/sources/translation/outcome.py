@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from harness.events import Error, Outcome, Result
-from harness.log.raw import Exit
+from harness.log.raw import RawExit
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ _STOPPED_BY_SIGNAL_CODES = {128 + number for number in _STOPPING_SIGNALS}
 """How programs that catch such a signal themselves tell of it."""
 
 
-def decide(exit: Exit, native: Result | None, stopped: Outcome | None, *, announces_end: bool) -> Outcome:
+def decide(exit: RawExit, native: Result | None, stopped: Outcome | None, *, announces_end: bool) -> Outcome:
     if exit.failure:
         return exit.failure
     if stopped is not None:
@@ -59,7 +59,7 @@ def decide(exit: Exit, native: Result | None, stopped: Outcome | None, *, announ
 
 
 def failure_of(
-    exit: Exit, outcome: Outcome, tail: Iterable[str], *, is_explained: bool, announces_end: bool
+    exit: RawExit, outcome: Outcome, tail: Iterable[str], *, is_explained: bool, announces_end: bool
 ) -> Error | None:
     """The error that says what the agent itself did not."""
     if exit.failure:

@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import Any
 
 from harness.events import Event, SessionStart, Warning
-from harness.log.raw import Control, Entry, Exit, Output, Start
+from harness.log.raw import RawControl, RawEntry, RawExit, RawOutput, RawStart
 from harness.sources.translation.json_lines import DECODE_ERRORS, as_written, decode, pieces
 from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.translator import Ending, Translator
@@ -24,7 +24,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
 
 
 class Pipeline:
-    """Feed it the entries of one run in order; an `Exit` ends it."""
+    """Feed it the entries of one run in order; an `RawExit` ends it."""
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
@@ -35,27 +35,27 @@ class Pipeline:
         self.lost: list[bytes] = []
         """Lines that neither gave an event nor were taken by a rule: always empty, or there is a bug."""
 
-    def feed(self, entry: Entry) -> Sequence[Event]:
+    def feed(self, entry: RawEntry) -> Sequence[Event]:
         self.lifecycle.now_ms = entry.at_ms
         match entry:
-            case Output(stream="stdout"):
+            case RawOutput(stream="stdout"):
                 return self._stdout(entry.data)
-            case Output():
+            case RawOutput():
                 return self._stderr(entry.data)
-            case Start():
+            case RawStart():
                 return self._start(entry)
-            case Control():
+            case RawControl():
                 return self.lifecycle.note_control(entry)
-            case Exit():
+            case RawExit():
                 return self._exit(entry)
 
     def finish(self) -> Sequence[Event]:
         """Only for runs whose exit was never recorded: they count as interrupted."""
         if self.lifecycle.ended:
             return ()
-        return self._exit(Exit(at_ms=self.lifecycle.now_ms, lost=True))
+        return self._exit(RawExit(at_ms=self.lifecycle.now_ms, lost=True))
 
-    def _start(self, entry: Start) -> list[Event]:
+    def _start(self, entry: RawStart) -> list[Event]:
         out: list[Event] = [Warning(message=message, code="unsupported_option") for message in entry.warnings]
         self.lifecycle.begin(entry)
         self.translator.begin(entry)
@@ -160,7 +160,7 @@ class Pipeline:
             self.lifecycle.accept(events, out)
         return out
 
-    def _exit(self, entry: Exit) -> list[Event]:
+    def _exit(self, entry: RawExit) -> list[Event]:
         out: list[Event] = []
         ending = Ending(
             exit_code=entry.code,

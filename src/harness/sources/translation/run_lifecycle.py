@@ -42,7 +42,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.log.raw import Control, Exit, Start
+from harness.log.raw import RawControl, RawExit, RawStart
 from harness.sources.translation.outcome import LIMITS, decide, failure_of
 
 _TAIL_LINES = 20
@@ -53,7 +53,7 @@ class RunLifecycle:
     """Feed it what the translator yields; it appends to `out` what goes into the log."""
 
     def __init__(self) -> None:
-        self.start: Start | None = None
+        self.start: RawStart | None = None
         self.now_ms = 0
         self.ended = False
         self.stopped: Outcome | None = None
@@ -91,7 +91,7 @@ class RunLifecycle:
             Unknown: self._on_notice,
         }
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         self.start = start
 
     @property
@@ -115,7 +115,7 @@ class RunLifecycle:
         """Remember a line of plain text: a failure quotes the last ones."""
         self._tails[stream].append(line)
 
-    def note_control(self, control: Control) -> Sequence[Event]:
+    def note_control(self, control: RawControl) -> Sequence[Event]:
         limit = LIMITS[control.action]
         if self.stopped is not None:
             return ()
@@ -126,7 +126,7 @@ class RunLifecycle:
         self.accept([Error(message=limit.message.format(control.detail), code=limit.code)], out)
         return out
 
-    def end(self, exit: Exit, out: list[Event], *, announces_end: bool) -> None:
+    def end(self, exit: RawExit, out: list[Event], *, announces_end: bool) -> None:
         """Close everything and say how it ended."""
         if not self._begun:
             self._begin_unannounced(out)
@@ -281,7 +281,7 @@ class RunLifecycle:
         if rest:
             self._on_usage(UsageDelta(usage=rest), out)
 
-    def _final_result(self, exit: Exit, outcome: Outcome) -> Result:
+    def _final_result(self, exit: RawExit, outcome: Outcome) -> Result:
         native = self._native or Result(success=False)
         usage = native.usage or (self.used if self.used else None)
         cost = native.total_cost_usd

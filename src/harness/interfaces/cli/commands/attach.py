@@ -161,11 +161,11 @@ class _Sitting:
 
     def _answer(self, relay: dict[str, Any], text: str) -> Command:
         from harness.interfaces.cli.approval import reply_to
-        from harness.interfaces.commands import Answer, Approve, Deny
+        from harness.interfaces.commands import AnswerCommand, Approve, Deny
 
         reply = reply_to(relay, text)
         if relay["kind"] != "permission":
-            return Answer(relay_id=relay["id"], answer=reply.answer)
+            return AnswerCommand(relay_id=relay["id"], answer=reply.answer)
         if reply.approved:
             return Approve(relay_id=relay["id"], option_id=reply.choice)
         return Deny(relay_id=relay["id"], reason=reply.reason)

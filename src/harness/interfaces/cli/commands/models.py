@@ -13,7 +13,7 @@ from harness.interfaces.cli.console import Console, number_of
 from harness.interfaces.cli.parser import add_actions, completes
 
 if TYPE_CHECKING:
-    from harness.config.model_names import Models
+    from harness.config.model_names import ModelAliases
 
 SUMMARY = "the model registry: list, resolve, path, update, fetch"
 DEFAULT_ACTION = "list"
@@ -162,7 +162,7 @@ def _update(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _load(console: Console) -> Models:
+def _load(console: Console) -> ModelAliases:
     from harness.config import model_names
     from harness.interfaces.cli import preferences
 

@@ -58,7 +58,7 @@ def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[E
     from harness.log.clock import new_clock
     from harness.log.hub import Hub
     from harness.log.ids import new_run_id
-    from harness.log.raw import Exit, Output, Start
+    from harness.log.raw import RawExit, RawOutput, RawStart
     from harness.log.stores.memory import MemoryStore
     from harness.sources.translation.json_lines import LineBlocks
 
@@ -67,14 +67,14 @@ def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[E
     hub = Hub(MemoryStore(), run_id, _Nowhere(), clock)
     source, follower = hub.source(run_id), hub.follower()
     blocks = LineBlocks()
-    source.append(pipeline.feed(Start(at_ms=clock(), agent=agent_name)))
+    source.append(pipeline.feed(RawStart(at_ms=clock(), agent=agent_name)))
     while data := _read(fd):
         if block := blocks.feed(data):
-            source.append(pipeline.feed(Output(at_ms=clock(), stream="stdout", data=block)))
+            source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=block)))
             yield follower.poll()
     if rest := blocks.finish():
-        source.append(pipeline.feed(Output(at_ms=clock(), stream="stdout", data=rest)))
-    source.append(pipeline.feed(Exit(at_ms=clock())))
+        source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=rest)))
+    source.append(pipeline.feed(RawExit(at_ms=clock())))
     yield follower.poll()
 
 

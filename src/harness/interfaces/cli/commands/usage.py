@@ -71,7 +71,7 @@ def _read(store: FileStore, ledger: Ledger, console: Console) -> None:
     from harness.interfaces.cli.inventory import player
     from harness.interfaces.cli.session_ids import all_ids
     from harness.ledger import WORDS
-    from harness.log.grep_events import skim
+    from harness.log.grep_events import grep_events
     from harness.log.private_files import open_private
 
     replays = player()
@@ -81,7 +81,7 @@ def _read(store: FileStore, ledger: Ledger, console: Console) -> None:
             continue
         try:
             with os.fdopen(open_private(store.path(log_id), os.O_RDONLY), "rb", buffering=0) as file:
-                ledger.add(metadata, skim(file, WORDS))
+                ledger.add(metadata, grep_events(file, WORDS))
         except OSError as error:
             console.warning(f"session {log_id} cannot be read: {error.strerror}")
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import LiteralString, NamedTuple
 
 from harness.errors import UnknownSession
-from harness.log.stores.postgres.connection import CHANNEL, Line
+from harness.log.stores.postgres.connection import CHANNEL, PostgresConnection
 from harness.log.stores.postgres.watch import PostgresWatch
 from harness.log.stores.postgres.writer import LOCK_CLASS
 
@@ -47,7 +47,7 @@ SELECT asked.taken_by, asked.result IS NOT NULL,
 FROM harness_commands asked JOIN harness_logs log ON log.number = asked.log WHERE asked.key = %s"""
 
 
-class Asked(NamedTuple):
+class TakenCommand(NamedTuple):
     """A command that was taken."""
 
     log_id: str
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     """From here on the log tells whether somebody has carried it out already; None: nobody has."""
 
 
-class Standing(NamedTuple):
+class CommandStatus(NamedTuple):
     """What has become of a command."""
 
     taken_by: str
@@ -72,7 +72,9 @@ class Standing(NamedTuple):
 class PostgresCommands:
     """Contract: may be called from any thread. Raises StoreError."""
 
-    def __init__(self, reading: Line, writing: Line, watch: PostgresWatch) -> None:
+    def __init__(
+        self, reading: PostgresConnection, writing: PostgresConnection, watch: PostgresWatch
+    ) -> None:
         self._reading = reading
         self._writing = writing
         self._watch = watch
@@ -109,10 +111,10 @@ class PostgresCommands:
         """Wake those who may take something."""
         self._tell(_TOPIC)
 
-    def look(self, key: str) -> Standing | None:
+    def look(self, key: str) -> CommandStatus | None:
         """None: it is gone, with its log or because it expired long ago."""
         rows = self._reading.ask(lambda connection: connection.execute(_LOOK, (key,)).fetchall())
-        return Standing(rows[0][0] or "", *rows[0][1:]) if rows else None
+        return CommandStatus(rows[0][0] or "", *rows[0][1:]) if rows else None
 
     def fetch(self, key: str) -> bytes | None:
         """The result, which is gone from the database then."""
@@ -131,11 +133,11 @@ class PostgresCommands:
             ).fetchone()
         return None if row is None else int(row[0])
 
-    def take(self) -> list[Asked]:
+    def take(self) -> list[TakenCommand]:
         """All that wait for logs that this store writes, in their order."""
         with self._writing.use() as connection:
             rows = connection.execute(_TAKE, (self._name,)).fetchall()
-        return [Asked(*row[1:]) for row in sorted(rows)]
+        return [TakenCommand(*row[1:]) for row in sorted(rows)]
 
     def answer(self, key: str, result: bytes) -> None:
         """What came of a command that was taken here."""

@@ -33,7 +33,7 @@ _LEFT_TO_THE_PARENT: list[object] = []
 """A child that closes its parent's connection takes it away from the parent."""
 
 
-class Line:
+class PostgresConnection:
     """Contract: one question at a time; a connection that broke during one is a new one for the next."""
 
     def __init__(self, url: str, *, durable: bool = True) -> None:

@@ -25,7 +25,7 @@ from harness.log.log_summary import Digest
 from harness.log.query import age, heading, is_sifted, latest, select, words_of
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 from harness.log.stores.postgres.commands import PostgresCommands
-from harness.log.stores.postgres.connection import CHANNEL, Line, load
+from harness.log.stores.postgres.connection import CHANNEL, PostgresConnection, load
 from harness.log.stores.postgres.schema import TABLES
 from harness.log.stores.postgres.watch import PostgresWatch
 from harness.log.stores.postgres.writer import LOCK_CLASS, PostgresWriter, storable
@@ -57,8 +57,8 @@ class PostgresStore:
 
     def __init__(self, url: str, *, durable: bool = True) -> None:
         load()
-        self._reading = Line(url)
-        self._writing = Line(url, durable=durable)
+        self._reading = PostgresConnection(url)
+        self._writing = PostgresConnection(url, durable=durable)
         self._watch = PostgresWatch(url)
         self._held: dict[int, int] = {}
         self.commands = PostgresCommands(self._reading, self._writing, self._watch)
@@ -286,7 +286,7 @@ class PostgresStore:
 class PostgresReader:
     """Holds nothing but its cursor."""
 
-    def __init__(self, line: Line, number: int, cursor: int) -> None:
+    def __init__(self, line: PostgresConnection, number: int, cursor: int) -> None:
         self._line = line
         self._number = number
         self._cursor = cursor

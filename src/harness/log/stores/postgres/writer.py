@@ -18,7 +18,7 @@ from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event
 from harness.log import codec
 from harness.log.log_summary import Digest
-from harness.log.stores.postgres.connection import CHANNEL, Line
+from harness.log.stores.postgres.connection import CHANNEL, PostgresConnection
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -47,7 +47,7 @@ _TELL: LiteralString = f" SELECT pg_notify('{CHANNEL}', log_id) FROM log"
 class PostgresWriter:
     """`number` is the log's; the lock is taken here. `held`: the epoch of each log that this process has open. Raises LogLocked, UnknownSession, StoreError."""
 
-    def __init__(self, line: Line, number: int, log_id: str, held: dict[int, int]) -> None:
+    def __init__(self, line: PostgresConnection, number: int, log_id: str, held: dict[int, int]) -> None:
         self._line = line
         self._number = number
         self._log_id = log_id

@@ -34,7 +34,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Operation
-from harness.log.raw import Start
+from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.agents.codex.items import CALLS, Call, Children, success_of
 from harness.sources.agents.codex.usage import includes, usage_of
@@ -122,7 +122,7 @@ class CodexTranslator(PlainAnswer):
         self._thread_total = Usage()
         self._used = Usage()
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         """Only how it was started tells whether a run's usage includes earlier runs of its thread."""
         super().begin(start)
         is_counted = has(numbers_of(start.version), _COUNTS_THREADS_SINCE)

@@ -37,7 +37,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.log.raw import Start
+from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.agents.copilot.calls import CopilotCalls
 from harness.sources.formats.command_line import argument_of, flags_of
@@ -145,7 +145,7 @@ class CopilotTranslator(CopilotCalls):
         self._is_aborted = False
         self._has_failed = False
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         super().begin(start)
         self.known_session_id = argument_of(start.argv, "--session-id", "--resume")
 

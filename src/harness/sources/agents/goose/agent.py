@@ -32,7 +32,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.log.raw import Start
+from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.agents.goose.calls import Calls
 from harness.sources.agents.goose.notices import (
@@ -124,7 +124,7 @@ class GooseTranslator(PlainAnswer):
             "conversationCompacted": lambda _block, _message: [Compacted()],
         }
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: RawStart) -> None:
         """With `--quiet`, nothing else tells the session, nor whether the usage at the end includes earlier runs."""
         super().begin(start)
         self._is_resumed = "--resume" in start.argv or "-r" in start.argv

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import Command, Fetch, Operation, Read, Skill, Spawn, Tasks, Write
-from harness.events.task import Task
+from harness.events.run import Task
 from harness.sources.formats.fields import count_of, first_text, items_of, text_of
 from harness.sources.formats.meanings import (
     DIRECTORIES,
