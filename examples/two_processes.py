@@ -12,6 +12,7 @@ import threading
 
 from harness import Harness, Mode, open_store
 from harness.errors import LogLocked
+from harness.events import Result
 from harness.sources.models.scripted import Scripted
 
 
@@ -31,7 +32,6 @@ async def chat(url: str) -> None:
     thread = await harness.create_thread(title="shared")
     print(thread.id, flush=True)
     await harness.send_message(content="hello")
-    print("done", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     await harness.destroy()
 
@@ -49,9 +49,12 @@ async def watch(url: str) -> None:
         changed = threading.Event()
         stop = harness.store.watch(thread_id, changed.set)
         reader = harness.store.reader(thread_id)
-        first.stdout.readline()
-        await asyncio.to_thread(changed.wait, 10)
-        print("seen from here:", ", ".join(type(event).__name__ for event in reader.read()))
+        seen = list(reader.read())
+        while not any(isinstance(event, Result) for event in seen):
+            await asyncio.to_thread(changed.wait, 10)
+            changed.clear()
+            seen += reader.read()
+        print("seen from here:", ", ".join(type(event).__name__ for event in seen))
         stop()
         reader.close()
         try:

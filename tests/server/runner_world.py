@@ -102,11 +102,12 @@ class Cutter:
 
 
 def rest(near: socket.socket, far: socket.socket) -> None:
-    try:
+    """Forward until one side closes, and then close the other: nobody waits for a connection that is over."""
+    with suppress(OSError):
         while data := near.recv(65536):
             far.sendall(data)
-    except OSError:
-        return
+    with suppress(OSError):
+        far.shutdown(socket.SHUT_WR)
 
 
 class Forwarder:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from random import Random
 
 import pytest
 from showing import shown_bytes
@@ -26,7 +27,8 @@ CHOICES = [
     ViewOptions(),
     ViewOptions(usage=True, reasoning=True, color=True, live=True, width=40),
 ]
-MOST_PREFIXES = 12
+CUTS = 3
+"""In how many places each recording is cut, for each view and choice: others for each of them."""
 
 
 def test_there_are_the_views_that_a_reader_may_choose() -> None:
@@ -37,12 +39,12 @@ def test_there_are_the_views_that_a_reader_may_choose() -> None:
 def test_every_beginning_of_a_run_can_be_seen_in_every_view(case: Case) -> None:
     """What was shown of a beginning stays when more comes: only what `finish` adds may differ."""
     _, events = translate(case)
-    step = max(1, len(events) // MOST_PREFIXES)
+    chance = Random(str(case))
     for view in VIEWS:
         module = import_module(f"harness.views.{view}")
         for options in CHOICES:
             whole = b"".join(run_through(module.open(options), events))
-            for end in range(0, len(events) + 1, step):
+            for end in chance.choices(range(len(events) + 1), k=CUTS):
                 stage = module.open(options)
                 beginning = b"".join(piece for event in events[:end] for piece in stage.feed(event))
                 assert whole.startswith(beginning)
