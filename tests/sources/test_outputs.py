@@ -8,8 +8,7 @@ import pytest
 from agent_runs import of, play
 
 from harness.events import ToolEnd
-from harness.sources.formats.fields import exit_code_of
-from harness.sources.formats.outputs import output_of
+from harness.sources.formats.fields import exit_code_of, output_of
 
 IMAGE = {"type": "image", "data": "…", "mimeType": "image/png"}
 

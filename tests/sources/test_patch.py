@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.events.operation import Write
-from harness.sources.formats.patch import operations_of_patch
+from harness.sources.formats.patches import operations_of_patch
 
 PATCH = """*** Begin Patch
 *** Add File: src/new.py

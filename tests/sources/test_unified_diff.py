@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.sources.formats.unified_diff import changed_lines
+from harness.sources.formats.patches import changed_lines
 
 
 def test_the_lines_around_a_change_do_not_count() -> None:

@@ -6,22 +6,76 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import msgspec
 from msgspec.structs import replace
 
-from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Warning
+from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Usage, Warning
 from harness.events.operation import Operation, Skill
+from harness.events.usage import CLASSES
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.formats.claude_children import ChildUsage
 from harness.sources.formats.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
 from harness.sources.formats.command_line import flags_of, has, numbers_of
-from harness.sources.formats.fields import amount_of, count_of, first_text, items_of, record_of, text_of
-from harness.sources.formats.outputs import output_of
-from harness.sources.formats.server_errors import retried
+from harness.sources.formats.error_messages import retried
+from harness.sources.formats.fields import (
+    amount_of,
+    count_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
+from harness.sources.formats.model_ledger import usage_of_call
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.toolset import Call
+from harness.sources.formats.toolset import PendingCall
 from harness.sources.request import Request
 from harness.sources.translator import Record
+
+
+class ModelCall(msgspec.Struct, frozen=True):
+    model: str
+    usage: Usage
+    is_last: bool = False
+    """It asked for no tool: the sub-agent has nothing more to do."""
+
+
+class ChildUsage:
+    """What sub-agents have used, by run.
+
+    A line of a sub-agent holds the usage of its model's input; the output is not counted yet at that time. Only
+    the result of the call that spawned it has the whole usage of its last model call. The rest is in the totals.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, dict[str, ModelCall]] = {}
+        self._ends: dict[str, ModelCall] = {}
+
+    def note_line(self, run_id: str, message: dict[str, Any]) -> None:
+        usage = usage_of_call(record_of(message.get("usage")))
+        message_id, calls = text_of(message.get("id")), self._calls.setdefault(run_id, {})
+        if not message_id or not any(getattr(usage, name) for name in CLASSES):
+            return
+        asks = any(record_of(block).get("type") == "tool_use" for block in items_of(message.get("content")))
+        known = calls.get(message_id)
+        asks = asks or (known is not None and not known.is_last)
+        given = replace(usage, output=None, reasoning=None)
+        calls[message_id] = ModelCall(text_of(message.get("model")), given, is_last=not asks)
+
+    def note_end(self, run_id: str, detail: dict[str, Any]) -> None:
+        usage = usage_of_call(record_of(detail.get("usage")))
+        if any(getattr(usage, name) for name in CLASSES):
+            self._ends[run_id] = ModelCall(text_of(detail.get("resolvedModel")), usage)
+
+    def take(self, run_id: str) -> dict[str, ModelCall]:
+        """Its model calls by their ids, the last one whole where that is known."""
+        calls, end = self._calls.pop(run_id, {}), self._ends.pop(run_id, None)
+        if end is None:
+            return calls
+        last_id, last = next(reversed(calls.items()), ("", ModelCall("", Usage())))
+        model = end.model or last.model
+        return {**calls, last_id if last.is_last else "": ModelCall(model, end.usage)}
+
 
 _PARTIAL_MESSAGES_SINCE: Version = (2, 0)
 _SUBAGENT_TEXT_SINCE: Version = (2, 1, 325)
@@ -157,7 +211,7 @@ class ClaudeTranslator(StreamJson):
             ]
         return events
 
-    def _spawned(self, call: Call, block: Record, detail: Record) -> list[Event]:
+    def _spawned(self, call: PendingCall, block: Record, detail: Record) -> list[Event]:
         child = self.children.find(call.id)
         if child is not None:
             self._child_usage.note_end(child.run_id, detail)

@@ -16,10 +16,9 @@ import msgspec
 from harness.events import Error, Event, Message, Result
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.command_line import flags_of
-from harness.sources.formats.fields import record_of, text_of
-from harness.sources.formats.json_text import decoded
+from harness.sources.formats.error_messages import code_of, plain
+from harness.sources.formats.fields import decoded, record_of, text_of
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.server_errors import code_of, plain
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

@@ -11,8 +11,11 @@ A run that was stopped while a command ran goes on without the command, and comp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from harness.events import (
     Error,
@@ -21,6 +24,7 @@ from harness.events import (
     ReasoningDelta,
     Result,
     SessionStart,
+    Task,
     TasksChanged,
     ToolEnd,
     Unknown,
@@ -28,19 +32,163 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.events.operation import Operation, Read, Write
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.command_line import flags_of
-from harness.sources.formats.droid_tools import DROID, TODO_LISTS, exit_code_of, todo_list_of
-from harness.sources.formats.fields import count_of, first_text, record_of, text_of
-from harness.sources.formats.json_text import decoded
-from harness.sources.formats.outputs import output_of
+from harness.sources.formats.error_messages import code_of
+from harness.sources.formats.fields import (
+    count_of,
+    decoded,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
+from harness.sources.formats.patches import changed_lines
+from harness.sources.formats.paths import absolute
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.server_errors import code_of
 from harness.sources.formats.stream_results import error_of, outcome_of
-from harness.sources.formats.subagents import Subagents
-from harness.sources.formats.toolset import Call, unannounced
+from harness.sources.formats.todo_lists import tasks_of
+from harness.sources.formats.toolset import (
+    Input,
+    Meaning,
+    PendingCall,
+    Toolset,
+    agreed,
+    fetching,
+    keeping_tasks,
+    lines_of,
+    listing,
+    nothing,
+    patching,
+    reading,
+    running,
+    searching,
+    spawning,
+    unannounced,
+    using_skill,
+    writing,
+)
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
+
+SHELL = "Execute"
+SPAWNER = "Task"
+TODO_LISTS = frozenset({"TodoWrite"})
+
+_EXIT_CODE = re.compile(r"(?:\A|\n)\[Process exited with code (\d{1,9})\]\s*\Z")
+_SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of \d+ total lines\]")
+_TRAILER_LENGTH = 200
+_TODO = re.compile(r"^\s*(?:\d+\.|[-*])?\s*\[(completed|in_progress|pending| |x)\]\s*(.+)$", re.MULTILINE)
+_TODO_STATUSES = {"x": "completed", " ": "pending"}
+
+
+def _patch(asked: Input, cwd: str) -> list[Operation] | None:
+    """Models that were not made for it wrap the patch into JSON once more."""
+    text = text_of(asked.get("input"))
+    inner = record_of(decoded(text)) if text.startswith("{") else {}
+    return patching("input")(inner or asked, cwd)
+
+
+_MEANINGS: dict[str, Meaning] = {
+    SHELL: running("command"),
+    "Read": reading("file_path", "path"),
+    "LS": listing("directory_path", "path"),
+    "Edit": writing("file_path", "path", change="update"),
+    "MultiEdit": writing("file_path", "path", change="update"),
+    "Create": writing("file_path", "path", change="create"),
+    "ApplyPatch": _patch,
+    "Grep": searching("pattern"),
+    "Glob": searching("patterns", "pattern", paths=("folder", "path")),
+    "Skill": using_skill("skill", "name"),
+    SPAWNER: spawning("description", "prompt", names=("subagent_type",)),
+    "WebSearch": fetching,
+    "FetchUrl": fetching,
+    **dict.fromkeys(TODO_LISTS, keeping_tasks),
+} | dict.fromkeys(
+    (
+        "AskUser",
+        "ConnectorSearch",
+        "ExitMissionPlanning",
+        "ExitSpecMode",
+        "GenerateImage",
+        "RecommendMission",
+        "TaskOutput",
+        "TaskStop",
+        "ToolSearch",
+    ),
+    nothing,
+)
+
+
+def exit_code_of(name: str, output: str, *, is_success: bool | None) -> int | None:
+    return agreed(is_success, _EXIT_CODE.search(output[-_TRAILER_LENGTH:])) if name == SHELL else None
+
+
+def todo_list_of(asked: Input) -> list[Task] | None:
+    """A list, or text with a line per task."""
+    todos = asked.get("todos")
+    if not isinstance(todos, str):
+        return tasks_of(todos)
+    found = [
+        {"content": text.strip(), "status": _TODO_STATUSES.get(mark, mark)}
+        for mark, text in _TODO.findall(todos)
+    ]
+    return tasks_of(found) if found else None
+
+
+def _read_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    asked, shown = call.operation, _SHOWN_LINES.search(output[-_TRAILER_LENGTH:])
+    if shown is None or not isinstance(asked, Read):
+        return None
+    return [replace(asked, start_line=int(shown[1]), end_line=int(shown[2]))]
+
+
+def _edited_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+    asked = call.operation
+    lines = [record_of(line) for line in items_of(detail.get("diffLines"))]
+    numbers = [
+        number
+        for line in lines
+        if line.get("type") == "added" and (number := count_of(record_of(line.get("lineNumber")).get("new")))
+    ]
+    if not numbers or not isinstance(asked, Write):
+        return None
+    return [replace(asked, start_line=min(numbers), end_line=max(numbers))]
+
+
+def _created_really(call: PendingCall, _detail: Input, _output: str) -> list[Operation] | None:
+    asked = call.operation
+    start, end = lines_of(text_of(call.input.get("content")))
+    return [replace(asked, start_line=start, end_line=end)] if isinstance(asked, Write) else None
+
+
+def _patched_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+    found: list[Operation] = []
+    for item in items_of(detail.get("files")):
+        file = record_of(item)
+        path = absolute(text_of(file.get("file_path")), call.cwd)
+        change = text_of(file.get("display_operation"))
+        start, end = changed_lines(text_of(file.get("diff"))) or lines_of(text_of(file.get("content")))
+        if path:
+            found.append(Write(path=path, start_line=start, end_line=end, change=change))
+    return found or None
+
+
+DROID = Toolset(
+    meanings=_MEANINGS,
+    corrections={
+        "Read": _read_really,
+        "Edit": _edited_really,
+        "MultiEdit": _edited_really,
+        "Create": _created_really,
+        "ApplyPatch": _patched_really,
+    },
+    spawners=frozenset({SPAWNER}),
+)
+
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--skip-permissions-unsafe"],
@@ -81,8 +229,8 @@ class DroidTranslator(PlainAnswer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._children = Subagents("droid")
-        self._calls: dict[str, Call] = {}
+        self._children = ChildRuns("droid")
+        self._calls: dict[str, PendingCall] = {}
         self._told: set[tuple[str, str]] = set()
         self._failure = ""
         self._model = ""
@@ -146,7 +294,7 @@ class DroidTranslator(PlainAnswer):
         self._calls[call_id] = call
         return [start, *self._begin_child(call)] if name in DROID.spawners and call.operations else [start]
 
-    def _begin_child(self, call: Call) -> list[Event]:
+    def _begin_child(self, call: PendingCall) -> list[Event]:
         name, prompt = text_of(call.input.get("subagent_type")), text_of(call.input.get("prompt"))
         return self._children.begin(call.id, name=name, prompt=prompt, cwd=call.cwd)
 

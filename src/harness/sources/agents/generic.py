@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from harness.events import Error, Event, Unknown, Warning
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.formats.json_text import decoded
+from harness.sources.formats.fields import decoded
 from harness.sources.request import Request
 from harness.sources.translator import Record, Translator
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.formats.opencode import OpencodeStream
-from harness.sources.formats.opencode_command import FLAGS, run_command
+from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
 from harness.sources.request import Request
 
 

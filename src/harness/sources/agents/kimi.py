@@ -10,8 +10,11 @@ What its commands write appears on stderr as they run. Errors appear there as we
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from harness.events import (
     Error,
@@ -26,29 +29,215 @@ from harness.events import (
     ToolProgress,
     Unknown,
 )
+from harness.events.operation import Operation, Read, Spawn
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.command_line import flags_of
-from harness.sources.formats.fields import amount_of, count_of, first_text, items_of, record_of, text_of
-from harness.sources.formats.json_text import arguments_of
-from harness.sources.formats.kimi_tools import (
-    KIMI,
-    SHELLS,
-    SPAWNER,
-    SWARM,
-    TODO_LISTS,
-    SpawnedAgent,
-    agent_of,
-    members_of_swarm,
-    verdict_of,
+from harness.sources.formats.error_messages import retried
+from harness.sources.formats.fields import (
+    amount_of,
+    arguments_of,
+    count_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
 )
-from harness.sources.formats.outputs import output_of
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.server_errors import retried
-from harness.sources.formats.subagents import Subagents
 from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import Call, unannounced
+from harness.sources.formats.toolset import (
+    Input,
+    Meaning,
+    PendingCall,
+    Toolset,
+    Verdict,
+    fetching,
+    keeping_tasks,
+    nothing,
+    reading,
+    running,
+    searching,
+    spawning,
+    unannounced,
+    using_skill,
+    writing,
+)
 from harness.sources.request import Request
 from harness.sources.translator import Record
+
+SHELLS = frozenset({"Bash", "Shell"})
+SPAWNER = "Agent"
+SWARM = "AgentSwarm"
+TODO_LISTS = frozenset({"TodoList", "SetTodoList"})
+
+_EXIT_CODE = re.compile(r"(?:\A|\n)Command failed with exit code: (\d{1,9})\.?\s*\Z")
+_FAILED_COMMAND = re.compile(r"(?:\A|\n)(?:Command killed by timeout \(.*\)|Interrupted by user)\s*\Z")
+_FAILURE_WORDS = re.compile(r"Command (?:failed with exit code|killed by timeout)|Interrupted by user")
+_TRAILER_LENGTH = 400
+_REFUSED = re.compile(
+    r"Invalid args for tool \"|Tool \"[^\"\n]*\" not found|Session closed\s*$|Aborted before command started"
+    r"|AgentSwarm must be the only tool call"
+)
+"""How any tool answers that was not even begun, or was cut off."""
+_NUMBERED_LINE = re.compile(r"^ *(\d{1,9})\t", re.MULTILINE)
+_FIELD = re.compile(r"^(agent_id|actual_subagent_type|status): *(\S+)", re.MULTILINE)
+_SWARM_MEMBER = re.compile(r"<subagent ([^>]*)>(.*?)</subagent>", re.DOTALL)
+_ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+_SUMMARY = "\n[summary]\n"
+_RESUME_HINT = "\n\nresume_hint: "
+
+_WORDS: dict[str, tuple[str, str]] = {
+    "Edit": (r"Replaced \d", r"old_string |Failed |No |\"[^\"\n]*\" (?:does not exist|is not)"),
+    "FetchURL": ("", r"Failed to fetch|.*(?:network error|HTTP [45])"),
+    "Glob": (
+        "",
+        r"ripgrep \(rg\) is not available|Glob timed out|Failed |\"[^\"\n]*\" (?:does not exist|is not)",
+    ),
+    "Grep": (
+        "",
+        r"ripgrep \(rg\) is not available|Search timed out|Failed |\"[^\"\n]*\" (?:does not exist|is not)",
+    ),
+    "Read": (r" *\d+\t", r"\"[^\"\n]*\" (?:does not exist|is )|Failed "),
+    "Skill": (r"Skill \"[^\"]*\" loaded", r"Skill \"[^\"]*\" (?:not found|is )"),
+    "TodoList": (r"Todo list", ""),
+    "Write": (r"(?:Wrote|Appended) \d", r"Failed "),
+}
+_PATTERNS = {
+    name: tuple(re.compile(words) if words else None for words in pair) for name, pair in _WORDS.items()
+}
+"""Tool → how a success begins, and how a failure does."""
+
+_MEANINGS: dict[str, Meaning] = {
+    **dict.fromkeys(SHELLS, running("command")),
+    "Read": reading("path", start="line_offset", count="n_lines"),
+    "ReadFile": reading("path", start="line_offset", count="n_lines"),
+    "ReadMediaFile": reading("path"),
+    "Write": writing("path"),
+    "WriteFile": writing("path"),
+    "Edit": writing("path", change="update"),
+    "StrReplaceFile": writing("path", change="update"),
+    "Grep": searching("pattern"),
+    "Glob": searching("pattern", paths=("path", "directory")),
+    "Skill": using_skill("skill"),
+    SPAWNER: spawning("description", "prompt", names=("subagent_type",)),
+    "Task": spawning("description", "prompt", names=("subagent_name",)),
+    SWARM: spawning("description", "prompt_template", names=("subagent_type",)),
+    "FetchURL": fetching,
+    "SearchWeb": fetching,
+    **dict.fromkeys(TODO_LISTS, keeping_tasks),
+} | dict.fromkeys(
+    (
+        "AskUserQuestion",
+        "CreateGoal",
+        "CronCreate",
+        "CronDelete",
+        "CronList",
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "GetGoal",
+        "SetGoalBudget",
+        "TaskList",
+        "TaskOutput",
+        "TaskStop",
+        "Think",
+        "UpdateGoal",
+        "WaitFor",
+    ),
+    nothing,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnedAgent:
+    """What the result of a call tells of an agent that it spawned."""
+
+    id: str = ""
+    name: str = ""
+    status: str = ""
+    text: str = ""
+    item: str = ""
+
+
+def verdict_of(call: PendingCall, output: str) -> Verdict:
+    """Told in words alone: of commands only that they failed, by the last line of what they give back."""
+    if _REFUSED.match(output):
+        return False, None
+    if call.name not in SHELLS:
+        return _success_of(call.name, output), None
+    if _FAILURE_WORDS.search(text_of(call.input.get("command"))):
+        return None, None  # the command itself may have written it
+    trailer = output[-_TRAILER_LENGTH:]
+    if (told := _EXIT_CODE.search(trailer)) is not None:
+        return False, int(told[1])
+    return (False, None) if _FAILED_COMMAND.search(trailer) else (None, None)
+
+
+def _success_of(name: str, output: str) -> bool | None:
+    if name == SPAWNER:
+        return agent_of(output).status in ("completed", "running")
+    if name == SWARM:
+        return output.startswith("<agent_swarm_result>")
+    good, bad = _PATTERNS.get(name, (None, None))
+    if bad is not None and bad.match(output):
+        return False
+    return True if good is not None and good.match(output) else None
+
+
+def agent_of(output: str) -> SpawnedAgent:
+    told: dict[str, str] = dict(reversed(_FIELD.findall(output)))
+    summary = output.partition(_SUMMARY)[2].partition(_RESUME_HINT)[0]
+    return SpawnedAgent(
+        id=told.get("agent_id", ""),
+        name=told.get("actual_subagent_type", ""),
+        status=told.get("status", ""),
+        text=summary.strip(),
+    )
+
+
+def members_of_swarm(output: str) -> Iterator[SpawnedAgent]:
+    for attributes, text in _SWARM_MEMBER.findall(output):
+        told = dict(_ATTRIBUTE.findall(attributes))
+        yield SpawnedAgent(
+            id=told.get("agent_id", ""),
+            status=told.get("outcome", ""),
+            text=text.strip(),
+            item=told.get("item", ""),
+        )
+
+
+def _read_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    lines = _NUMBERED_LINE.findall(output)
+    asked = call.operation
+    is_part = not {"line_offset", "n_lines"}.isdisjoint(call.input)
+    if not lines or not is_part or not isinstance(asked, Read):
+        return None
+    return [replace(asked, start_line=int(lines[0]), end_line=int(lines[-1]))]
+
+
+def _spawned_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    agent = agent_of(output)
+    asked = call.operation
+    if not isinstance(asked, Spawn) or not agent.id:
+        return None
+    return [replace(asked, agent_id=agent.id, name=asked.name or agent.name)]
+
+
+def _swarmed_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    asked = call.operation
+    if not isinstance(asked, Spawn):
+        return None
+    return [
+        replace(asked, agent_id=agent.id, success=agent.status == "completed")
+        for agent in members_of_swarm(output)
+    ] or None
+
+
+KIMI = Toolset(
+    meanings=_MEANINGS,
+    corrections={"Read": _read_really, SPAWNER: _spawned_really, SWARM: _swarmed_really},
+)
+
 
 _FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}
 _FATAL = re.compile(r"error: failed to run prompt: (?:([\w.]+): )?(?:(\d{3}) )?(.*)")
@@ -88,8 +277,8 @@ class KimiTranslator(PlainAnswer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._children = Subagents("kimi")
-        self._calls: dict[str, Call] = {}
+        self._children = ChildRuns("kimi")
+        self._calls: dict[str, PendingCall] = {}
         self._has_run_commands = False
 
     def kind(self, record: Record) -> str:
@@ -175,7 +364,7 @@ class KimiTranslator(PlainAnswer):
         self._has_run_commands = self._has_run_commands or name in SHELLS
         return [start, *self._begin_child(call)] if name == SPAWNER and call.operations else [start]
 
-    def _begin_child(self, call: Call) -> list[Event]:
+    def _begin_child(self, call: PendingCall) -> list[Event]:
         name, prompt = text_of(call.input.get("subagent_type")), text_of(call.input.get("prompt"))
         return self._children.begin(call.id, name=name, prompt=prompt, cwd=call.cwd)
 
@@ -201,7 +390,7 @@ class KimiTranslator(PlainAnswer):
             out.extend([] if tasks is None else [TasksChanged(tasks=tasks)])
         return out
 
-    def _spawned(self, call: Call, output: str) -> list[Event]:
+    def _spawned(self, call: PendingCall, output: str) -> list[Event]:
         if call.name == SWARM:
             return [event for agent in members_of_swarm(output) for event in self._member(call, agent)]
         agent, child = agent_of(output), self._children.find(call.id)
@@ -212,7 +401,7 @@ class KimiTranslator(PlainAnswer):
             return []
         return self._children.end(call.id, agent.status or "failed", agent.text or output)
 
-    def _member(self, call: Call, agent: SpawnedAgent) -> list[Event]:
+    def _member(self, call: PendingCall, agent: SpawnedAgent) -> list[Event]:
         name = f"{call.id}:{agent.id or agent.item}"
         prompt = text_of(call.input.get("prompt_template")).replace("{{item}}", agent.item)
         begun = self._children.begin(

@@ -23,21 +23,188 @@ from harness.events import (
     TextRetracted,
     ToolEnd,
     ToolProgress,
+    Usage,
     Warning,
 )
+from harness.events.operation import Operation, Read, Spawn, Write
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.command_line import flags_of, has, numbers_of
-from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.error_messages import NodeTraces
+from harness.sources.formats.fields import (
+    besides,
+    count_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
+from harness.sources.formats.gemini_tools import GEMINI, verdict_of
 from harness.sources.formats.model_ledger import ModelLedger
-from harness.sources.formats.node_traces import NodeTraces
-from harness.sources.formats.outputs import output_of
-from harness.sources.formats.qwen_tools import QWEN, QWEN_BEFORE_0_21
-from harness.sources.formats.session_ledger import SessionLedger, usage_of_prompt
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.toolset import Call
+from harness.sources.formats.toolset import (
+    Input,
+    PendingCall,
+    Toolset,
+    Verdict,
+    agreed,
+    fetching,
+    keeping_tasks,
+    nothing,
+    reading,
+    running,
+    spawning,
+    using_skill,
+    writing,
+)
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
+
+SHELL = "run_shell_command"
+_PATHS = ("file_path", "absolute_path", "path")
+_READ_LINES = re.compile(r"Read lines (\d{1,9})-(\d{1,9}) of \d+ from ")
+_CREATED = "Successfully created and wrote to new file: "
+_OVERWRITTEN = "Successfully overwrote file: "
+_REPORT = re.compile(
+    r"Command: .*\nExit Code: (\d{1,9})\nSignal: [^\n]*(?:\nProcess Group PGID: [^\n]*)?(?:\n\n|\Z)",
+    re.DOTALL,
+)
+"""The last exit code in it is Qwen's; what the command wrote stands before."""
+_TASK_ID = re.compile(r"^task_id: (\S+)", re.MULTILINE)
+
+
+def _read_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    told = _READ_LINES.match(output)
+    if told is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Read):
+        return None
+    return [replace(asked, start_line=int(told[1]), end_line=int(told[2]))]
+
+
+def _written_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    if len(call.operations) != 1 or not isinstance(asked := call.operations[0], Write):
+        return None
+    change = "create" if output.startswith(_CREATED) else "update" if output.startswith(_OVERWRITTEN) else ""
+    return [replace(asked, change=change)] if change else None
+
+
+def _spawned_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    told = _TASK_ID.search(output)
+    if told is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Spawn):
+        return None
+    return [replace(asked, agent_id=told[1])]
+
+
+def _command_ended(_call: PendingCall, _detail: Any, output: str, is_success: bool) -> Verdict:
+    """A command that failed, or wrote nothing, gives back a report that ends with its exit code."""
+    return is_success, agreed(is_success, _REPORT.match(output))
+
+
+def _command_ran(call: PendingCall, detail: Any, output: str, is_success: bool) -> Verdict:
+    """Of a command that wrote something, nothing but that is told; of one that wrote nothing, a report of it."""
+    if not is_success:
+        return _command_ended(call, detail, output, is_success)
+    if output.startswith(f"Command: {text_of(call.input.get('command'))}\nDirectory: "):
+        code = agreed(None, _REPORT.match(output))
+        return (None if code is None else code == 0), code
+    return verdict_of(call, output or None)
+
+
+QWEN = Toolset(
+    meanings={
+        **GEMINI.meanings,
+        "edit": writing(*_PATHS, change="update"),
+        SHELL: running("command", directory="directory"),
+        "skill": using_skill("skill", "name"),
+        "agent": spawning("description", "prompt", names=("subagent_type",)),
+        "task": spawning("description", "prompt", names=("subagent_type",)),
+        "web_search": fetching,
+        "notebook_edit": writing("notebook_path", *_PATHS, change="update"),
+        "zoom_image": reading(*_PATHS, "image_path"),
+    }
+    | dict.fromkeys(("todo_write", "task_create", "task_get", "task_list", "task_update"), keeping_tasks)
+    | dict.fromkeys(
+        (
+            "ask_user_question",
+            "cron_create",
+            "cron_delete",
+            "cron_list",
+            "display_image",
+            "enter_worktree",
+            "exit_worktree",
+            "get_goal",
+            "list_agents",
+            "loop_wakeup",
+            "monitor",
+            "record_artifact",
+            "report_findings",
+            "send_message",
+            "structured_output",
+            "task_output",
+            "task_stop",
+            "tool_search",
+            "update_goal",
+        ),
+        nothing,
+    ),
+    corrections={
+        "read_file": _read_really,
+        "write_file": _written_really,
+        "agent": _spawned_really,
+        "task": _spawned_really,
+    },
+    shells=frozenset({SHELL}),
+    spawners=frozenset({"agent", "task"}),
+    verdict=_command_ended,
+)
+QWEN_BEFORE_0_21 = replace(QWEN, verdict=_command_ran)
+"""Until then only a command that could not be run was an error."""
+
+
+class SessionLedger(ModelLedger):
+    """Results hold the usage of the whole session, earlier runs included: each adds the growth since the last.
+
+    How much a resumed session had used before this run nobody says: of its first result only what
+    this run's own calls have told counts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_resumed = False
+        self._session = Usage()
+
+    def _news_of(self, record: dict[str, Any], main_model: str) -> dict[str, Usage]:
+        total = usage_of_prompt(record_of(record.get("usage")))
+        if not _includes(total, self._session):
+            return {}
+        growth, self._session = total.minus(self._session), total
+        if self.is_resumed:
+            self.is_resumed = False
+            return dict(self._told)
+        return {main_model: growth} if growth else {}
+
+
+def usage_of_prompt(told: dict[str, Any]) -> Usage:
+    """Where `input_tokens` is the whole prompt, with what came from the cache.
+
+    What a total has beyond prompt and answer is reasoning; some models count that into the answer.
+    """
+    prompt, output = count_of(told.get("input_tokens")), count_of(told.get("output_tokens"))
+    cached, total = count_of(told.get("cache_read_input_tokens")), count_of(told.get("total_tokens"))
+    reasoning = (total or 0) - (prompt or 0) - (output or 0)
+    return Usage(
+        input=besides(prompt, cached),
+        output=output,
+        cache_read=cached,
+        reasoning=reasoning if reasoning > 0 else None,
+    )
+
+
+def _includes(total: Usage, earlier: Usage) -> bool:
+    """Whether a total goes on from an earlier one; that of a failed sub-agent does not."""
+    names = ("input", "output", "cache_read")
+    return all((getattr(total, name) or 0) >= (getattr(earlier, name) or 0) for name in names)
+
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--approval-mode", "yolo"],
@@ -254,7 +421,7 @@ class QwenTranslator(StreamJson):
         message = f"permission denied: {name or 'a tool'}"
         return [Warning(message=message, code="permission_denied", run_id=run_id)]
 
-    def _spawned(self, call: Call, block: Record, detail: Record) -> list[Event]:
+    def _spawned(self, call: PendingCall, block: Record, detail: Record) -> list[Event]:
         child = self.children.find(call.id)
         if child is not None and output_of(block.get("content")).startswith(_IN_BACKGROUND):
             child.is_background = True

@@ -1,8 +1,14 @@
-"""Fields of a native record, whatever an agent put into them: of the wanted kind, or none at all."""
+"""Values of native records, whatever an agent put into them: fields of the wanted kind, JSON within JSON, and text
+of outputs.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
+
+from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 
 _LARGEST_COUNT = 2**63 - 1
 _LARGEST_EXIT_CODE = 2**31
@@ -50,3 +56,76 @@ def amount_of(value: Any) -> float | None:
 def besides(total: int | None, *parts: int | None) -> int | None:
     """What is left of a count without others that were counted into it; None where it was not told."""
     return None if total is None else max(0, total - sum(part or 0 for part in parts))
+
+
+def decoded(text: str) -> Any:
+    """What JSON text holds; None when it is none."""
+    try:
+        return decode(text.encode("utf-8", "surrogatepass"))
+    except (*DECODE_ERRORS, ValueError):
+        return None
+
+
+def arguments_of(told: Any) -> Any:
+    """What a call is given: data, JSON text that holds it, or a text that is none."""
+    value = decoded(told) if isinstance(told, str) else None
+    return told if value is None else value
+
+
+_encode = msgspec.json.Encoder().encode
+_NAMES = ("tool_name", "media_type", "mimeType", "uri", "url", "title")
+
+
+def output_of(value: Any) -> str:
+    """Text as it is, blocks line by line, and whatever else as JSON; nothing ("") for null."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(_words_of(item) for item in value)
+    return "" if value is None else _words_of(value)
+
+
+def _words_of(item: Any, *, is_inner: bool = False) -> str:
+    """Of a block its text; one that has none (an image, a link) is named, as its bytes tell a reader nothing."""
+    if isinstance(item, str):
+        return item
+    block = record_of(item)
+    inner = record_of(block.get("resource"))
+    for text in (block.get("text"), inner.get("text")):
+        if isinstance(text, str):
+            return text
+    kind = text_of(block.get("type"))
+    if not kind:
+        return _encode(item).decode()
+    if (said := block.get("content")) and not is_inner:
+        return "\n".join(
+            _words_of(each, is_inner=True) for each in (said if isinstance(said, list) else [said])
+        )
+    name = first_text({**inner, **record_of(block.get("source")), **block}, *_NAMES)
+    return f"[{kind}: {name}]" if name else f"[{kind}]"
+
+
+_OVERLAP = 200
+"""How much of the end of earlier output is looked for in later output, to find where that goes on."""
+
+
+def continuation(known: str, text: str) -> str:
+    """What `text` adds to `known`: it repeats it from its beginning on, or only its end."""
+    if text.startswith(known):
+        return text[len(known) :]
+    overlap = known[-_OVERLAP:]
+    at = text.rfind(overlap)
+    return text[at + len(overlap) :] if at >= 0 else text
+
+
+def with_one_text(blocks: list[Any]) -> list[Any]:
+    """Several texts in one record are one; it stands where the first of them does.
+
+    Not for an answer that was streamed before: there each text has a name of its own.
+    """
+    texts = [block for block in map(record_of, blocks) if text_of(block.get("text"))]
+    if len(texts) < 2:
+        return blocks
+    whole = {**texts[0], "text": "".join(block["text"] for block in texts)}
+    rest = {id(block) for block in texts[1:]}
+    return [whole if block is texts[0] else block for block in blocks if id(block) not in rest]

@@ -9,11 +9,16 @@ from msgspec.structs import replace
 
 from harness.events.operation import Fetch, Operation, Read, Search, Skill, Spawn, Write
 from harness.sources.formats.fields import count_of, first_text, items_of, text_of
-from harness.sources.formats.meanings import (
+from harness.sources.formats.paths import absolute
+from harness.sources.formats.toolset import (
     Input,
     Meaning,
+    PendingCall,
+    Toolset,
+    Verdict,
     fetching,
     keeping_tasks,
+    lines_of,
     listing,
     nothing,
     running,
@@ -22,8 +27,6 @@ from harness.sources.formats.meanings import (
     using_skill,
     writing,
 )
-from harness.sources.formats.paths import absolute
-from harness.sources.formats.toolset import Call, Toolset, Verdict, lines_of
 
 APPROVED = frozenset({"replace", "run_shell_command", "save_memory", "web_fetch", "write_file"})
 """Tools that do not exist for a run that may not use them without asking."""
@@ -89,7 +92,7 @@ def _named_agent(name: str) -> Meaning:
     return meaning
 
 
-def _skill_really(call: Call, _detail: Input, output: str) -> list[Operation] | None:
+def _skill_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     asked, found = call.operation, _SKILL_DIRECTORY.search(output)
     if found is None or not isinstance(asked, Skill):
         return None
@@ -150,7 +153,7 @@ GEMINI = Toolset(
 )
 
 
-def verdict_of(call: Call, output: str | None) -> Verdict:
+def verdict_of(call: PendingCall, output: str | None) -> Verdict:
     """What became of a command that ran: told only of commands that wrote nothing.
 
     No output is not an empty one: some versions show none at all, whatever a command has written.

@@ -33,9 +33,11 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.formats.fields import amount_of, count_of, first_text, record_of, text_of
-from harness.sources.formats.json_text import decoded
-from harness.sources.formats.opencode_calls import Calls
+from harness.sources.agent import CommandLine
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.fields import amount_of, count_of, decoded, first_text, record_of, text_of
+from harness.sources.formats.opencode_tools import OpenCodeCalls
+from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 
 _SESSION_KEYS = ("sessionID", "session_id", "sessionId")
@@ -83,7 +85,7 @@ class OpencodeStream(Translator):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls = Calls(self.agent)
+        self._calls = OpenCodeCalls(self.agent)
         self._session_id = ""
         self._told_parts: set[tuple[str, int]] = set()
         self._told_errors: set[str] = set()
@@ -293,3 +295,36 @@ def _error_of(record: Record) -> Error:
     if not message:
         message = msgspec.json.encode(told).decode()
     return Error(message=message, code=f"http_{status}" if status else name or "error")
+
+
+FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}
+_READ_ONLY_AGENT = "plan"
+_READ_ONLY_RULES = '{"edit":"deny","bash":"deny"}'
+"""That agent may still run commands, and where it is missing another takes its place; so no agent
+may edit files or run commands at all."""
+
+
+def run_command(
+    request: Request,
+    *,
+    approving: tuple[str, ...],
+    options: tuple[str, ...],
+    permission_variable: str,
+    env: dict[str, str],
+) -> CommandLine:
+    """`approving`: what approves everything; `options`: whatever this version takes besides.
+
+    A prompt among the arguments would reach the model in quotation marks; stdin leaves it as it is.
+    """
+    args = ["run", "--format", "json", *options]
+    env = dict(env)
+    match request.permissions:
+        case "full-access":
+            args += approving
+        case "read-only":
+            args += ["--agent", _READ_ONLY_AGENT]
+            env[permission_variable] = _READ_ONLY_RULES
+        case "agent-default":
+            pass
+    args += [*flags_of(request, FLAGS), *request.extra_args]
+    return CommandLine(args=tuple(args), env=env, stdin=request.prompt.encode("utf-8", "replace"))

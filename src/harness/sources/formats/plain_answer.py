@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.events import Event, Message, Result, Unknown
-from harness.sources.formats.json_text import decoded
+from harness.sources.formats.fields import decoded
 from harness.sources.translation.json_lines import pieces
 from harness.sources.translator import Ending, Record, Translator
 

@@ -25,17 +25,14 @@ from harness.events import (
     SessionStart,
     Unknown,
 )
-from harness.sources.formats.answer_blocks import with_one_text
-from harness.sources.formats.claude_tools import CLAUDE
-from harness.sources.formats.fields import count_of, record_of, text_of
+from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.claude_tools import CLAUDE, ClaudeCalls
+from harness.sources.formats.fields import count_of, output_of, record_of, text_of, with_one_text
 from harness.sources.formats.model_ledger import ModelLedger
-from harness.sources.formats.outputs import output_of
 from harness.sources.formats.partial_messages import PartialMessage
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.stream_results import error_of, outcome_of, stop_reason_of
-from harness.sources.formats.subagents import Subagents
-from harness.sources.formats.tool_calls import ToolCalls
-from harness.sources.formats.toolset import Call, Toolset
+from harness.sources.formats.toolset import PendingCall, Toolset
 from harness.sources.translator import NO_LINE, Ending, Record
 
 _CALL_BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
@@ -65,8 +62,8 @@ class StreamJson(PlainAnswer):
         self.model = ""
         self.announces_tasks = False
         """Whether the agent says when a sub-agent begins; if not, it begins with its call."""
-        self.calls = ToolCalls(self.tools)
-        self.children = Subagents(self.agent)
+        self.calls = ClaudeCalls(self.tools)
+        self.children = ChildRuns(self.agent)
         self.has_failed = False
         """An error was told since the last result, which would only repeat it."""
         self._is_interrupted = False
@@ -301,7 +298,7 @@ class StreamJson(PlainAnswer):
             return events
         return [*self._spawned(call, block, record_of(detail)), *events]
 
-    def _spawned(self, call: Call, block: Record, detail: Record) -> list[Event]:
+    def _spawned(self, call: PendingCall, block: Record, detail: Record) -> list[Event]:
         """The call that spawned a child has a result: the child is done, unless it works in the background."""
         is_failed = block.get("is_error") is True
         out: list[Event] = []

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from harness.events import Operation
 from harness.events.operation import Write
-from harness.sources.formats.patch import operations_of_patch
+from harness.sources.formats.patches import operations_of_patch
 from harness.sources.tool import (
     FileChange,
     Tool,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -20,21 +20,35 @@ from harness.events import (
     Outcome,
     Result,
     SessionStart,
+    Task,
+    TasksChanged,
     TextDelta,
     Unknown,
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, SessionFiles, Version
-from harness.sources.agents.cline.calls import ToolCalls
 from harness.sources.agents.cline.legacy import LegacyChat
-from harness.sources.agents.cline.speech import Speaker, Speech, usage_of
-from harness.sources.agents.cline.team import TaskBoard
+from harness.sources.agents.cline.speech import ClineSpeaker, ClineSpeech, usage_of
+from harness.sources.agents.cline.tools import ClineCalls
+from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.command_line import flags_of, has
-from harness.sources.formats.fields import count_of, first_text, record_of, text_of
-from harness.sources.formats.json_text import decoded
-from harness.sources.formats.subagents import Subagents
+from harness.sources.formats.fields import count_of, decoded, first_text, record_of, text_of
+from harness.sources.formats.todo_lists import task_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
+
+
+class TeamTasks:
+    """The task list that a team shares, one task per record. A run begins without tasks, so these are all."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+
+    def update(self, told: dict[str, Any]) -> list[Event]:
+        task = task_of(told)
+        self._tasks[task.id] = task
+        return [TasksChanged(tasks=list(self._tasks.values()))]
+
 
 _RECORDS_SINCE: Version = (3,)
 """Before that its stream is the messages of its chat, and its options have other names."""
@@ -84,10 +98,10 @@ class ClineTranslator(Translator):
 
     def __init__(self) -> None:
         super().__init__()
-        self._speech = Speech()
-        self._children = Subagents("cline")
-        self._calls = ToolCalls(self._speech, self._children)
-        self._board = TaskBoard()
+        self._speech = ClineSpeech()
+        self._children = ChildRuns("cline")
+        self._calls = ClineCalls(self._speech, self._children)
+        self._board = TeamTasks()
         self._legacy = LegacyChat()
         self._members: dict[str, str] = {}
         """Name of a member of the team → its id, under which hooks tell of it."""
@@ -99,7 +113,7 @@ class ClineTranslator(Translator):
         self._fatal_errors: list[str] = []
         self._result: Result | None = None
         speech, calls = self._speech, self._calls
-        self._actions: dict[str, Callable[[Record, Speaker | None], Sequence[Event] | None]] = {
+        self._actions: dict[str, Callable[[Record, ClineSpeaker | None], Sequence[Event] | None]] = {
             "content_start/text": speech.text_piece,
             "content_end/text": speech.text_end,
             "content_start/reasoning": speech.reasoning_piece,
@@ -206,7 +220,7 @@ class ClineTranslator(Translator):
             return [Unknown(raw=record)]
         return self._inner(event, None)
 
-    def _inner(self, event: Record, speaker: Speaker | None) -> Sequence[Event]:
+    def _inner(self, event: Record, speaker: ClineSpeaker | None) -> Sequence[Event]:
         kind, content = text_of(event.get("type")), text_of(event.get("contentType"))
         kind = f"{kind}/{content}" if content else kind
         self._calls.cwd = self.working_directory
@@ -262,7 +276,7 @@ class ClineTranslator(Translator):
         out = self._speech.leave(self._member_id(member))
         return [*out, *self._children.end(call_id, text_of(event.get("status")), text, duration_ms)]
 
-    def _notice(self, event: Record, speaker: Speaker | None) -> list[Event]:
+    def _notice(self, event: Record, speaker: ClineSpeaker | None) -> list[Event]:
         told = record_of(event.get("metadata"))
         kind = first_text(told, "kind", "reason") or text_of(event.get("noticeType")) or "notice"
         run_id = speaker.run_id if speaker is not None else ""
@@ -271,7 +285,7 @@ class ClineTranslator(Translator):
             return [Compacted(trigger=kind, before_tokens=before, after_tokens=after, run_id=run_id)]
         return [Warning(message=text_of(event.get("message")) or kind, code=kind, run_id=run_id)]
 
-    def _error(self, event: Record, speaker: Speaker | None) -> list[Event]:
+    def _error(self, event: Record, speaker: ClineSpeaker | None) -> list[Event]:
         error = event.get("error")
         message = error if isinstance(error, str) else text_of(record_of(error).get("message"))
         message = message or "the agent failed"
@@ -333,7 +347,7 @@ class ClineTranslator(Translator):
         return [] if message in self._told else [self._failed(message, "error")]
 
 
-def _nothing(_event: Record, _speaker: Speaker | None) -> Sequence[Event]:
+def _nothing(_event: Record, _speaker: ClineSpeaker | None) -> Sequence[Event]:
     return ()
 
 

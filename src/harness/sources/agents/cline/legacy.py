@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.events import Error, Event, Message, ReasoningDelta, Result, TextDelta, Warning
-from harness.sources.formats.fields import first_text, record_of, text_of
-from harness.sources.formats.json_text import decoded
+from harness.sources.formats.fields import decoded, first_text, record_of, text_of
 
 _SAID_NOTHING_NEW = (
     "task",

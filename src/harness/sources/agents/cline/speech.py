@@ -29,7 +29,7 @@ from harness.sources.formats.fields import amount_of, besides, count_of, text_of
 
 
 @dataclass(slots=True, eq=False)
-class Speaker:
+class ClineSpeaker:
     """The main agent, a sub-agent, or a member of the team."""
 
     run_id: str = ""
@@ -57,29 +57,29 @@ class _Answer:
     """Of somebody: what it used, and what it said."""
 
     usage: dict[str, Any]
-    candidates: list[Speaker]
+    candidates: list[ClineSpeaker]
     texts: list[str] = field(default_factory=list)
     reasonings: list[str] = field(default_factory=list)
 
 
-class Speech:
+class ClineSpeech:
     def __init__(self) -> None:
-        self.main = Speaker()
+        self.main = ClineSpeaker()
         self.is_alone = True
         """Nobody but the main agent is there."""
         self.model = ""
         self.has_usage = False
-        self._speakers: dict[str, Speaker] = {}
+        self._speakers: dict[str, ClineSpeaker] = {}
         self._held: list[_Answer] = []
         self._last_usage: dict[str, Any] = {}
         self._numbers = 0
 
-    def of(self, agent_id: str) -> Speaker:
+    def of(self, agent_id: str) -> ClineSpeaker:
         """An agent by its id; who is unknown is the main one."""
         return self._speakers.get(agent_id, self.main)
 
     def join(self, agent_id: str, run_id: str, *, is_member: bool = False) -> None:
-        self._speakers[agent_id] = Speaker(run_id=run_id, is_member=is_member)
+        self._speakers[agent_id] = ClineSpeaker(run_id=run_id, is_member=is_member)
         self.is_alone = False
 
     def leave(self, agent_id: str) -> list[Event]:
@@ -95,14 +95,14 @@ class Speech:
             answer.candidates = [each for each in answer.candidates if each is not speaker]
         return out
 
-    def named(self, speaker: Speaker) -> list[Event]:
+    def named(self, speaker: ClineSpeaker) -> list[Event]:
         """A hook tells who has just spoken: the first answer that can be of this agent is."""
         for answer in self._held:
             if speaker in answer.candidates and _fits(speaker, answer.usage):
                 return self._resolve(answer, speaker)
         return []
 
-    def somebody(self) -> Speaker:
+    def somebody(self) -> ClineSpeaker:
         """Who speaks now, or the first who may."""
         return next(iter(self._candidates()), self.main)
 
@@ -114,7 +114,7 @@ class Speech:
             for event in self._resolve(answer, next(iter(answer.candidates), self.main))
         ]
 
-    def text_piece(self, event: dict[str, Any], speaker: Speaker | None) -> Sequence[Event]:
+    def text_piece(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event]:
         text, whole = text_of(event.get("text")), text_of(event.get("accumulated"))
         if speaker is None:
             speaker = self.main if self.is_alone else self._writer(whole[: -len(text)] if text else "")
@@ -130,7 +130,7 @@ class Speech:
         out.append(TextDelta(id=speaker.text_id, text=text, run_id=speaker.run_id))
         return out
 
-    def text_end(self, event: dict[str, Any], speaker: Speaker | None) -> Sequence[Event]:
+    def text_end(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event]:
         text = text_of(event.get("text")) or text_of(event.get("content"))
         if speaker is None and not self.is_alone:
             speaker = next((each for each in self._plain() if each.text and each.text == text), None)
@@ -142,7 +142,7 @@ class Speech:
         out += self._message(speaker, text)
         return out
 
-    def reasoning_piece(self, event: dict[str, Any], speaker: Speaker | None) -> Sequence[Event]:
+    def reasoning_piece(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event]:
         text = text_of(event.get("reasoning"))
         if speaker is None:
             speaker = self.main if self.is_alone else self._only_candidate()
@@ -153,7 +153,7 @@ class Speech:
         speaker.reasoning += text
         return (ReasoningDelta(id=speaker.reasoning_id, text=text, run_id=speaker.run_id),)
 
-    def reasoning_end(self, event: dict[str, Any], speaker: Speaker | None) -> Sequence[Event]:
+    def reasoning_end(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event]:
         text = text_of(event.get("reasoning"))
         if speaker is None and not self.is_alone:
             speaker = next((each for each in self._plain() if each.reasoning == text and text), None)
@@ -162,7 +162,7 @@ class Speech:
                 return ()
         return self._reasoning(speaker or (self.main if self.is_alone else self.somebody()), text)
 
-    def usage(self, event: dict[str, Any], speaker: Speaker | None) -> Sequence[Event]:
+    def usage(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event]:
         self._last_usage = event
         if speaker is None and self.is_alone:
             speaker = self.main
@@ -183,19 +183,19 @@ class Speech:
         self._numbers += 1
         return f"{kind}-{self._numbers}"
 
-    def _plain(self) -> list[Speaker]:
+    def _plain(self) -> list[ClineSpeaker]:
         """Those who speak without being named."""
         return [each for each in (self.main, *self._speakers.values()) if not each.is_member]
 
-    def _candidates(self, *, members: bool = False) -> list[Speaker]:
+    def _candidates(self, *, members: bool = False) -> list[ClineSpeaker]:
         everybody = (self.main, *self._speakers.values())
         return [each for each in everybody if not each.is_silent and (members or not each.is_member)]
 
-    def _only_candidate(self) -> Speaker | None:
+    def _only_candidate(self) -> ClineSpeaker | None:
         candidates = self._candidates()
         return candidates[0] if len(candidates) == 1 else None
 
-    def _writer(self, before: str) -> Speaker | None:
+    def _writer(self, before: str) -> ClineSpeaker | None:
         """Whose text goes on after `before`; None when that may be several."""
         if before and (found := next((each for each in self._plain() if each.text == before), None)):
             return found
@@ -205,14 +205,14 @@ class Speech:
         free = [each for each in self._candidates() if not each.text]
         return free[0] if len(free) == 1 else None
 
-    def _confirmed(self, speaker: Speaker) -> list[Event]:
+    def _confirmed(self, speaker: ClineSpeaker) -> list[Event]:
         """It is known who speaks now: then also whose the usage just before was."""
         answer = self._held[-1] if self._held else None
         if answer is None or answer.usage is not self._last_usage or answer.texts:
             return []
         return self._resolve(answer, speaker) if speaker in answer.candidates else []
 
-    def _resolve(self, answer: _Answer, speaker: Speaker) -> list[Event]:
+    def _resolve(self, answer: _Answer, speaker: ClineSpeaker) -> list[Event]:
         self._held = [each for each in self._held if each is not answer]
         out = self._used(speaker, answer.usage)
         for text in answer.reasonings:
@@ -221,18 +221,18 @@ class Speech:
             out += self._message(speaker, text)
         return out
 
-    def _message(self, speaker: Speaker, text: str) -> list[Event]:
+    def _message(self, speaker: ClineSpeaker, text: str) -> list[Event]:
         name = speaker.text_id if speaker.text else self._name("text")
         speaker.text = ""
         return [Message(role="assistant", text=text, id=name, run_id=speaker.run_id)] if text else []
 
-    def _reasoning(self, speaker: Speaker, text: str) -> list[Event]:
+    def _reasoning(self, speaker: ClineSpeaker, text: str) -> list[Event]:
         was_told, speaker.reasoning = bool(speaker.reasoning), ""
         if was_told or not text:
             return []
         return [ReasoningDelta(id=self._name("reasoning"), text=text, run_id=speaker.run_id)]
 
-    def _used(self, speaker: Speaker, event: dict[str, Any]) -> list[Event]:
+    def _used(self, speaker: ClineSpeaker, event: dict[str, Any]) -> list[Event]:
         speaker.used = _sums(event) or speaker.used
         usage = usage_of(event)
         if not usage:
@@ -246,7 +246,7 @@ def _sums(event: dict[str, Any]) -> tuple[int, int] | None:
     return None if sums[0] is None or sums[1] is None else (sums[0], sums[1])
 
 
-def _fits(speaker: Speaker, event: dict[str, Any]) -> bool:
+def _fits(speaker: ClineSpeaker, event: dict[str, Any]) -> bool:
     sums = _sums(event)
     if sums is None:
         return True

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from harness.events import (
     Compacted,
@@ -36,16 +36,46 @@ from harness.events import (
 from harness.events.operation import Operation
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.agents.codex.items import CALLS, Call, Children, success_of
-from harness.sources.agents.codex.usage import includes, usage_of
+from harness.sources.agents.codex.items import CALLS, CallItem, CodexThreads, success_of
 from harness.sources.formats.command_line import argument_of, has, numbers_of
-from harness.sources.formats.fields import exit_code_of, first_text, items_of, record_of, text_of
-from harness.sources.formats.live_output import continuation
-from harness.sources.formats.outputs import output_of
+from harness.sources.formats.error_messages import plain
+from harness.sources.formats.fields import (
+    besides,
+    continuation,
+    count_of,
+    exit_code_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.server_errors import plain
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
+
+
+def usage_of(told: dict[str, Any]) -> Usage:
+    """The totals of a thread. Codex counts cached tokens into the input, and reasoning into the output."""
+    cached = count_of(told.get("cached_input_tokens"))
+    written = count_of(told.get("cache_write_input_tokens"))
+    reasoning = count_of(told.get("reasoning_output_tokens"))
+    return Usage(
+        input=besides(count_of(told.get("input_tokens")), cached, written),
+        output=besides(count_of(told.get("output_tokens")), reasoning),
+        cache_read=cached,
+        cache_write=written,
+        reasoning=reasoning,
+    )
+
+
+def includes(total: Usage, earlier: Usage) -> bool:
+    """Whether a total goes on from an earlier one; it starts anew when the thread does."""
+    return all(
+        (getattr(total, name) or 0) >= (getattr(earlier, name) or 0)
+        for name in ("input", "output", "cache_read", "cache_write", "reasoning")
+    )
+
 
 _COUNTS_THREADS_SINCE: Version = (0, 78)
 """Until then the usage of a resumed run was its own; from then on it is that of the whole thread."""
@@ -114,7 +144,7 @@ class CodexTranslator(PlainAnswer):
         """Call → its output, as far as it was told."""
         self._unfinished: dict[str, Record] = {}
         """Items that are told when they have ended: messages, and what nobody knows."""
-        self._children = Children()
+        self._children = CodexThreads()
         self._tasks_told: list[Task] | None = None
         self._thread_id = ""
         self._asked_thread = ""
@@ -290,7 +320,7 @@ class CodexTranslator(PlainAnswer):
         self._tasks_told = tasks
         return [TasksChanged(tasks=tasks)]
 
-    def _call_of(self, record: Record) -> tuple[str, Record, Call | None]:
+    def _call_of(self, record: Record) -> tuple[str, Record, CallItem | None]:
         item = record_of(record.get("item"))
         describe = CALLS[self.rule.partition("/")[2]]
         call = describe(item, self.working_directory)
@@ -314,7 +344,7 @@ class CodexTranslator(PlainAnswer):
         new = continuation(known, call.output or "")
         return [ToolProgress(call_id=call_id, text=new)] if new else ()
 
-    def _start(self, call_id: str, call: Call) -> ToolStart:
+    def _start(self, call_id: str, call: CallItem) -> ToolStart:
         self._open[call_id] = call.operations
         return ToolStart(
             call_id=call_id,

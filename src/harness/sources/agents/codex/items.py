@@ -11,15 +11,14 @@ from msgspec.structs import replace
 
 from harness.events import Error, Event, Message, Outcome, Result, SessionStart
 from harness.events.operation import Fetch, Operation, Spawn, Write
-from harness.sources.formats.fields import exit_code_of, first_text, items_of, record_of, text_of
-from harness.sources.formats.outputs import output_of
-from harness.sources.formats.server_errors import plain
+from harness.sources.formats.error_messages import plain
+from harness.sources.formats.fields import exit_code_of, first_text, items_of, output_of, record_of, text_of
 from harness.sources.formats.shell import operations_of
 
 Item = dict[str, Any]
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class CallItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item as a tool call, as far as it is known by now."""
 
     tool_name: str
@@ -43,15 +42,15 @@ _TOLD_WHEN_DONE = frozenset({"file_change", "web_search"})
 _SUCCESS = {"completed": True, "failed": False, "declined": False, "errored": False, "in_progress": None}
 
 
-def _command(item: Item, cwd: str) -> Call | None:
+def _command(item: Item, cwd: str) -> CallItem | None:
     command = _line_of(item.get("command"))
     outputs = (item[name] for name in ("aggregated_output", "output") if item.get(name))
     if not command and ("exit_code" in item or item.get("status") in _ENDED):
         # Which command it was nobody says, but that one has run.
-        return Call(tool_name="shell", output=output_of(next(outputs, "")), raw=item)
+        return CallItem(tool_name="shell", output=output_of(next(outputs, "")), raw=item)
     if not command:
         return None
-    return Call(
+    return CallItem(
         tool_name="shell",
         input={"command": command},
         operations=operations_of(command, cwd),
@@ -72,13 +71,13 @@ def _line_of(command: Any) -> str:
 _CHANGES = {"add": "create", "update": "update", "delete": "delete"}
 
 
-def _file_change(item: Item, _cwd: str) -> Call | None:
+def _file_change(item: Item, _cwd: str) -> CallItem | None:
     changes = [record_of(change) for change in items_of(item.get("changes"))] or [item]
     writes = [write for change in changes for write in _writes_of(change)]
     if not writes:
         return None
     told = {name: item[name] for name in ("changes", "path") if name in item}
-    return Call(tool_name="file_change", input=told, operations=writes)
+    return CallItem(tool_name="file_change", input=told, operations=writes)
 
 
 def _writes_of(change: Item) -> list[Operation]:
@@ -91,10 +90,10 @@ def _writes_of(change: Item) -> list[Operation]:
     return [Write(path=path, change=_CHANGES.get(text_of(told.get("type")), ""))] if path else []
 
 
-def _mcp_tool_call(item: Item, _cwd: str) -> Call:
+def _mcp_tool_call(item: Item, _cwd: str) -> CallItem:
     """What a tool of somebody else's does, nobody here knows."""
     name = "__".join(filter(None, ("mcp", text_of(item.get("server")), text_of(item.get("tool")))))
-    return Call(tool_name=name, input=item.get("arguments"), output=_mcp_output(item), raw=item)
+    return CallItem(tool_name=name, input=item.get("arguments"), output=_mcp_output(item), raw=item)
 
 
 def _mcp_output(item: Item) -> str | None:
@@ -106,7 +105,7 @@ def _mcp_output(item: Item) -> str | None:
     return output_of(result.get("content") or result)
 
 
-def _web_search(item: Item, _cwd: str) -> Call:
+def _web_search(item: Item, _cwd: str) -> CallItem:
     """While it begins, Codex does not say yet what is looked for."""
     query, action = text_of(item.get("query")), record_of(item.get("action"))
     url, queries = text_of(action.get("url")), items_of(action.get("queries"))
@@ -117,18 +116,18 @@ def _web_search(item: Item, _cwd: str) -> Call:
     else:
         wanted = dict.fromkeys(text_of(each) for each in [*queries, query] if text_of(each))
         fetches = [Fetch(query=each) for each in wanted]
-    return Call(tool_name="web_search", input={"query": query} if query else None, operations=fetches)
+    return CallItem(tool_name="web_search", input={"query": query} if query else None, operations=fetches)
 
 
-def _collab_tool_call(item: Item, _cwd: str) -> Call:
-    """Sub-agents: spawned, written to, waited for, closed. How they fare is told by `Children`."""
+def _collab_tool_call(item: Item, _cwd: str) -> CallItem:
+    """Sub-agents: spawned, written to, waited for, closed. How they fare is told by `CodexThreads`."""
     name, prompt = text_of(item.get("tool")) or "collab_tool_call", text_of(item.get("prompt"))
     threads = _threads_of(item)
     spawned: list[Operation] = [Spawn(agent_id=thread, task=prompt) for thread in threads or [""]]
     states = record_of(item.get("agents_states")).values()
     words = [text_of(record_of(state).get("message")) for state in states]
     told = {"prompt": prompt, "receiver_thread_ids": threads}
-    return Call(
+    return CallItem(
         tool_name=name,
         input={key: value for key, value in told.items() if value},
         operations=spawned if name == _SPAWN else [],
@@ -140,7 +139,7 @@ def _threads_of(item: Item) -> list[str]:
     return [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
 
 
-CALLS: dict[str, Callable[[Item, str], Call | None]] = {
+CALLS: dict[str, Callable[[Item, str], CallItem | None]] = {
     "collab_tool_call": _collab_tool_call,
     "command_execution": _command,
     "file_change": _file_change,
@@ -159,7 +158,7 @@ _ENDS: dict[str, Outcome] = {
 }
 
 
-class Children:
+class CodexThreads:
     """Sub-agents as runs of their own, named by their threads.
 
     Their states are told only when the main agent asks for them. One that is written to after its

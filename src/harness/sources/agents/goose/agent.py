@@ -12,15 +12,17 @@ model, completes, and exits with 0. So its own sentences are told from the model
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from harness.events import (
     Compacted,
     Error,
     Event,
     Info,
+    Message,
     Outcome,
     ReasoningDelta,
     Result,
@@ -34,22 +36,81 @@ from harness.events import (
 )
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.agents.goose.calls import Calls
 from harness.sources.agents.goose.notices import (
     INTERRUPTED,
     INTERRUPTION,
     Banner,
-    Verdict,
+    GooseFailure,
     is_own,
     verdict_of,
 )
-from harness.sources.agents.goose.speech import Speech
-from harness.sources.agents.goose.usage import usage_of
+from harness.sources.agents.goose.tools import GooseCalls
 from harness.sources.formats.command_line import flags_of, numbers_of
-from harness.sources.formats.fields import amount_of, count_of, first_text, record_of, text_of
+from harness.sources.formats.fields import amount_of, besides, count_of, first_text, record_of, text_of
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
+
+
+def usage_of(told: dict[str, Any]) -> Usage:
+    """Goose counts cached tokens into the input. How many there are, it tells from 1.50 on."""
+    read, written = (count_of(told.get(f"cache_{kind}_input_tokens")) for kind in ("read", "write"))
+    total = count_of(told.get("input_tokens"))
+    cost = amount_of(told.get("cost_usd"))
+    return Usage(
+        input=besides(total, read, written),
+        output=count_of(told.get("output_tokens")),
+        cache_read=read,
+        cache_write=written,
+        # Goose adds up prices of single tokens, and tells what that makes of them.
+        cost_usd=None if cost is None else round(cost, 10),
+        cost_source="" if cost is None else "stated",
+    )
+
+
+class GooseText:
+    """The text that the model is writing: pieces under the id of the message.
+
+    1. A piece is appended, also when it repeats what came before ("ha", "ha"). Only records without
+       `metadata`, which no version since 1.37 writes, may hold the whole text so far instead of a piece.
+    2. A message may be written in several parts, with calls between them: each is a `Message` of its own.
+    """
+
+    __slots__ = ("_times", "has_spoken", "id", "is_open", "native_id", "pieces")
+
+    def __init__(self) -> None:
+        self.native_id: Any = None
+        self.id = ""
+        self.is_open = False
+        self.pieces: list[str] = []
+        self.has_spoken = False
+        self._times: Counter[str] = Counter()
+
+    def add(self, said: str, message: Record) -> list[Event]:
+        out: list[Event] = []
+        if self.is_open and message.get("id") != self.native_id:
+            out += self.finish()
+        if not self.is_open:
+            self._open(message.get("id"))
+        elif "metadata" not in message:
+            said = said.removeprefix("".join(self.pieces))
+        self.pieces.append(said)
+        return [*out, TextDelta(id=self.id, text=said)] if said else out
+
+    def finish(self) -> list[Event]:
+        """Something else comes: what was said so far is whole."""
+        if not self.is_open:
+            return []
+        whole, self.pieces, self.is_open = "".join(self.pieces), [], False
+        return [Message(role="assistant", text=whole, id=self.id)]
+
+    def _open(self, native_id: Any) -> None:
+        self.native_id, self.is_open, self.has_spoken = native_id, True, True
+        name = text_of(native_id)
+        self._times[name] += 1
+        times = self._times[name]
+        self.id = name if name and times == 1 else f"{name or 'message'}#{times}"
+
 
 _INTERRUPTION_SINCE: Version = (1, 52)
 """Until then a run that is stopped completes like one that is done."""
@@ -90,8 +151,8 @@ class GooseTranslator(PlainAnswer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._speech = Speech()
-        self._calls = Calls()
+        self._speech = GooseText()
+        self._calls = GooseCalls()
         self._banner = Banner()
         self._has_begun = False
         self._is_resumed = False
@@ -157,7 +218,7 @@ class GooseTranslator(PlainAnswer):
         if line.lower().startswith("error:"):
             self.rule = "error"
             self._is_advising = True
-            return [*self._speech.finish(), *self._fail(line[6:].strip(), Verdict("agent_error"))]
+            return [*self._speech.finish(), *self._fail(line[6:].strip(), GooseFailure("agent_error"))]
         if self._is_advising:
             self.rule = "advice"
             return [Info(message=line, code="agent_error")]
@@ -202,12 +263,12 @@ class GooseTranslator(PlainAnswer):
     def _missing_answer(self) -> list[Event]:
         """Goose completes also when nothing was said, and when what was said was cut off by a signal."""
         if not self._speech.has_spoken and not self._calls.has_answered:
-            return self._fail("the model returned an empty response", Verdict("empty_response"))
+            return self._fail("the model returned an empty response", GooseFailure("empty_response"))
         used = count_of(record_of(self._complete).get("total_tokens"))
         is_counted = self._complete is not None and "total_tokens" in self._complete
         if is_counted and not used and not self._calls.has_answered:
             message = "Goose ended before a model call was counted: its answer may be cut off"
-            return self._fail(message, Verdict("missing_end"))
+            return self._fail(message, GooseFailure("missing_end"))
         return []
 
     def _begin(self) -> list[Event]:
@@ -277,7 +338,7 @@ class GooseTranslator(PlainAnswer):
     def _notifies(self, block: Record, _message: Record) -> list[Event]:
         words = first_text(block, "msg", "message")
         if block.get("notificationType") == "creditsExhausted":
-            return self._fail(words, Verdict("credits_exhausted"))
+            return self._fail(words, GooseFailure("credits_exhausted"))
         verdict = verdict_of(words)
         if verdict is not None:
             return [*self._compacted(verdict), *self._fail(words, verdict)]
@@ -287,21 +348,23 @@ class GooseTranslator(PlainAnswer):
             return [*self._compacted(None), Info(message=words, code="notice")]
         return [Info(message=words, code="notice")]
 
-    def _compacted(self, verdict: Verdict | None) -> list[Event]:
+    def _compacted(self, verdict: GooseFailure | None) -> list[Event]:
         trigger, self._compaction = self._compaction, ""
         has_failed = verdict is not None and verdict.code != "context_limit"
         return [Compacted(trigger=trigger)] if trigger and not has_failed else []
 
     def _fails(self, block: Record, _message: Record) -> list[Event]:
         words, kind = first_text(block, "message", "msg", "error"), text_of(block.get("kind"))
-        return self._fail(words, Verdict(kind) if kind else verdict_of(words) or Verdict("agent_error"))
+        return self._fail(
+            words, GooseFailure(kind) if kind else verdict_of(words) or GooseFailure("agent_error")
+        )
 
     def _error(self, record: Record) -> list[Event]:
         error = record.get("error")
         words = text_of(error) or first_text(record_of(error), "message") or first_text(record, "message")
-        return [*self._speech.finish(), *self._fail(words, verdict_of(words) or Verdict("agent_error"))]
+        return [*self._speech.finish(), *self._fail(words, verdict_of(words) or GooseFailure("agent_error"))]
 
-    def _fail(self, words: str, verdict: Verdict) -> list[Event]:
+    def _fail(self, words: str, verdict: GooseFailure) -> list[Event]:
         """The run has failed; what was told before is not told again."""
         self._outcome = verdict.outcome
         if words in self._errors:

@@ -14,24 +14,24 @@ from harness.sources.formats.fields import record_of
 from harness.sources.translator import Record
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class GooseFailure(msgspec.Struct, frozen=True):
     """Why a run cannot go on."""
 
     code: str
     outcome: Outcome = "failed"
 
 
-INTERRUPTED = Verdict("interrupted", "interrupted")
+INTERRUPTED = GooseFailure("interrupted", "interrupted")
 
-_VERDICTS: tuple[tuple[str, Verdict], ...] = (
-    ("A tool call could not be parsed", Verdict("truncated_response")),
+_VERDICTS: tuple[tuple[str, GooseFailure], ...] = (
+    ("A tool call could not be parsed", GooseFailure("truncated_response")),
     ("Headless run interrupted", INTERRUPTED),
-    ("I've reached the maximum number of actions", Verdict("max_turns", "limit_exceeded")),
-    ("Network error:", Verdict("network_error")),
-    ("Ran into this error trying to compact", Verdict("compaction_failed")),
-    ("The model returned an empty response", Verdict("empty_response")),
-    ("The provider refused this request", Verdict("refusal")),
-    ("Unable to continue: Context limit", Verdict("context_limit")),
+    ("I've reached the maximum number of actions", GooseFailure("max_turns", "limit_exceeded")),
+    ("Network error:", GooseFailure("network_error")),
+    ("Ran into this error trying to compact", GooseFailure("compaction_failed")),
+    ("The model returned an empty response", GooseFailure("empty_response")),
+    ("The provider refused this request", GooseFailure("refusal")),
+    ("Unable to continue: Context limit", GooseFailure("context_limit")),
 )
 _PROVIDER_ERROR = re.compile(r"Ran into this error: (?:([A-Z][a-z]+(?: [a-z]+){0,3})(?: \(\d{3}\))?:)?")
 _OWN_ID = re.compile(r"msg_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -47,11 +47,11 @@ INTERRUPTION = "Yes — what would you like me to do?"
 """Written without a newline when a signal stops a tool, in front of the next record."""
 
 
-def verdict_of(text: str) -> Verdict | None:
+def verdict_of(text: str) -> GooseFailure | None:
     """None: these words do not say that the run has failed."""
     told = _PROVIDER_ERROR.match(text)
     if told is not None:
-        return Verdict(told[1].lower().replace(" ", "_") if told[1] else "provider_error")
+        return GooseFailure(told[1].lower().replace(" ", "_") if told[1] else "provider_error")
     return next((verdict for words, verdict in _VERDICTS if text.startswith(words)), None)
 
 

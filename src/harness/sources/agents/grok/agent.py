@@ -14,7 +14,7 @@ end. What sub-agents say and do stands between the lines of the main agent, in e
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -37,21 +37,91 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.events.usage import CLASSES
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.agents.grok.speakers import Speakers
 from harness.sources.agents.grok.tools import GROK, is_failure, output_of_call, subagent_of, todos_of
-from harness.sources.agents.grok.usage import total_of, usage_of, without_unknown_cost
+from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.command_line import flags_of
-from harness.sources.formats.fields import count_of, items_of, record_of, text_of
-from harness.sources.formats.json_text import decoded
-from harness.sources.formats.live_output import continuation
-from harness.sources.formats.model_ledger import usage_of_call
-from harness.sources.formats.server_errors import plain
+from harness.sources.formats.error_messages import plain
+from harness.sources.formats.fields import (
+    amount_of,
+    besides,
+    continuation,
+    count_of,
+    decoded,
+    items_of,
+    record_of,
+    text_of,
+)
+from harness.sources.formats.model_ledger import larger, usage_of_call
 from harness.sources.formats.stream_json import StreamJson
 from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import Call
+from harness.sources.formats.toolset import PendingCall
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
+
+
+def usage_of(told: dict[str, Any]) -> Usage:
+    """Reasoning is part of the output."""
+    usage, reasoning = usage_of_call(told), count_of(told.get("reasoning_tokens"))
+    return replace(usage, output=besides(usage.output, reasoning), reasoning=reasoning)
+
+
+def total_of(record: dict[str, Any], used: Usage) -> Usage:
+    """The total forgets what was used after the first answer, when sub-agents or commands come back later."""
+    stated = usage_of(record_of(record.get("usage")))
+    cost = amount_of(record.get("total_cost_usd")) or None
+    counts = {name: larger(getattr(used, name), getattr(stated, name)) for name in CLASSES}
+    return Usage(**counts, cost_usd=cost, cost_source="" if cost is None else "stated")
+
+
+def without_unknown_cost(record: dict[str, Any]) -> dict[str, Any]:
+    """Zero is what it says of a model whose price it does not know."""
+    if record.get("total_cost_usd") != 0:
+        return record
+    models = {
+        name: {key: value for key, value in record_of(told).items() if key != "costUSD"}
+        for name, told in record_of(record.get("modelUsage")).items()
+    }
+    return {**record, "total_cost_usd": None, "modelUsage": models}
+
+
+class Speakers:
+    """Which run a line belongs to: lines of sub-agents stand between those of the main agent, without a mark.
+
+    An agent that waits for the results of calls does not speak. So while an agent has calls open and one
+    sub-agent at work, that one speaks; with several at work it is not known, and counts as the agent's own.
+    A model answers in one go: text, usage, and then the calls that it asks for.
+    """
+
+    def __init__(self, children: ChildRuns) -> None:
+        self._children = children
+        self._spawners: dict[str, str] = {}
+        """Call that spawned a sub-agent → the run that made it."""
+
+    @property
+    def working(self) -> list[str]:
+        """Calls whose sub-agents were not told to have ended."""
+        return list(self._spawners)
+
+    def spawned(self, call: PendingCall) -> None:
+        self._spawners[call.id] = call.run_id
+
+    def ended(self, call_id: str) -> None:
+        self._spawners.pop(call_id, None)
+
+    def now(self, open_calls: Iterable[PendingCall]) -> str:
+        """The run that speaks, as its calls and sub-agents stand."""
+        waiting = {call.run_id for call in open_calls}
+        run_id = ""
+        while run_id in waiting:
+            working = [call_id for call_id, spawner in self._spawners.items() if spawner == run_id]
+            child = self._children.find(working[0]) if len(working) == 1 else None
+            if child is None or child.run_id == run_id:
+                break
+            run_id = child.run_id
+        return run_id
+
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--always-approve"],
@@ -220,7 +290,7 @@ class GrokTranslator(StreamJson):
             case _:
                 return [Unknown(raw=record)]
 
-    def _progress(self, call: Call, text: str) -> Sequence[Event]:
+    def _progress(self, call: PendingCall, text: str) -> Sequence[Event]:
         known, self._shown[call.id] = self._shown.get(call.id, ""), text
         new = continuation(known, text)
         return [ToolProgress(call_id=call.id, text=new, run_id=call.run_id)] if new else ()
@@ -246,7 +316,7 @@ class GrokTranslator(StreamJson):
             self._tasks = event.tasks if isinstance(event, TasksChanged) else self._tasks
         return out
 
-    def _spawned(self, call: Call, block: Record, detail: Record) -> list[Event]:
+    def _spawned(self, call: PendingCall, block: Record, detail: Record) -> list[Event]:
         output = text_of(block.get("content"))
         agent_id = subagent_of(detail, output)
         begun = self.begin_child(call.id, task_id=agent_id)

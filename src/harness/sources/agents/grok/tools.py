@@ -13,11 +13,16 @@ from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Spawn, Write
 from harness.sources.formats.fields import count_of, exit_code_of, first_text, items_of, record_of, text_of
-from harness.sources.formats.meanings import (
+from harness.sources.formats.paths import absolute
+from harness.sources.formats.toolset import (
     Input,
     Meaning,
+    PendingCall,
+    Toolset,
+    Verdict,
     fetching,
     keeping_tasks,
+    lines_of,
     listing,
     nothing,
     reading,
@@ -27,8 +32,6 @@ from harness.sources.formats.meanings import (
     using_skill,
     writing,
 )
-from harness.sources.formats.paths import absolute
-from harness.sources.formats.toolset import Call, Toolset, Verdict, lines_of
 
 _SUBAGENT_ID = re.compile(r"^subagent_id: (\S+)", re.MULTILINE)
 _STATUS_LINE = re.compile(r"\Aexit: [^\n]*\n")
@@ -107,7 +110,7 @@ def todos_of(raw: Input) -> Input:
     return {} if todos is None else {"newTodos": todos}
 
 
-def _read_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
+def _read_really(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
     asked, file = call.operation, record_of(raw.get("FileContent"))
     if not isinstance(asked, Read) or not file:
         return None
@@ -119,7 +122,7 @@ def _read_really(call: Call, raw: Input, _output: str) -> list[Operation] | None
     return [Read(path=path, start_line=first, end_line=first + lines - 1 if lines else asked.end_line)]
 
 
-def _written_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
+def _written_really(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
     asked, done = call.operation, record_of(raw.get("EditsApplied"))
     if not isinstance(asked, Write) or not done:
         return None
@@ -145,19 +148,19 @@ def _lines_written(edit: Input) -> list[int]:
     return [first, first + last - 1] if first else []
 
 
-def _listed_really(call: Call, raw: Input, _output: str) -> list[Operation] | None:
+def _listed_really(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
     path = absolute(text_of(record_of(raw.get("Content")).get("absolute_root_path")), call.cwd)
     return [List(path=path)] if path else None
 
 
-def _spawned_really(call: Call, raw: Input, output: str) -> list[Operation] | None:
+def _spawned_really(call: PendingCall, raw: Input, output: str) -> list[Operation] | None:
     asked, agent_id = call.operation, subagent_of(raw, output)
     if not isinstance(asked, Spawn) or not agent_id:
         return None
     return [replace(asked, agent_id=agent_id, name=asked.name or text_of(raw.get("subagent_type")))]
 
 
-def _command_ended(_call: Call, raw: Any, _output: str, is_success: bool) -> Verdict:
+def _command_ended(_call: PendingCall, raw: Any, _output: str, is_success: bool) -> Verdict:
     """A command that was killed has a code too, which means nothing."""
     told = record_of(raw)
     code = exit_code_of(told.get("exit_code")) if told.get("signal") is None else None

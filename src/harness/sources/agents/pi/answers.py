@@ -22,8 +22,15 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.formats.answer_blocks import with_one_text
-from harness.sources.formats.fields import amount_of, besides, count_of, items_of, record_of, text_of
+from harness.sources.formats.fields import (
+    amount_of,
+    besides,
+    count_of,
+    items_of,
+    record_of,
+    text_of,
+    with_one_text,
+)
 
 _NO_INDEX = -1
 _SILENT_PIECES = ("start", "text_start", "text_end", "thinking_start", "toolcall_end", "done", "error")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.sources.formats.shell.options import names
+from harness.sources.formats.shell.files import names
 
 _PIECE = re.compile(
     r"""

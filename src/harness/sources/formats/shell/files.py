@@ -3,20 +3,97 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Search
-from harness.sources.formats.shell.options import Options, names, options_of
+
+
+class CommandOptions(msgspec.Struct):
+    given: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    """Each option with its value, "" where it takes none."""
+    operands: list[str] = msgspec.field(default_factory=list)
+
+    def has(self, *names: str) -> bool:
+        return not {name for name, _ in self.given}.isdisjoint(names)
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name, value in self.given if name in names]
+
+
+def names(text: str) -> frozenset[str]:
+    """Several names, written with blanks between them."""
+    return frozenset(text.split())
+
+
+def options_of(words: Sequence[str], command: str) -> CommandOptions:
+    """Read the words after the first as `command` understands them."""
+    takes_value = _TAKES_VALUE.get(command, frozenset())
+    options = CommandOptions()
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "--":
+            options.operands.extend(rest)
+        elif word.startswith("--"):
+            name, equals, value = word.partition("=")
+            options.given.append((name, next(rest, "") if not equals and name in takes_value else value))
+        elif word.startswith("-") and word[1:].isdigit():
+            options.given.append(("-n", word[1:]))
+        elif word.startswith("-") and len(word) > 1:
+            _take_cluster(options, word, takes_value, rest)
+        else:
+            options.operands.append(word)
+    return options
+
+
+def _take_cluster(
+    options: CommandOptions, word: str, takes_value: frozenset[str], rest: Iterator[str]
+) -> None:
+    """`-rn`, or `-n5`: letters up to the first that takes a value, which is what remains or the next word."""
+    for index in range(1, len(word)):
+        name = f"-{word[index]}"
+        if name in takes_value:
+            options.given.append((name, word[index + 1 :] or next(rest, "")))
+            return
+        options.given.append((name, ""))
+
+
+_TAKES_VALUE: dict[str, frozenset[str]] = {
+    "grep": names(
+        "-A -B -C -D -d -e -f -m --after-context --before-context --binary-files --context --devices"
+        " --directories --exclude --exclude-dir --exclude-from --file --include --label --max-count"
+        " --regexp"
+    ),
+    "rg": names(
+        "-A -B -C -E -M -T -d -e -f -g -j -m -r -t --after-context --before-context --color --colors --context"
+        " --context-separator --encoding --engine --field-context-separator --field-match-separator --file --glob"
+        " --iglob --ignore-file --max-columns --max-count --max-depth --max-filesize --path-separator --pre"
+        " --pre-glob --regexp --replace --sort --sortr --threads --type --type-add --type-clear --type-not"
+    ),
+    "fd": names(
+        "-E -S -X -c -d -e -j -o -t -x --base-directory --changed-before --changed-within --color --exact-depth"
+        " --exclude --exec --exec-batch --extension --max-depth --max-results --min-depth --owner --search-path"
+        " --size --threads --type"
+    ),
+    "head": names("-c -n --bytes --lines"),
+    "tail": names("-c -n -s --bytes --lines --pid --sleep-interval"),
+    "nl": names("-b -d -f -h -i -l -n -s -v -w"),
+    "sed": names("-e -f -l --expression --file --line-length"),
+    "ls": names("-I -T -w --hide --ignore --tabsize --width"),
+    "tree": names("-H -I -L -P -T -o --charset --filelimit --sort"),
+    "sort": names("-S -T -k -o -t --buffer-size --field-separator --key --output --parallel"),
+    "awk": names("-F -f -v"),
+}
+
 
 Words = Sequence[str]
 Meaning = Callable[[Words, Words], list[Operation] | None]
 """A command's words and the files of its `<` → its operations, paths as written; None: not (only) that."""
 
 
-class Window(msgspec.Struct, frozen=True):
+class LineWindow(msgspec.Struct, frozen=True):
     """Which lines of its input a command passes on, counted from 1. None: not known, or no bound."""
 
     start: int | None = 1
@@ -26,7 +103,7 @@ class Window(msgspec.Struct, frozen=True):
 
     def of(self, operation: Operation) -> Operation:
         """The operation, if it is a read, narrowed to these lines of what it read."""
-        if not isinstance(operation, Read) or self == Window():
+        if not isinstance(operation, Read) or self == LineWindow():
             return operation
         base, end = operation.start_line or 1, operation.end_line
         if self.last is not None:
@@ -44,7 +121,7 @@ def name_of(word: str) -> str:
     return _SYNONYMS.get(name, name)
 
 
-def windows_of(words: Words) -> list[Window] | None:
+def windows_of(words: Words) -> list[LineWindow] | None:
     """The lines that a command passes on, if it cuts by position alone."""
     window = _WINDOWS.get(name_of(words[0]))
     return window(options_of(words, name_of(words[0]))) if window is not None else None
@@ -58,25 +135,25 @@ def is_filter(words: Words) -> bool:
     return windows_of(words) is not None
 
 
-def _whole(_options: Options) -> list[Window]:
-    return [Window()]
+def _whole(_options: CommandOptions) -> list[LineWindow]:
+    return [LineWindow()]
 
 
-def _head(options: Options) -> list[Window]:
+def _head(options: CommandOptions) -> list[LineWindow]:
     count = next(reversed(options.values("-n", "--lines")), "10")
     if options.has("-c", "--bytes") or not count.isdecimal():
-        return [Window()]
-    return [Window(end=int(count))]
+        return [LineWindow()]
+    return [LineWindow(end=int(count))]
 
 
-def _tail(options: Options) -> list[Window]:
+def _tail(options: CommandOptions) -> list[LineWindow]:
     count = next(reversed(options.values("-n", "--lines")), "10")
     if options.has("-c", "--bytes"):
-        return [Window(start=None)]
+        return [LineWindow(start=None)]
     if count.startswith("+") and count[1:].isdecimal():
-        return [Window(start=max(1, int(count[1:])))]
+        return [LineWindow(start=max(1, int(count[1:])))]
     count = count.removeprefix("-")
-    return [Window(last=int(count))] if count.isdecimal() else [Window(start=None)]
+    return [LineWindow(last=int(count))] if count.isdecimal() else [LineWindow(start=None)]
 
 
 _SED_PRINT = re.compile(r"(?P<start>\d+|\$|/[^/]*/)(?:,(?P<end>\+?\d+|\$|/[^/]*/))?p")
@@ -84,14 +161,14 @@ _SED_QUIT = re.compile(r"(\d+|\$)?q")
 _SED_SUBSTITUTE = re.compile(r"[\d,$]*s([/|#,:@!])(?:(?!\1).)*\1(?:(?!\1).)*\1[gip\d]*", re.IGNORECASE)
 
 
-def _sed(options: Options) -> list[Window] | None:
+def _sed(options: CommandOptions) -> list[LineWindow] | None:
     if options.has("-i", "--in-place", "-f", "--file") or not options.has("-n", "--quiet", "--silent"):
         return None
     windows = [window for script in _sed_scripts(options) for window in _sed_windows(script)]
     return None if not windows or None in windows else [window for window in windows if window is not None]
 
 
-def _sed_scripts(options: Options) -> list[str]:
+def _sed_scripts(options: CommandOptions) -> list[str]:
     """Its scripts; taken out of the operands where they stand there."""
     given = options.values("-e", "--expression")
     if not given and options.operands:
@@ -99,7 +176,7 @@ def _sed_scripts(options: Options) -> list[str]:
     return [part.strip() for script in given for part in re.split(r"[;\n]", script) if part.strip()]
 
 
-def _sed_windows(script: str) -> list[Window | None]:
+def _sed_windows(script: str) -> list[LineWindow | None]:
     if _SED_QUIT.fullmatch(script):
         return []
     found = _SED_PRINT.fullmatch(script)
@@ -108,7 +185,7 @@ def _sed_windows(script: str) -> list[Window | None]:
     start, end = _sed_line(found["start"]), _sed_line(found["end"] or found["start"])
     if start is not None and end is not None and (found["end"] or "").startswith("+"):
         end += start
-    return [Window(start=start, end=end)]
+    return [LineWindow(start=start, end=end)]
 
 
 def _sed_line(address: str) -> int | None:
@@ -147,7 +224,7 @@ def _lists(paths: Words) -> list[Operation]:
     return [List(path=path) for path in paths] or [List()]
 
 
-def _is_harmless_search(options: Options) -> bool:
+def _is_harmless_search(options: CommandOptions) -> bool:
     """`--pre` runs a program; what a pattern file asks for cannot be seen."""
     return not options.has("--pre", "-f", "--file")
 
@@ -193,11 +270,11 @@ def _tree(words: Words, inputs: Words) -> list[Operation] | None:
 _AWK_ACTS = re.compile(r"system|getline|[>|]")
 
 
-def _is_plain_awk(options: Options) -> bool:
+def _is_plain_awk(options: CommandOptions) -> bool:
     return not options.has("-f", "-i") and not any(_AWK_ACTS.search(word) for word in options.operands)
 
 
-def _is_plain_sed(options: Options) -> bool:
+def _is_plain_sed(options: CommandOptions) -> bool:
     if options.has("-i", "--in-place", "-f", "--file"):
         return False
     scripts = options.values("-e", "--expression") or options.operands[:1]
@@ -206,13 +283,13 @@ def _is_plain_sed(options: Options) -> bool:
     return _sed(options) is not None
 
 
-def _always(_options: Options) -> bool:
+def _always(_options: CommandOptions) -> bool:
     return True
 
 
 _SYNONYMS = {"egrep": "grep", "fgrep": "grep", "ripgrep": "rg", "fdfind": "fd", "gsed": "sed", "gawk": "awk"}
 
-_WINDOWS: dict[str, Callable[[Options], list[Window] | None]] = {
+_WINDOWS: dict[str, Callable[[CommandOptions], list[LineWindow] | None]] = {
     "cat": _whole,
     "head": _head,
     "nl": _whole,
@@ -230,7 +307,7 @@ MEANINGS: dict[str, Meaning] = {
     "tree": _tree,
 }
 
-_FILTERS: dict[str, Callable[[Options], bool]] = {
+_FILTERS: dict[str, Callable[[CommandOptions], bool]] = {
     **dict.fromkeys(
         ("column", "cut", "fold", "jq", "less", "more", "rev", "tac", "tee", "tr", "wc"), _always
     ),

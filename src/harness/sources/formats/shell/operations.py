@@ -1,4 +1,4 @@
-"""What a shell command means: which files it reads, writes, searches and lists, or just that it runs.
+"""What a shell command does: which files it reads, writes, searches and lists, or just that it runs.
 
 Rules
 1. A line is a file operation only if all of it is: each simple command must read, search, list or
@@ -20,9 +20,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from harness.events.operation import Command, Operation
+from harness.sources.formats.paths import absolute
 
 if TYPE_CHECKING:
-    from harness.sources.formats.shell.reader import Reader
+    from harness.sources.formats.shell.reader import ShellReader
+
+_MOVES = frozenset({"cd", "pushd", "popd"})
+_DYNAMIC = frozenset("$~*?[")
+"""What only the shell itself could expand."""
 
 
 def operations_of(command: str, cwd: str = "") -> list[Operation]:
@@ -34,8 +39,35 @@ def operations_of(command: str, cwd: str = "") -> list[Operation]:
 
 
 @cache
-def _reader() -> type[Reader]:
-    """Only when it is needed: many runs have no shell command at all, and reading one takes a family of modules."""
-    from harness.sources.formats.shell.reader import Reader
+def _reader() -> type[ShellReader]:
+    """Imported on first use: many runs have no shell command at all, and the reader takes several modules."""
+    from harness.sources.formats.shell.reader import ShellReader
 
-    return Reader
+    return ShellReader
+
+
+def directory_after(command: str, cwd: str) -> str:
+    """The working directory of a shell after a command that succeeded in `cwd`; "" when that is not known.
+
+    For agents that use one shell for all their calls.
+    """
+    if not any(move in command for move in _MOVES):
+        return cwd
+    from harness.sources.formats.shell.words import Unreadable, pipelines_of  # few commands move
+
+    try:
+        pipelines = pipelines_of(command)
+    except Unreadable:
+        return ""
+    for pipeline in pipelines:
+        # In a pipe each command has a shell of its own.
+        if len(pipeline) == 1 and pipeline[0].words and pipeline[0].words[0] in _MOVES:
+            cwd = _moved(pipeline[0].words, cwd)
+    return cwd
+
+
+def _moved(words: list[str], cwd: str) -> str:
+    if words[0] != "cd" or len(words) != 2 or words[1].startswith("-") or _DYNAMIC & set(words[1]):
+        return ""
+    path = absolute(words[1], cwd)
+    return path if path.startswith("/") else ""

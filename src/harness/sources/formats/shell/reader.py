@@ -9,10 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Search, Write
-from harness.sources.formats.patch import operations_of_patch
+from harness.sources.formats.patches import operations_of_patch
 from harness.sources.formats.paths import absolute
-from harness.sources.formats.shell.files import MEANINGS, is_filter, name_of, windows_of
-from harness.sources.formats.shell.options import names, options_of
+from harness.sources.formats.shell.files import MEANINGS, is_filter, name_of, names, options_of, windows_of
 from harness.sources.formats.shell.words import Pipeline, Simple, Unreadable, pipelines_of
 
 _DEEPEST_SHELL = 3
@@ -22,7 +21,7 @@ _SILENT = names(": [ [[ echo exit export false printf pwd set test true")
 """Commands that touch no file by themselves."""
 
 
-class Reader:
+class ShellReader:
     """Reads one script; remembers where `cd` went. Its methods return None for "not only file operations"."""
 
     def __init__(self, directory: str, depth: int = 0) -> None:
@@ -84,7 +83,7 @@ class Reader:
         script = _script_of(arguments)
         if script is None or self.depth == _DEEPEST_SHELL:
             return None
-        return Reader(self.directory, self.depth + 1).script(script)
+        return ShellReader(self.directory, self.depth + 1).script(script)
 
     def _change_directory(self, arguments: Sequence[str]) -> None:
         targets = [argument for argument in arguments if argument == "-" or not argument.startswith("-")]

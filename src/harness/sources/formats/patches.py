@@ -1,4 +1,4 @@
-"""The patch format that models write for `apply_patch`: which files it changes, and how.
+"""Which files and lines a patch changes: of the format that models write for `apply_patch`, and of unified diffs.
 
 *** Begin Patch
 *** Update File: src/old.py
@@ -61,3 +61,33 @@ def _spanning(write: Write, start: int, end: int) -> Write:
         start_line=min(start, write.start_line or start),
         end_line=max(end, write.end_line or end),
     )
+
+
+_DIFF_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+
+
+def changed_lines(diff: str) -> tuple[int, int] | None:
+    """First and last line of a unified diff that was added, or that stands where others were removed.
+
+    The lines around a change, which a hunk shows as well, do not count. Of several files in one diff
+    the result spans all; give it one at a time.
+    """
+    found: list[int] = []
+    number = old_left = new_left = 0
+    for line in diff.split("\n"):
+        if old_left <= 0 and new_left <= 0:
+            if (hunk := _DIFF_HUNK.match(line)) is not None:
+                number = int(hunk[3])
+                old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+            continue
+        mark = line[:1]
+        if mark == "\\":
+            continue
+        if mark in ("+", "-"):
+            found.append(max(1, number))
+        if mark != "+":
+            old_left -= 1
+        if mark != "-":
+            new_left -= 1
+            number += 1
+    return (min(found), max(found)) if found else None

@@ -15,7 +15,7 @@ from harness.events import Event, Message, Outcome, Result, SessionStart
 _OUTCOMES: dict[str, Outcome] = {"completed": "completed", "failed": "failed"}
 
 
-class Child(msgspec.Struct):
+class AgentChild(msgspec.Struct):
     run_id: str
     task_id: str = ""
     depth: int = 1
@@ -26,16 +26,16 @@ class Child(msgspec.Struct):
     error: str = ""
 
 
-class Subagents:
+class ChildRuns:
     """All children of one run and of its children, by the id of the spawning call."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
-        self._open: dict[str, Child] = {}
+        self._open: dict[str, AgentChild] = {}
         self._calls_of_tasks: dict[str, str] = {}
         self._times: Counter[str] = Counter()
 
-    def find(self, call_id: str) -> Child | None:
+    def find(self, call_id: str) -> AgentChild | None:
         return self._open.get(call_id)
 
     def was_begun(self, call_id: str) -> bool:
@@ -57,7 +57,7 @@ class Subagents:
             return []
         self._times[call_id] += 1
         times = self._times[call_id]
-        child = Child(call_id if times == 1 else f"{call_id}#{times}", task_id=task_id)
+        child = AgentChild(call_id if times == 1 else f"{call_id}#{times}", task_id=task_id)
         self._open[call_id] = child
         start = SessionStart(
             run_id=child.run_id,
