@@ -6,11 +6,8 @@ credentials. Standard output is a JSON object a line: first the `AgentStatus`, t
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import socket
-import struct
 import sys
 import time
 
@@ -23,50 +20,7 @@ from harness.lab.scenario import Scenario, load_scenario
 from harness.lab.scenario_run import AgentUnderTest, ScenarioOutput, run_scenario
 from harness.sources.process.version_probe import probe_version
 from harness.sources.registry import load
-
-# A network of this process's own, that has a loopback and leads nowhere. For processes made for it alone.
-
-_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
-_GET_FLAGS, _SET_FLAGS, _IS_UP = 0x8913, 0x8914, 0x1
-
-
-def enter_own_network() -> str:
-    """Empty when it worked, else why not. Must be called while there is one thread only."""
-    import sys
-
-    if sys.platform != "linux":
-        return "only Linux has network namespaces"
-    user, group = os.getuid(), os.getgid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        if libc.unshare(_NEW_NETWORK) != 0:
-            if libc.unshare(_NEW_USER | _NEW_NETWORK) != 0:
-                return os.strerror(ctypes.get_errno())
-            _keep_identity(user, group)
-        _raise_loopback()
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
-
-
-def _keep_identity(user: int, group: int) -> None:
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(text)
-
-
-def _raise_loopback() -> None:
-    import fcntl
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        asked = struct.pack("16sH14x", b"lo", 0)
-        flags = struct.unpack("16sH14x", fcntl.ioctl(handle, _GET_FLAGS, asked))[1]
-        fcntl.ioctl(handle, _SET_FLAGS, struct.pack("16sH14x", b"lo", flags | _IS_UP))
-
+from harness.system.contract import system
 
 # Saves what an agent wrote in the layout of recorded tests: `<agent>/<version>/<scenario>/`.
 
@@ -126,7 +80,7 @@ class DoctorOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> int:
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=DoctorOrder)
-    network = enter_own_network()
+    network = system.enter_own_network()
     agent = load(order.patient.agent)
     began_s = time.monotonic()
     if need := missing_interpreter(order.patient.binary):

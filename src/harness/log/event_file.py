@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from harness.errors import LogLocked, UnknownSession
 from harness.events import Event
 from harness.log import codec
-from harness.log.private_files import append_all, lock_alone, lock_holder
+from harness.log.private_files import append_all, lock_alone
+from harness.system.contract import system
 
 LOG, SIDECAR = ".ndjson", ".meta.json"
 """What follows the id in the name of a log, and of its metadata."""
@@ -44,7 +45,7 @@ class FileWriter:
         try:
             lock_alone(fd)
         except OSError as error:
-            if pid := lock_holder(fd):
+            if pid := system.lock_holder(fd):
                 holder = f"{pid} on {os.uname().nodename}"
             os.close(fd)
             message = f"{path} is being written by process {holder}"

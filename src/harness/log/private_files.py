@@ -55,21 +55,6 @@ def lock_alone(fd: int) -> None:
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def lock_holder(fd: int) -> int | None:
-    """The process that holds a file's lock, where the system tells."""
-    status = os.fstat(fd)
-    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    try:
-        with open("/proc/locks", encoding="ascii") as locks:
-            for line in locks:
-                _number, kind, *_, pid, locked, _start, _end = line.split()
-                if (kind, locked) == ("FLOCK", file) and int(pid) > 0:
-                    return int(pid)
-    except (OSError, ValueError):
-        pass  # no Linux, or another kind of line
-    return None
-
-
 def replace_private(path: str, data: bytes) -> None:
     """Replace a file's content atomically: a reader sees the old or the new one, never a part."""
     temporary = f"{path}.{os.getpid()}.new"

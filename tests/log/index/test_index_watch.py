@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.events import Message
-from harness.log import directory_watch
-from harness.log.directory_watch import DirectoryWatch
 from harness.log.index import access, database
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
+from harness.system import posix
+from harness.system.linux import FolderNotices
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what changes")
 
@@ -92,12 +92,12 @@ def test_more_changes_than_are_told_are_found_by_looking_at_everything(
     found(store)
     lost = [True]
 
-    def changed(self: DirectoryWatch) -> set[str] | None:
+    def changed(self: FolderNotices) -> set[str] | None:
         return None if lost.pop() else set()
 
     entered(store, "b")
     before = len(looks)
-    monkeypatch.setattr(DirectoryWatch, "changed", changed)
+    monkeypatch.setattr(FolderNotices, "changed", changed)
     assert found(store) == ["a", "b"]
     assert len(looks) == before + 1
     store.close()
@@ -106,7 +106,7 @@ def test_more_changes_than_are_told_are_found_by_looking_at_everything(
 def test_where_nothing_is_told_everything_is_looked_at(
     tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory_watch.sys, "platform", "somewhere")
+    monkeypatch.setattr(access, "system", posix)
     store = FileStore(str(tmp_path))
     for number in range(4):
         entered(store, f"s{number}")

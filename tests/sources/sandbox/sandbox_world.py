@@ -12,8 +12,9 @@ import tempfile
 import threading
 from pathlib import Path
 
-from harness.sources.sandbox import confinement, sandbox
+from harness.sources.sandbox import sandbox
 from harness.sources.sandbox.sandbox import bubblewrap_program
+from harness.system import confinement
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534

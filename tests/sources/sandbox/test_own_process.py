@@ -136,8 +136,8 @@ def test_what_may_be_a_credential_is_not_given_to_tools() -> None:
 def test_a_wiped_variable_is_still_there_for_harness_itself() -> None:
     program = (
         "import os, ctypes\n"
-        "from harness.sources.sandbox.own_process import keep_to_itself\n"
-        "keep_to_itself(); keep_to_itself()\n"
+        "from harness.sources.loop.loop_context import environment_for_tools\n"
+        "environment_for_tools({}, {}); environment_for_tools({}, {})\n"
         "libc = ctypes.CDLL(None); libc.getenv.restype = ctypes.c_char_p\n"
         "print(os.environ['MY_TOKEN'], libc.getenv(b'MY_TOKEN').decode(), os.environ['PLAIN'])\n"
         "print(open('/proc/self/environ').read().count('value-0123456789'))\n"

@@ -18,11 +18,12 @@ from harness.errors import StoreError
 from harness.log.event_file import HIDDEN, INDEX, LOG, SIDECAR
 from harness.log.ids import is_log_id
 from harness.log.private_files import make_private_directory, open_private
+from harness.system.contract import system
 
 if TYPE_CHECKING:
-    from harness.log.directory_watch import DirectoryWatch
     from harness.log.event_file import LinePosition
     from harness.log.index.database import Index
+    from harness.system.contract import DirectoryWatch
 
 Answer = TypeVar("Answer")
 
@@ -135,11 +136,9 @@ class IndexAccess:
 
     def _begin_to_watch(self) -> None:
         if self._watch is None and self._is_watched:
-            from harness.log.directory_watch import DirectoryWatch
-
             try:
                 make_private_directory(self._directory)
-                self._watch, self._watched_by = DirectoryWatch(self._directory), os.getpid()
+                self._watch, self._watched_by = system.watch_directory(self._directory), os.getpid()
             except OSError:
                 self._is_watched = False
             self._touched = None

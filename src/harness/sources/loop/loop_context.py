@@ -12,8 +12,8 @@ from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
 from harness.sources.loop.approvals import OpenQuestions
 from harness.sources.loop.outbox import LogChannel, Outbox
-from harness.sources.sandbox.own_process import keep_to_itself
 from harness.sources.tools.file_times import FileTimes
+from harness.system.contract import system
 
 
 class LoopContext:
@@ -76,8 +76,9 @@ class LoopContext:
 def environment_for_tools(environ: Mapping[str, str], asked_for: Mapping[str, str]) -> dict[str, str]:
     """Without what looks like a secret, but with everything that was asked for by name.
 
-    From now on tools may run, so that this process keeps to itself what it does not give them.
+    From now on tools may run: what they are not given they must not be able to read from this process either.
     """
-    keep_to_itself()
+    system.refuse_inspection()
+    system.wipe_environment(withheld_from_tools)
     withheld = withheld_from_tools(environ)
     return {**{name: value for name, value in environ.items() if name not in withheld}, **asked_for}

@@ -26,6 +26,7 @@ import msgspec
 from harness.errors import SpawnFailed
 from harness.sources.process.invocation import Invocation, pack, start_failure
 from harness.sources.process.pipes import Feed, Pipes, waiting_bytes
+from harness.system.contract import SYSTEM_FILE
 
 StreamName: TypeAlias = Literal["stdout", "stderr"]
 
@@ -389,7 +390,7 @@ def _milliseconds_until(deadline: float) -> int:
 def _spawn_watchdog(given: tuple[int, ...]) -> int:
     """Start it in a session of its own, where no terminal's Ctrl-C reaches it."""
     program = sys.executable
-    argv = [program, "-I", "-S", "-c", _RUN_COMPILED, _WATCHDOG]
+    argv = [program, "-I", "-S", "-c", _RUN_COMPILED, _WATCHDOG, SYSTEM_FILE]
     env = {name: os.environ[name] for name in _LOADER_VARIABLES if name in os.environ}
     actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(given)]
     deaf = _WATCHDOG_IS_DEAF_TO

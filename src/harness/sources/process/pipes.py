@@ -9,6 +9,8 @@ import sys
 import termios
 from collections import deque
 
+from harness.system.contract import system
+
 LOWEST_DESCRIPTOR = 10
 """A child is given its descriptors as 0, 1, 2, …; ours must not be among the numbers it is given."""
 
@@ -25,7 +27,7 @@ class Pipes:
     def new(self) -> tuple[int, int]:
         """A reading and a writing end; neither is inherited by other programs."""
         reader, writer = os.pipe()
-        _widen(writer)
+        system.widen_pipe(writer, PIPE_BYTES)
         try:
             reader = self.adopt(reader)
         except OSError:
@@ -61,7 +63,7 @@ class Pipes:
 
 
 class Feed:
-    """What is written into a pipe by whoever polls it. Anybody may `add` to it, at any time."""
+    """What is written into a pipe by the thread that polls it. Any thread may `add` to it, at any time."""
 
     def __init__(self, pipes: Pipes, descriptor: int, first: bytes, *, stays_open: bool) -> None:
         self.descriptor = descriptor
@@ -71,7 +73,7 @@ class Feed:
         pipes.watch(descriptor, select.POLLOUT)
 
     def add(self, data: bytes) -> None:
-        """Contract: whoever polls must `resume` after this."""
+        """Contract: the polling thread must `resume` after this."""
         self._parts.append(memoryview(data))
 
     def end(self) -> None:
@@ -85,7 +87,7 @@ class Feed:
 
     def serve(self, events: int) -> None:
         """Write what the pipe takes. That its reader has gone is no error."""
-        if events & select.POLLERR:
+        if events & (select.POLLERR | select.POLLHUP):  # which one depends on the system
             self._close()
             return
         try:
@@ -110,14 +112,6 @@ class Feed:
         self._parts.clear()
         self._pipes.close(self.descriptor)
         self.descriptor = -1
-
-
-def _widen(writer: int) -> None:
-    """Let more wait in a pipe, where the system allows it: fewer and larger reads when an agent writes much."""
-    try:
-        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    except (AttributeError, OSError):
-        pass  # not on Linux, or the user's share of pipe memory is used up
 
 
 def waiting_bytes(reader: int) -> int:

@@ -1,8 +1,9 @@
 """The small program between Harness and an agent, so that nothing the agent started outlives Harness.
 
-`process` runs this file as a program, one per agent. It adopts the orphans of the agent's tree (a
-"subreaper", on Linux), so that even a process that detached itself, by setsid or a double fork,
-stays below it and is found; and it kills the whole tree when Harness goes away, even by SIGKILL.
+`child` runs this file as a program, one per agent, and names the module of `harness.system` to use (`sys.argv[2]`). On Linux it
+adopts the orphans of the agent's tree, so that even a process that detached itself, by setsid or a double fork,
+stays below it and is found; and it kills the whole tree when Harness ends, even by SIGKILL. On other systems the
+agent's process group is all that it can kill.
 
 File descriptors at the start: 0, 1, 2 are the agent's; 3 brings the request and then commands;
 4 takes reports. The request comes through a pipe because anyone may read a command line.
@@ -19,7 +20,6 @@ Every run pays for this file's start-up, so it imports little.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import sys
@@ -29,19 +29,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from typing import Any
+
+    from harness.system.contract import System
 else:
     import _signal as signal  # `signal` itself makes enums of all its numbers: a quarter of the start-up
 
 REQUESTS = 3
 REPORTS = 4
-KILL_PATIENCE_S = 3.0
+KILL_TIMEOUT_S = 3.0
 GROUP_CHECK_MS = 20
-PR_SET_DUMPABLE = 4
-PR_SET_CHILD_SUBREAPER = 36
+PARENT_CHECK_MS = 1000
 
 
 class StartRequest:
-    """What to start, as bytes that nobody had to decode."""
+    """What to start, as bytes: nothing is decoded."""
 
     def __init__(self, packed: bytes) -> None:
         harness, self.cwd, self.program, self.confinement, count, *rest = packed.split(b"\0")
@@ -58,7 +59,7 @@ class StandIns:
         self._held: list[Any] = []
 
     def hold(self, locks: str, wanted: list[tuple[str, str | None]]) -> None:
-        self._module = load("placeholders")
+        self._module = load("sources", "sandbox", "placeholders.py")
         self._held = self._module.hold(locks, wanted)
 
     def release(self) -> None:
@@ -69,8 +70,9 @@ class StandIns:
 class ProcessTree:
     """The agent and everything that descends from it."""
 
-    def __init__(self, agent: int, *, adopting: bool) -> None:
+    def __init__(self, agent: int, system: System, *, adopting: bool) -> None:
         self.agent = agent
+        self._system = system
         self.adopting = adopting
         self.agent_alive = True
         self.childless = False
@@ -92,12 +94,12 @@ class ProcessTree:
                 report(f"exit {status}")
 
     def is_empty(self) -> bool:
-        """Proven: whoever adopts all orphans and has no child has no descendant."""
+        """Proven when adopting: a process that adopts all orphans and has no child has no descendant."""
         return self.childless and (self.adopting or not self._group_exists())
 
     def signal_group(self, number: int) -> None:
         if not self.agent_alive:
-            return  # its number may belong to somebody else by now
+            return  # its number may be that of another process by now
         for each in (number, signal.SIGCONT):  # a stopped process takes a signal only when continued
             try:
                 os.killpg(self.agent, each)
@@ -105,8 +107,8 @@ class ProcessTree:
                 return
 
     def kill(self) -> None:
-        """SIGKILL everything, again and again until nothing is left or patience ends."""
-        deadline = time.monotonic() + KILL_PATIENCE_S
+        """SIGKILL everything, again and again until nothing is left or the time is over."""
+        deadline = time.monotonic() + KILL_TIMEOUT_S
         pause_s = 0.001
         while not self.is_empty() and time.monotonic() < deadline:
             self._kill_once()
@@ -115,7 +117,7 @@ class ProcessTree:
             self.reap()
 
     def _kill_once(self) -> None:
-        victims, groups = descendants()
+        victims, groups = self._system.descendants()
         if not self.agent_alive:
             self.survivors += len(victims - self._doomed)
         self._doomed |= victims
@@ -142,48 +144,6 @@ class ProcessTree:
         except OSError:
             return False
         return True
-
-
-def descendants() -> tuple[set[int], set[int]]:
-    """Every living process below this one, as /proc shows it, and the groups of all; nothing without a /proc."""
-    try:
-        entries = os.listdir("/proc")
-    except OSError:
-        return set(), set()
-    children: dict[int, list[int]] = {}
-    groups: dict[int, int] = {}
-    dead: set[int] = set()
-    for entry in entries:
-        if entry.isdigit():
-            pid = int(entry)
-            state, parent, groups[pid] = standing_of(entry)
-            children.setdefault(parent, []).append(pid)
-            if state in b"ZX":
-                dead.add(pid)
-    found: set[int] = set()
-    unvisited = [os.getpid()]
-    while unvisited:
-        below = children.get(unvisited.pop(), [])
-        found.update(below)
-        unvisited.extend(below)
-    return found - dead, {groups[pid] for pid in found} - {0, os.getpgrp()}
-
-
-def standing_of(pid: str) -> tuple[bytes, int, int]:
-    """State, parent and process group."""
-    try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
-        return b"X", 0, 0
-    try:
-        line = os.read(file, 4096)
-    except OSError:
-        line = b""
-    finally:
-        os.close(file)
-    # The program's name stands in parentheses and may itself contain spaces and parentheses.
-    fields = line.rpartition(b")")[2].split(None, 3)
-    return (fields[0], int(fields[1]), int(fields[2])) if len(fields) == 4 else (b"X", 0, 0)
 
 
 def report(line: str) -> None:
@@ -228,25 +188,6 @@ def close_inherited() -> None:
     os.set_inheritable(REPORTS, False)
 
 
-def keep_to_itself() -> None:
-    """What it is sent may hold keys, which other programs of the same user must not read from it."""
-    control(PR_SET_DUMPABLE, 0)
-
-
-def adopt_orphans() -> bool:
-    return control(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def control(option: int, value: int) -> bool:
-    if sys.platform != "linux":
-        return False
-    try:
-        done: int = ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-    except (OSError, AttributeError):
-        return False
-    return done == 0
-
-
 def start(request: StartRequest, stand_ins: StandIns) -> int | None:
     """The agent's process id; None if it did not start, which has then been reported."""
     stage = "cwd"
@@ -268,7 +209,7 @@ def confine(policy: bytes, stand_ins: StandIns) -> None:
     import errno
 
     try:
-        wanted = load("confinement").confine(policy)
+        wanted = load("system", "confinement.py").confine(policy)
         if wanted.get("stand_ins"):
             stand_ins.hold(wanted["locks"], wanted["stand_ins"])
     except OSError:
@@ -277,17 +218,13 @@ def confine(policy: bytes, stand_ins: StandIns) -> None:
         raise OSError(errno.EINVAL, str(error)) from error
 
 
-def load(name: str) -> Any:
-    """A module of `sandbox`, by its path: nothing of Harness can be imported here."""
-    from importlib.util import module_from_spec, spec_from_file_location
+def load(*path: str) -> Any:
+    """A module by its path, below the package: nothing of Harness can be imported here."""
+    from importlib.machinery import SourceFileLoader
 
-    sources = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = os.path.join(sources, "sandbox", f"{name}.py")
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    package = os.path.dirname(os.path.dirname(sys.argv[2]))
+    module = type(sys)(path[-1])
+    SourceFileLoader(path[-1], os.path.join(package, *path)).exec_module(module)
     return module
 
 
@@ -322,30 +259,25 @@ def watch_children() -> int:
     return readable
 
 
-def watch_harness(harness: int) -> int | None:
-    """A descriptor that becomes readable when Harness ends.
-
-    The end of `REQUESTS` says the same, unless a fork of Harness still holds the other side.
-    """
-    try:
-        return os.pidfd_open(harness)
-    except (AttributeError, OSError):
-        return None
-
-
 def guard(tree: ProcessTree, children: int, harness: int | None) -> None:
-    """Obey and reap until the tree is empty, was given up, or Harness is gone."""
+    """Carry out commands and reap until the tree is empty, was given up, or Harness has ended.
+
+    `harness`: a descriptor that becomes readable when Harness ends. The end of `REQUESTS` says the same, unless a
+    fork of Harness still holds the other side; without the descriptor the parent is looked at once a second.
+    """
+    parent = os.getppid()
+    idle_ms = PARENT_CHECK_MS if harness is None else None
     poll = select.poll()
     for descriptor in (children, REQUESTS, harness):
         if descriptor is not None:
             poll.register(descriptor, select.POLLIN)
     while not tree.is_empty():
         # The end of a process that is not ours to wait for makes no signal.
-        timeout_ms = GROUP_CHECK_MS if tree.childless else None
+        timeout_ms = GROUP_CHECK_MS if tree.childless else idle_ms
         ready = {descriptor for descriptor, _ in poll.poll(timeout_ms)}
         if children in ready:
             os.read(children, 4096)
-        if harness in ready:
+        if harness in ready or os.getppid() != parent:
             return
         if REQUESTS in ready:
             commands = os.read(REQUESTS, 4096)
@@ -360,20 +292,21 @@ def guard(tree: ProcessTree, children: int, harness: int | None) -> None:
 
 def main() -> None:
     close_inherited()
-    keep_to_itself()
+    system: System = load(sys.argv[2])
+    system.refuse_inspection()  # what it is sent may hold keys
     request = receive_request()
     if request is None:
         return
-    adopting = adopt_orphans()
+    adopting = system.adopt_orphans()
     children = watch_children()
-    harness = watch_harness(request.harness)
+    harness = system.watch_process(request.harness)
     if os.getppid() != request.harness:
         return
     stand_ins = StandIns()
     agent = start(request, stand_ins)
     if agent is None:
         return
-    tree = ProcessTree(agent, adopting=adopting)
+    tree = ProcessTree(agent, system, adopting=adopting)
     try:
         let_go()
         report(f"started {agent}")

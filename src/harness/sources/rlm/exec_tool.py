@@ -7,7 +7,6 @@ killed with everything it started.
 from __future__ import annotations
 
 import asyncio
-import os
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -28,6 +27,7 @@ from harness.sources.sandbox.sandbox import Sandbox
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly
 from harness.sources.workspace.async_process import AsyncProcess
+from harness.system.contract import system
 
 KILLED = -1
 """The exit code of a command that was ended by us."""
@@ -127,7 +127,7 @@ class _Running:
         while True:
             await asyncio.sleep(_METRICS_S)
             wall_ms = round((self._loop.time() - self._began_s) * 1000)
-            used_s, resident_kb = _consumption(pid)
+            used_s, resident_kb = system.process_usage(pid)
             percent = round(max(0.0, used_s - seen_s) / _METRICS_S * 100)
             seen_s = used_s
             self._show("stderr", f"[exec] pid={pid} cpu={percent}% rss={resident_kb}KB wall={wall_ms}ms\n")
@@ -157,15 +157,3 @@ class _Captured:
     def text(self) -> str:
         text = "".join(self._pieces)
         return text + TRUNCATED if self._characters > _MOST_CHARACTERS else text
-
-
-def _consumption(pid: int) -> tuple[float, int]:
-    """Processor time so far and resident memory, as far as the system tells."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The program's name stands in parentheses and may itself contain spaces and parentheses.
-            fields = file.read().rpartition(b")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE") // 1024
-    except (OSError, ValueError, IndexError):
-        return 0.0, 0

@@ -21,174 +21,22 @@ start the process can open no file, so that what is not loaded by then cannot be
 from __future__ import annotations
 
 import builtins
-import ctypes
-import errno
 import importlib
 import io
 import json
 import linecache
 import os
 import queue
-import resource
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from harness.sources.rlm import repl_pipe
 from harness.sources.rlm.repl_pipe import Pipe, PrintedOutput, Printer, TimeLimit
-
-# What the interpreter of a REPL gives up for good, before it sees anything that a model wrote.
-
-_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER_MODE = 38, 22, 2
-_LOAD, _AND, _EQUAL, _RETURN = 0x20, 0x54, 0x15, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
-_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
-
-_THREAD = 0x00010000
-_NEW_NAMESPACES = 0x7E020080
-"""A thread may be started, a process or a namespace not: of these bits of `clone`, that one alone is set."""
-
-_ALLOWED = {
-    # name: (x86_64, aarch64); None where the machine does not have it
-    "read": (0, 63),
-    "write": (1, 64),
-    "close": (3, 57),
-    "fstat": (5, 80),
-    "poll": (7, None),
-    "lseek": (8, 62),
-    "mmap": (9, 222),
-    "mprotect": (10, 226),
-    "munmap": (11, 215),
-    "brk": (12, 214),
-    "rt_sigaction": (13, 134),
-    "rt_sigprocmask": (14, 135),
-    "rt_sigreturn": (15, 139),
-    "sched_yield": (24, 124),
-    "mremap": (25, 216),
-    "madvise": (28, 233),
-    "nanosleep": (35, 101),
-    "getpid": (39, 172),
-    "exit": (60, 93),
-    "gettimeofday": (96, 169),
-    "getrusage": (98, 165),
-    "times": (100, 153),
-    "sigaltstack": (131, 132),
-    "gettid": (186, 178),
-    "time": (201, None),
-    "futex": (202, 98),
-    "sched_getaffinity": (204, 123),
-    "restart_syscall": (219, 128),
-    "clock_gettime": (228, 113),
-    "clock_getres": (229, 114),
-    "clock_nanosleep": (230, 115),
-    "exit_group": (231, 94),
-    "ppoll": (271, 73),
-    "set_robust_list": (273, 99),
-    "getrandom": (318, 278),
-    "membarrier": (324, 283),
-    "rseq": (334, 293),
-}
-
-
-class _Machine(NamedTuple):
-    column: int
-    """Of the table above."""
-    architecture: int
-    clone: int
-    tgkill: int
-
-
-_CLONE3 = 435
-_MACHINES = {
-    "x86_64": _Machine(0, 0xC000003E, 56, 234),
-    "aarch64": _Machine(1, 0xC00000B7, 220, 131),
-}
-
-
-class _Instruction(ctypes.Structure):
-    _fields_ = (
-        ("code", ctypes.c_uint16),
-        ("yes", ctypes.c_uint8),
-        ("no", ctypes.c_uint8),
-        ("k", ctypes.c_uint32),
-    )
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
-
-
-def limit(memory_bytes: int, processor_s: int) -> None:
-    """Bound what it uses: more memory is a MemoryError, more time on the processor its end."""
-    for kind, most in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CPU, processor_s),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _, hard = resource.getrlimit(kind)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)  # noqa: PLW2901
-        try:
-            resource.setrlimit(kind, (most, most))
-        except (OSError, ValueError):
-            if sys.platform == "linux":
-                raise
-
-
-def confine() -> None:
-    """Give everything up. Raises OSError where that cannot be done; whoever calls it must then end."""
-    machine = _MACHINES.get(os.uname().machine) if sys.platform == "linux" else None
-    if machine is None or sys.byteorder != "little" or sys.maxsize < 2**32:
-        raise OSError(errno.ENOSYS, f"{os.uname().sysname} on {os.uname().machine} is not supported")
-    instructions = _filter(machine)
-    program = _Program(len(instructions), (_Instruction * len(instructions))(*instructions))
-    _control(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    _control(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0)
-
-
-def _filter(machine: _Machine) -> list[_Instruction]:
-    code = [
-        *(_Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT), *_unless(machine.architecture, _KILL)),
-        _Instruction(_LOAD, 0, 0, _NUMBER_AT),
-    ]
-    for numbers in _ALLOWED.values():
-        if (number := numbers[machine.column]) is not None:
-            code += _when(number, _Instruction(_RETURN, 0, 0, _ALLOW))
-    # The newer way to start a thread keeps its flags where a filter cannot see them.
-    code += _when(_CLONE3, _Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS))
-    code += _when(
-        machine.clone,
-        _Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
-        _Instruction(_AND, 0, 0, _THREAD | _NEW_NAMESPACES),
-        *_unless(_THREAD, _REFUSE | errno.EPERM),
-        _Instruction(_RETURN, 0, 0, _ALLOW),
-    )
-    code += _when(
-        machine.tgkill,
-        _Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
-        *_unless(os.getpid(), _REFUSE | errno.EPERM),
-        _Instruction(_RETURN, 0, 0, _ALLOW),
-    )
-    return [*code, _Instruction(_RETURN, 0, 0, _REFUSE | errno.EPERM)]
-
-
-def _when(number: int, *then: _Instruction) -> list[_Instruction]:
-    return [_Instruction(_EQUAL, 0, len(then), number), *then]
-
-
-def _unless(wanted: int, verdict: int) -> list[_Instruction]:
-    return [_Instruction(_EQUAL, 1, 0, wanted), _Instruction(_RETURN, 0, 0, verdict)]
-
-
-def _control(option: int, *arguments: Any) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    widened = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
-    if libc.prctl(option, *widened) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
+from harness.system.interpreter_confinement import confine, limit
 
 MODULES = (
     *("array", "ast", "base64", "binascii", "bisect", "calendar", "cmath", "codecs", "collections"),

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from harness.system.contract import system
+
 GIT = ".git"
 GUARDED: dict[str, str | None] = {
     "hooks": None,
@@ -215,7 +217,7 @@ def _rename(folder_path: str, name: str) -> None:
         try:
             os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
         except PermissionError:
-            os.chmod(f"/proc/self/fd/{folder}", 0o700)
+            system.change_mode(folder, 0o700)
             os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
 
 

@@ -26,9 +26,9 @@ from msgspec.structs import replace
 from harness.config import data_directory
 from harness.errors import HarnessError, UsageError
 from harness.sources.process.invocation import Invocation
-from harness.sources.sandbox.confinement import OLDEST_LANDLOCK, is_known_machine, landlock_version
 from harness.sources.sandbox.git_directories import GIT
 from harness.sources.sandbox.protected_paths import PathGuard, Survey, guards
+from harness.system.contract import system
 
 _FAMILIES_IN_OWN_NETWORK = (2, 10, 16)
 """IPv4, IPv6, and netlink, with which bubblewrap sets up the loopback. Not Unix sockets: those are files,
@@ -51,6 +51,13 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_sandbox(environ: Mapping[str, str] | None = None) -> Sandbox:
     """The strongest that works here. Raises UsageError when none does: then nothing may run."""
+    if not system.can_confine:
+        raise UsageError(
+            "there is no sandbox on this system: only Linux has one", hint="run without --sandbox"
+        )
+    # Only now: other systems cannot load it.
+    from harness.system.confinement import OLDEST_LANDLOCK, is_known_machine, landlock_version
+
     environ = os.environ if environ is None else environ
     program = bubblewrap_program(environ)
     if program and is_known_machine() and (sandbox := bubblewrap(program)) and works(sandbox):

@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from harness.sources.tool import ToolFailure
+from harness.system.contract import system
 
-_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | system.traverse_only
 _CANNOT_REPLACE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV)
 """The directory refuses, or the file is a mount of its own: the file itself may still be writable."""
 

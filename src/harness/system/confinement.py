@@ -5,7 +5,7 @@ nothing of Harness. Linux only. Whatever cannot be given up is an OSError, and t
 
     writing        Landlock: only below the named paths. Reading and running stay as they are, and so does
                    what Landlock knows nothing of: mode, owner and times of one's own files.
-    sockets        seccomp: only the named families; whoever asks io_uring instead is told that there is none
+    sockets        seccomp: only the named families; io_uring, which could open others, is refused
     capabilities   all but those by which root writes into files of other users
 """
 
@@ -58,11 +58,14 @@ class _RulesetAttributes(ctypes.Structure):
 
 
 class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
+    """The kernel reads its first 12 bytes."""
+
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
-class _Instruction(ctypes.Structure):
+class Instruction(ctypes.Structure):
+    """Of a seccomp filter."""
+
     _fields_ = (
         ("code", ctypes.c_uint16),
         ("yes", ctypes.c_uint8),
@@ -72,13 +75,13 @@ class _Instruction(ctypes.Structure):
 
 
 class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction)))
 
 
 def confine(policy: bytes) -> dict[str, Any]:
     """Give up what the policy, a JSON object, does not keep. There is no way back. Returns the policy."""
     wanted: dict[str, Any] = json.loads(policy)
-    _control(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    forbid_new_privileges()
     if wanted["writable"] is not None:
         _restrict_writing(wanted["writable"])
         _drop_capabilities()
@@ -158,27 +161,37 @@ def _restrict_sockets(families: list[int]) -> None:
         raise OSError(errno.ENOSYS, "sockets cannot be refused on this machine")
     architecture, socket, foreign_from = machine
     code = [
-        _Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT),
-        _Instruction(_EQUAL, 1, 0, architecture),
-        _Instruction(_RETURN, 0, 0, _KILL),
-        _Instruction(_LOAD, 0, 0, _NUMBER_AT),
+        Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT),
+        Instruction(_EQUAL, 1, 0, architecture),
+        Instruction(_RETURN, 0, 0, _KILL),
+        Instruction(_LOAD, 0, 0, _NUMBER_AT),
     ]
     if foreign_from:
         code += [
-            _Instruction(_AT_LEAST, 0, 1, foreign_from),
-            _Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+            Instruction(_AT_LEAST, 0, 1, foreign_from),
+            Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
         ]
     code += [
-        _Instruction(_EQUAL, 0, 1, _IO_URING_SETUP),
-        _Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
-        _Instruction(_EQUAL, 1, 0, socket),
-        _Instruction(_RETURN, 0, 0, _ALLOW),
-        _Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+        Instruction(_EQUAL, 0, 1, _IO_URING_SETUP),
+        Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+        Instruction(_EQUAL, 1, 0, socket),
+        Instruction(_RETURN, 0, 0, _ALLOW),
+        Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
     ]
     for family in families:
-        code += [_Instruction(_EQUAL, 0, 1, family), _Instruction(_RETURN, 0, 0, _ALLOW)]
-    code.append(_Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES))
-    program = _Program(len(code), (_Instruction * len(code))(*code))
+        code += [Instruction(_EQUAL, 0, 1, family), Instruction(_RETURN, 0, 0, _ALLOW)]
+    code.append(Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES))
+    install_filter(code)
+
+
+def forbid_new_privileges() -> None:
+    """Required before a filter can be installed by anyone but root. Raises OSError."""
+    _control(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+
+
+def install_filter(code: list[Instruction]) -> None:
+    """From now on, every system call of this process and of all it starts goes through it. Raises OSError."""
+    program = _Program(len(code), (Instruction * len(code))(*code))
     _control(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0)
 
 
