@@ -13,7 +13,7 @@ import pytest
 from world import CLAUDE_LINES, World, wait_until
 
 from harness.interfaces.cli import session_ids
-from harness.interfaces.cli.session_table import table
+from harness.interfaces.cli.session_ids import table
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 

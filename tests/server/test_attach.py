@@ -13,7 +13,7 @@ from typing import Any
 
 from serving_world import PATIENCE_S, ServingWorld
 
-from harness.interfaces.client.plain import PlainClient
+from harness.interfaces.client.client import PlainClient
 from harness.interfaces.commands import Approve
 
 

@@ -363,7 +363,7 @@ def test_a_page_of_a_list_looks_at_nothing_but_the_index(
 def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
     world: ServingWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.interfaces.server import bills
+    from harness.interfaces.server import machine_api
 
     def used(count: int) -> None:
         hub, log_id = recorded(world)
@@ -371,14 +371,14 @@ def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
         hub.close()
 
     read: list[str] = []
-    skim = bills.skim
+    grep_events = machine_api.grep_events
 
     def skimmed(file: Any, words: Any) -> Iterator[Event]:
-        for event in skim(file, words):
+        for event in grep_events(file, words):
             read.append(event.run_id)
             yield event
 
-    monkeypatch.setattr(bills, "skim", skimmed)
+    monkeypatch.setattr(machine_api, "grep_events", skimmed)
     for count in (1, 20, 300):
         used(count)
     forked = world.create(continues=world.store.find(Query(limit=1))[0].session_id, agent="native")

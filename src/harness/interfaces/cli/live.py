@@ -1,19 +1,25 @@
-"""A run on the screen: events into a view, bytes to standard output, the rest to people."""
+"""A run on the screen: events into a view, bytes to standard output, the rest to people; and the files of `--record`."""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.errors import HarnessError
+import msgspec
+
+from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Result, UsageDelta, Warning
 from harness.interfaces.cli import exit_codes, formats
 from harness.interfaces.cli.console import Console, is_terminal
 from harness.interfaces.cli.interruption import Interruption
 from harness.interfaces.cli.output import OutputWriter, ReaderGone, watch_reader
-from harness.interfaces.cli.progress import FRAME_S, Spinner
 from harness.interfaces.cli.run_request import can_answer
+from harness.log.private_files import make_private_directory
+from harness.log.raw import RawOutput, read_raw
+from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.sources.request import Request
 from harness.sources.run import Run, start
@@ -22,6 +28,13 @@ from harness.stage import View, ViewOptions, feed_all
 if TYPE_CHECKING:
     from harness.views.usage import UsageFold
 
+
+FRAME_S = 0.1
+_QUIET_S = 0.5
+"""Only a pause that people notice needs a sign of life."""
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SAVE_AND_STOP_WRAPPING, _WRAP_AND_RESTORE = "\x1b7\x1b[?7l", "\x1b[?7h\x1b8"
+_ERASE_TO_THE_RIGHT = "\x1b[K"
 _STDERR = 2
 _OUR_WARNINGS = ("log_incomplete", "raw_incomplete", "not_recorded", "unsupported_option", "nobody_to_ask")
 """Warnings of Harness itself: told to people whatever the format."""
@@ -46,9 +59,7 @@ def run_and_show(
 ) -> int:
     """Start a run, show it to its end; returns the exit code. `record`: a directory for `--record`."""
     if record:
-        from harness.interfaces.cli import run_files
-
-        run_files.prepare(record)
+        _prepare_recording(record)
     view = formats.open_view(showing.view_name, showing.options)
     with Interruption() as interruption:
         run = start(request, store=store, redact=redact)
@@ -62,7 +73,7 @@ def run_and_show(
         result = _follow(run, screen)
     showing.output.close()
     if record and isinstance(run.store, FileStore):
-        run_files.write(run.store, run.id, record)
+        _write_recording(run.store, run.id, record)
     if screen.failure is not None:
         raise screen.failure
     if screen.is_cut_off(result):
@@ -115,7 +126,7 @@ class Screen:
             Warning: self._on_warning,
         }
         if run.launch.request.on_ask == "wait" and can_answer():
-            from harness.interfaces.cli.questions import Questions
+            from harness.interfaces.cli.approval import Questions
 
             self._noted |= Questions(run, showing.console).noted
         if showing.view_name in formats.SUMMED_UP:
@@ -236,3 +247,79 @@ def _say_goodbye(run: Run, screen: Screen, showing: RunDisplay) -> None:
     agent = run.launch.agent
     if run.agent_session_id and "resume" in agent.supports:
         console.say(f"go on: harness run --agent {agent.name} --resume {run.agent_session_id} --prompt …")
+
+
+class Spinner:
+    """A moving mark and the time since the start, behind the cursor, which it never moves: what is written next takes
+    its place.
+
+    Contract: `erase` before anything else is written to the terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started_s = self._touched_s = time.monotonic()
+        self._frame = 0
+        self._is_drawn = False
+
+    def draw(self, *, at_line_start: bool) -> None:
+        now_s = time.monotonic()
+        if now_s - self._touched_s < _QUIET_S:
+            return
+        minutes, seconds = divmod(int(now_s - self._started_s), 60)
+        clock = f"{minutes}:{seconds:02}" if minutes else f"{seconds} s"
+        self._frame = (self._frame + 1) % len(_FRAMES)
+        space = "" if at_line_start else " "
+        sign = f"{space}\x1b[2m{_FRAMES[self._frame]} {clock}\x1b[0m"
+        self._console.put(f"{_SAVE_AND_STOP_WRAPPING}{sign}{_ERASE_TO_THE_RIGHT}{_WRAP_AND_RESTORE}")
+        self._is_drawn = True
+
+    def erase(self) -> None:
+        self._touched_s = time.monotonic()
+        if self._is_drawn:
+            self._console.put(_ERASE_TO_THE_RIGHT)
+            self._is_drawn = False
+
+
+def _prepare_recording(directory: str) -> None:
+    """Check before the run that the files of `--record DIR` can be written. Raises UsageError."""
+    try:
+        make_private_directory(os.path.abspath(directory))
+        with open(os.path.join(directory, "events.jsonl"), "ab"):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"cannot record into {directory}: {error.strerror}", hint="give another directory with --record"
+        ) from error
+
+
+def _write_recording(store: FileStore, log_id: str, directory: str) -> None:
+    """Two files of plain JSON lines, made from the log: what the agent wrote, in order of arrival
+    (`{"stream":"stdout"|"stderr","line":"…"}`), and the activities.
+    """
+    _write_lines(os.path.join(directory, "raw.jsonl"), _raw_lines(store.path(log_id, ".raw")))
+    _write_lines(os.path.join(directory, "events.jsonl"), _activities(store, log_id))
+
+
+def _raw_lines(path: str) -> Iterator[bytes]:
+    if not os.path.exists(path):
+        return
+    for entry in read_raw(path):
+        if isinstance(entry, RawOutput):
+            for line in entry.data.removesuffix(b"\n").split(b"\n"):
+                text = line.decode("utf-8", "backslashreplace")
+                yield msgspec.json.encode({"stream": entry.stream, "line": text}) + b"\n"
+
+
+def _activities(store: FileStore, log_id: str) -> Iterator[bytes]:
+    from harness.views import activity
+
+    view = activity.open(ViewOptions())
+    for event in read_all(store, log_id):
+        yield from view.feed(event)
+    yield from view.finish()
+
+
+def _write_lines(path: str, lines: Iterator[bytes]) -> None:
+    with open(path, "wb") as file:
+        file.writelines(lines)

@@ -1,9 +1,10 @@
-"""From options and settings to a `Request`: who is asked, what, and within which limits."""
+"""From options and settings to a `Request`: which agent, which prompt, within which limits; and `--dry-run` of it."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 from typing import cast
 
 from harness.config import Settings
@@ -11,12 +12,18 @@ from harness.config.settings import PERMISSION_SPELLINGS
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.console import Console, is_terminal
+from harness.interfaces.cli.output import write_text
+from harness.log.redact.redactor import redact_text, secrets_in
 from harness.sources.agent import Agent
+from harness.sources.process.launch import Launch
+from harness.sources.process.version_probe import parse_version
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Limits, OnAsk, Permissions, Request
 
 _STDIN, _STDERR = 0, 2
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
+_SAFE = re.compile(r"[A-Za-z0-9\-_./:=@]+")
+_LONGEST_STDIN = 2000
 
 
 def request_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Request:
@@ -194,3 +201,31 @@ def _assignment(text: str) -> tuple[str, str]:
     if not sign or not name or "\0" in text:
         raise UsageError(f"--env takes NAME=VALUE, not {text!r}")
     return name, value
+
+
+def show_dry_run(launch: Launch, cwd: str) -> None:
+    """`cwd`: as the user gave it."""
+    command = launch.agent.command(launch.request, parse_version(launch.version))
+    lines = [
+        f"Binary: {launch.binary or 'none: it runs in this process'}",
+        f"Args:   {' '.join(map(quoted, launch.invocation.argv[1:]))}",
+    ]
+    if launch.invocation.stdin:
+        lines.append(f"Stdin:  {_shown(launch.invocation.stdin)}")
+    for title, env in (("Env:", command.env), ("User env:", launch.request.env)):
+        if env:
+            lines += [title, *(f"  {name}={value}" for name, value in env.items())]
+    lines.append(f"Cwd:    {cwd or '.'}")
+    write_text(redact_text("\n".join(lines) + "\n", secrets_in(launch.invocation.env)))
+
+
+def _shown(stdin: bytes) -> str:
+    """What the program is told; only how much it is when nobody would read it here."""
+    return quoted(stdin.decode("utf-8", "replace")) if len(stdin) <= _LONGEST_STDIN else f"{len(stdin)} bytes"
+
+
+def quoted(argument: str) -> str:
+    """Safe to paste into a shell."""
+    if _SAFE.fullmatch(argument):
+        return argument
+    return "'" + argument.replace("'", "'\\''") + "'"

@@ -1,16 +1,64 @@
-"""Where the server of this machine is: `harness serve` leaves its address, and its token, in private files."""
+"""Where a server listens and is found: the options for it, and the private files with its address and its token."""
 
 from __future__ import annotations
 
+import argparse
 import os
+from importlib.util import find_spec
 from typing import Any
 
 from harness.config import data_directory
-from harness.errors import HarnessError, UsageError
-from harness.interfaces.cli.listening import TOKEN_VARIABLE
+from harness.errors import HarnessError, MissingExtra, UsageError
 from harness.log.private_files import make_private_directory, replace_private
 
+TOKEN_VARIABLE = "HARNESS_SERVER_TOKEN"  # noqa: S105
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TIMEOUT_S = 10.0
+
+
+def add_listening(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: the loopback alone)"
+    )
+    parser.add_argument(
+        "--allow-remote",
+        action="append",
+        default=[],
+        metavar="NAME[:PORT]",
+        help="let other machines in, under this host name: whoever has the token can then run commands as you, "
+        "and without a proxy that encrypts, everything crosses the network in the clear (may be repeated). PORT: "
+        "where they reach it, if that is neither 80, 443 nor the port it listens on",
+    )
+    parser.add_argument(
+        "--public-url",
+        default="",
+        metavar="URL",
+        help="where people open it, when a proxy stands before it: https://harness.example.com",
+    )
+
+
+def add_token(parser: argparse.ArgumentParser) -> None:
+    help_text = (
+        "where the token is, or is to be made (default: in your data directory; HARNESS_SERVER_TOKEN has the token "
+        "itself)"
+    )
+    parser.add_argument("--token-file", default="", metavar="FILE", help=help_text)
+
+
+def token_of_environment() -> str:
+    """Taken out of the environment: what is started from here has no use for it."""
+    return os.environ.pop(TOKEN_VARIABLE, "").strip()
+
+
+def checked_host(arguments: argparse.Namespace) -> str:
+    """Raises UsageError for an address that others can reach, unless that is wanted."""
+    host: str = arguments.host
+    if host not in _LOOPBACK and not (arguments.allow_remote or arguments.public_url):
+        raise UsageError(
+            f"{host} can be reached by other machines",
+            hint="if you want that, name the host under which they reach it: --allow-remote NAME",
+        )
+    return "127.0.0.1" if host == "localhost" else host
 
 
 def token_path() -> str:
@@ -93,3 +141,10 @@ def _read(path: str) -> str:
             return file.read(500).strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def require_server() -> None:
+    """Raises MissingExtra."""
+    missing = [name for name in ("starlette", "uvicorn", "websockets") if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"the server needs {', '.join(missing)}", "server")

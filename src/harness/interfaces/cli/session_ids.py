@@ -1,23 +1,32 @@
-"""Which session is meant: `last`, a whole id, or as much of its beginning as is needed.
+"""Which session is meant (`last`, a whole id, or the beginning of one), and the table that shows them.
 
-No name leads anywhere but to a session of the store: an id is looked up in the folder's listing, and
-never made into a path before it was found there.
+A name only ever leads to a session of the store: an id is looked up in the folder's listing, and never made into a
+path before it was found there.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Sequence
 
 from harness.errors import StoreError, UnknownSession
 from harness.log.ids import is_log_id, is_run_id
+from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+from harness.rendering.amounts import duration, money
+from harness.rendering.columns import columns, cut
+from harness.rendering.escapes import single_line
 
 LAST = "last"
 _LOG_SUFFIX = ".ndjson"
 _BEGINNING = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SHORTEST = 8
 _LONGEST_SHOWN = 60
+_HEADINGS = ("ID", "STARTED", "AGENT", "OUTCOME", "TIME", "COST", "TASK")
+_LONGEST_TASK = 60
+_SHORTEST_TASK = 12
 
 
 def all_ids(store: FileStore) -> list[str]:
@@ -69,3 +78,36 @@ def abbreviated(log_id: str, known: list[str]) -> str:
     while any(other.startswith(log_id[:length].rstrip("-")) for other in neighbours):
         length += 1
     return log_id[:length].rstrip("-")
+
+
+def table(sessions: Sequence[Metadata], known: list[str], width: int = 0) -> str:
+    """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen."""
+    rows = [_HEADINGS, *(_row(session, known) for session in sessions)]
+    *widths, longest = [max(columns(row[position]) for row in rows) for position in range(len(_HEADINGS))]
+    room = max(_SHORTEST_TASK, width - sum(widths) - 2 * len(widths)) if width else longest
+    return "".join(_line((*row[:-1], cut(row[-1], room)), (*widths, min(room, longest))) for row in rows)
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True))
+    return "  ".join(cells).rstrip() + "\n"
+
+
+def _row(session: Metadata, known: list[str]) -> tuple[str, ...]:
+    task = session.name or session.prompt
+    return (
+        abbreviated(session.session_id, known),
+        _when(session.start_time),
+        single_line(session.agent_name or session.agent),
+        single_line(session.outcome).replace("_", " "),
+        "" if session.duration_ms is None else duration(session.duration_ms),
+        "" if session.total_cost_usd is None else money(session.total_cost_usd),
+        cut(single_line(task[:1000]), _LONGEST_TASK),
+    )
+
+
+def _when(start_time: str) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(start_time)))
+    except (ValueError, OverflowError, OSError):
+        return ""

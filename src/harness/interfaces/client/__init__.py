@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.interfaces.client.client import HarnessClient
-from harness.interfaces.client.plain import PlainClient
+from harness.interfaces.client.client import HarnessClient, PlainClient
 from harness.interfaces.client.thread_messages import to_thread
 
 __all__ = ["HarnessClient", "PlainClient", "to_thread"]

@@ -19,8 +19,7 @@ from starlette.routing import Route
 
 from harness.errors import UsageError
 from harness.interfaces.runner.runs import KnownRun, KnownRuns, NewRun
-from harness.interfaces.server.responses import Conflict, json_answer, read_body
-from harness.interfaces.server.sessions_api import answering
+from harness.interfaces.server.responses import Conflict, json_response, read_body, with_errors
 from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.store import Store
 from harness.rendering.json_text import encode
@@ -63,22 +62,22 @@ class Runner:
     def app(self) -> Starlette:
         one = "/runs/{id}"
         routes = [
-            Route("/runs", answering(self._start), methods=["POST"]),
-            Route("/runs", answering(self._list), methods=["GET"]),
-            Route(f"{one}/events", answering(self._events), methods=["GET"]),
-            Route(f"{one}/cancel", answering(self._cancel), methods=["POST"]),
-            Route(f"{one}/steer", answering(self._steer), methods=["POST"]),
-            Route(f"{one}/reply", answering(self._reply), methods=["POST"]),
+            Route("/runs", with_errors(self._start), methods=["POST"]),
+            Route("/runs", with_errors(self._list), methods=["GET"]),
+            Route(f"{one}/events", with_errors(self._events), methods=["GET"]),
+            Route(f"{one}/cancel", with_errors(self._cancel), methods=["POST"]),
+            Route(f"{one}/steer", with_errors(self._steer), methods=["POST"]),
+            Route(f"{one}/reply", with_errors(self._reply), methods=["POST"]),
         ]
         return Starlette(routes=routes, lifespan=self._life)
 
     async def _start(self, request: Request) -> Response:
         known = await self._runs.begin(await read_body(request, NewRun))
-        return json_answer({"runId": known.run.id, "steerable": known.run.is_steerable}, 201)
+        return json_response({"runId": known.run.id, "steerable": known.run.is_steerable}, 201)
 
     async def _list(self, request: Request) -> Response:
         del request
-        return json_answer({"runs": self._runs.ids})
+        return json_response({"runs": self._runs.ids})
 
     async def _events(self, request: Request) -> Response:
         known = self._known(request)
@@ -88,7 +87,7 @@ class Runner:
 
     async def _cancel(self, request: Request) -> Response:
         self._known(request).run.cancel()
-        return json_answer({}, 202)
+        return json_response({}, 202)
 
     async def _steer(self, request: Request) -> Response:
         known, steering = self._known(request), await read_body(request, SteeringBody)
@@ -98,12 +97,12 @@ class Runner:
             except UsageError as error:
                 known.forget(steering.key)
                 raise Conflict(error.message, hint=error.hint) from error
-        return json_answer({}, 202)
+        return json_response({}, 202)
 
     async def _reply(self, request: Request) -> Response:
         known, reply = self._known(request), await read_body(request, ReplyBody)
         if not known.is_new(reply.key):
-            return json_answer({}, 202)
+            return json_response({}, 202)
         given = {name: getattr(reply, name) for name in ("approved", "always", "answer", "reason", "choice")}
         try:
             is_taken = known.run.reply(reply.relay_id, **given)
@@ -113,7 +112,7 @@ class Runner:
         if not is_taken:
             known.forget(reply.key)
             raise Conflict("nothing of that id waits for an answer", hint="the first answer counts")
-        return json_answer({}, 202)
+        return json_response({}, 202)
 
     def _known(self, request: Request) -> KnownRun:
         return self._runs.get(request.path_params["id"])

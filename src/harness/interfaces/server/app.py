@@ -1,8 +1,13 @@
-"""The server put together: channels, routes, and the guard before all of them."""
+"""The server put together: channels, routes, the files of the page, and the guard before all of them.
+
+The page is built into the package and sent as it is. It is open to everyone: it shows nothing but that Harness runs
+here; what it displays, it asks for with the browser's credential.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -11,7 +16,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -29,13 +34,23 @@ from harness.interfaces.server.login_api import PUBLIC, LoginApi
 from harness.interfaces.server.machine_api import MachineApi
 from harness.interfaces.server.names import HostNames
 from harness.interfaces.server.openapi import document
-from harness.interfaces.server.pages import PageFiles
-from harness.interfaces.server.responses import json_answer, plain_error
+from harness.interfaces.server.responses import NotFound, error_response, json_response, plain_error
 from harness.interfaces.server.sessions_api import SessionsApi
 from harness.interfaces.server.sockets import Socket
 from harness.interfaces.server.streams import StreamsApi
 from harness.log.store import Query, Store
 
+_FOLDER = os.path.join(os.path.dirname(__file__), "page")
+_ABSENT = """\
+Harness is running, but its page is not in this copy of the program.
+
+It is built with `make web` (which needs node), and is part of every installed package.
+Programs can use the server as it is: see /openapi.json.
+"""
+_FOR_EVER = "public, max-age=31536000, immutable"
+"""The names of assets contain a sum of their content."""
+_PLACES = ("", "login")
+"""Every other place within the page is behind a `#`, where no server sees it."""
 _READY_KNOWN_S = 1.0
 _LOOKED_OVER_EVERY_S = 300.0
 
@@ -135,7 +150,7 @@ class ServerApp:
 
         async def openapi(request: Request) -> Response:
             del request
-            return json_answer(document())
+            return json_response(document())
 
         machine = MachineApi(plan.store, plan.settings, plan.default, list(plan.modes))
         return [
@@ -176,3 +191,39 @@ async def _told(request: Request, error: Exception) -> Response:
     del request
     assert isinstance(error, HTTPException)
     return plain_error(error.status_code, error.detail, error.headers)
+
+
+class PageFiles:
+    """Contract: sends nothing that was not in its folder when it was made."""
+
+    def __init__(self, folder: str = _FOLDER) -> None:
+        self._folder = folder
+        self._files = frozenset(_files(folder))
+
+    def routes(self) -> list[Route]:
+        return [Route("/{path:path}", self._page, methods=["GET"])]
+
+    def has(self, path: str) -> bool:
+        """Whether this address shows something of the page."""
+        name = path.removeprefix("/")
+        return name in _PLACES or name in self._files or name == "favicon.ico"
+
+    async def _page(self, request: Request) -> Response:
+        path = request.path_params["path"]
+        path = "favicon.svg" if path == "favicon.ico" else path  # browsers ask for it by themselves
+        if path in _PLACES and "index.html" not in self._files:
+            return PlainTextResponse(_ABSENT)
+        if path in _PLACES:
+            path = "index.html"
+        if path not in self._files:
+            return error_response(NotFound(f"nothing is here: /{path[:100]}", hint="see /openapi.json"))
+        caching = _FOR_EVER if path.startswith("assets/") else "no-cache"
+        return FileResponse(os.path.join(self._folder, path), headers={"cache-control": caching})
+
+
+def _files(folder: str) -> list[str]:
+    return [
+        os.path.relpath(os.path.join(place, name), folder).replace(os.sep, "/")
+        for place, _folders, names in os.walk(folder)
+        for name in names
+    ]

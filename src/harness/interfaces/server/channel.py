@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from harness.errors import HarnessError, UnknownSession
 from harness.interfaces.server.backend import ConversationStatus
-from harness.interfaces.server.frames import Frames
+from harness.interfaces.server.frames import Frames, Packet
 from harness.interfaces.server.log_tail import FindHub, LogTail
-from harness.interfaces.server.ws_writer import Packet
 from harness.log.store import Store
 from harness.rendering.object_stream import Operation
 from harness.rendering.state.fold import StateFold

@@ -1,15 +1,15 @@
-"""`/models`, `/chat` and `/chat/relay/<id>`: one answer of an agent of our own to a list of messages, as it comes.
+"""`/models`, `/chat` and `/chat/relay/<id>`: one answer of the built-in agent to a list of messages, as it comes.
 
-A chat is not kept: who closes the stream has stopped it.
+A chat is not stored: closing the stream stops it. Whatever model `/models` offers, `/chat` takes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -17,31 +17,47 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from harness.config import Settings
+from harness.config import Settings, model_names
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
+from harness.interfaces.cli import inventory
 from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.chat_messages import ChatMessage, conversation
-from harness.interfaces.server.chat_models import ChatModels
-from harness.interfaces.server.responses import NotFound, json_answer, read_body
-from harness.interfaces.server.sessions_api import answering
+from harness.interfaces.server.responses import NotFound, json_response, read_body, with_errors
 from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
 from harness.log.stores.memory import MemoryStore
 from harness.rendering.json_text import encode
+from harness.rendering.state.shapes import text_of
 from harness.rendering.wire.events import UNTOLD
 from harness.rendering.wire.translation import WireTranslation
 from harness.sources import request as asked
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Denial, Permissions
-from harness.sources.models.registry import open_model
+from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, Turn, UserTurn
+from harness.sources.models.local import USUAL
+from harness.sources.models.registry import DEMO, LOCAL, PROVIDERS, SCRIPTED, any_model, open_model, usable
+from harness.sources.registry import load
+from harness.sources.request import OWN_AGENT
 from harness.sources.run import Run, start
 from harness.sources.tool import ToolPermission
 from harness.sources.tools.registry import default_tools
 
 _HEARTBEAT_S = 15.0
+
+
+class ChatCall(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    arguments: Any = None
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[ChatCall] = []
+    tool_call_id: str = ""
 
 
 class ChatDenial(msgspec.Struct, frozen=True, rename="camel"):
@@ -102,9 +118,9 @@ class ChatApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/models", answering(self._models), methods=["GET"]),
-            Route("/chat", answering(self._chat), methods=["POST"]),
-            Route("/chat/relay/{id}", answering(self._relay), methods=["POST"]),
+            Route("/models", with_errors(self._models), methods=["GET"]),
+            Route("/chat", with_errors(self._chat), methods=["POST"]),
+            Route("/chat/relay/{id}", with_errors(self._relay), methods=["POST"]),
         ]
 
     async def close(self) -> None:
@@ -113,7 +129,7 @@ class ChatApi:
     async def _models(self, request: Request) -> Response:
         del request
         models = await asyncio.to_thread(self._models_here.offered)
-        return json_answer(ChatModelList(models=models, default_model=models[0]))
+        return json_response(ChatModelList(models=models, default_model=models[0]))
 
     async def _chat(self, request: Request) -> Response:
         wanted = await read_body(request, ChatRequest)
@@ -134,7 +150,7 @@ class ChatApi:
             raise NotFound("session not found", hint="a chat ends with its stream")
         if not talk.reply(request.path_params["id"], wanted.response):
             raise NotFound("relay not found", hint="it may have been answered; the first answer counts")
-        return json_answer({"success": True})
+        return json_response({"success": True})
 
     async def _stream(self, session_id: str, talk: ChatRun) -> AsyncIterator[bytes]:
         translation = WireTranslation()
@@ -225,3 +241,85 @@ async def _rlm_talk(wanted: ChatRequest) -> ChatRun:
         limits=asked.Limits(max_turns=wanted.max_iterations),
     )
     return _RunTalk(await asyncio.to_thread(start, request, store=MemoryStore()))
+
+
+Conversation: TypeAlias = tuple[str, list[Turn], str]
+
+
+def conversation(messages: Sequence[ChatMessage]) -> Conversation:
+    """What the model is told, what was said before, and what is to be answered. Raises UsageError."""
+    system = "\n\n".join(text_of(message.content) for message in messages if message.role == "system")
+    turns = [_turn(message) for message in messages if message.role != "system"]
+    if not turns or not isinstance(turns[-1], UserTurn):
+        raise UsageError("the last message is not the user's", hint="it is what is to be answered")
+    last = turns.pop()
+    assert isinstance(last, UserTurn)
+    if last.attachments:
+        turns.append(UserTurn("", last.attachments))
+    return system, turns, last.text
+
+
+def _turn(message: ChatMessage) -> Turn:
+    text = text_of(message.content)
+    if message.role == "tool":
+        return ToolTurn(message.tool_call_id, text)
+    if message.role == "assistant":
+        return AssistantTurn(
+            text, tuple(Call(call.id, call.name, _arguments(call.arguments)) for call in message.tool_calls)
+        )
+    return UserTurn(text, tuple(_attachments(message.content)))
+
+
+def _attachments(content: Any) -> list[Attachment]:
+    parts = content if isinstance(content, list) else []
+    return [
+        Attachment(str(part.get("mediaType", "")), str(part.get("data", "")), str(part.get("name", "")))
+        for part in parts
+        if part.get("type") in ("image", "document")
+    ]
+
+
+def _arguments(value: Any) -> Any:
+    """Some write them as JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return {"__toolParseError": True, "rawArguments": value}
+
+
+class ChatModels:
+    """`default`: how the server runs conversations of which nothing else is said."""
+
+    def __init__(self, settings: Settings, default: Setup) -> None:
+        self._settings = settings
+        self._default = default
+
+    @property
+    def default(self) -> str:
+        chosen = self._default.model if self._default.agent == OWN_AGENT else ""
+        chosen = chosen or self._settings.model_for(_spellings())
+        return self.resolved(chosen) if chosen else any_model()
+
+    def offered(self) -> list[str]:
+        """Full names, the default first: one of each provider that can be asked here."""
+        usual = [name for row in usable() if row.is_usable and (name := usual_of(row.provider))]
+        return list(dict.fromkeys([self.default, *usual]))
+
+    def resolved(self, name: str) -> str:
+        """The full name of a model that the settings call by a short one, or of which only the provider is named."""
+        found = model_names.load(self._settings).resolve(name, _spellings()).id
+        return found if "/" in found else usual_of(found) or found
+
+
+def usual_of(provider: str) -> str:
+    """What is asked of a provider when nobody names a model; empty where there is nothing usual."""
+    usual = {name: one.usual_model for name, one in PROVIDERS.items()} | {LOCAL: USUAL}
+    if provider == SCRIPTED:
+        return DEMO
+    return f"{provider}/{usual[provider]}" if usual.get(provider) else ""
+
+
+def _spellings() -> tuple[str, ...]:
+    return inventory.names_of(load(OWN_AGENT))

@@ -1,23 +1,25 @@
-"""One conversation: a session on its thread, and how it is asked things over the wire."""
+"""One conversation: a session on its thread, and the commands that clients send to it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, Relay
-from harness.interfaces.commands import AnswerCommand, Approve, Configuration, Deny, Submit
-from harness.interfaces.server.attachments import spoken
+from harness.interfaces.commands import AnswerCommand, Approve, Attached, Configuration, Deny, Submit
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.presets import SUBAGENTS, backing_of, checked, modes_of, permissions_state
 from harness.log.hub import Hub
 from harness.log.store import Store
 from harness.session.harness import Harness
 from harness.session.runs import UserMessage
+from harness.session.signals import File, contents, is_text, split
 from harness.session.workspaces import WorkspaceConfig
 from harness.sources.model import Attachment
 from harness.sources.registry import load
@@ -276,6 +278,36 @@ def check_prompt(agent: str, command: Submit) -> tuple[str, tuple[Attachment, ..
     if not command.prompt.strip() and not (command.attachments and takes_files):
         raise UsageError("the prompt is empty", hint="say what is to be done")
     return spoken(command.prompt, command.attachments, takes_files=takes_files)
+
+
+def spoken(
+    prompt: str, attachments: Sequence[Attached], *, takes_files: bool
+) -> tuple[str, tuple[Attachment, ...]]:
+    """The text and the files that are said. Who takes no files is told those that are text. Raises UsageError."""
+    for one in attachments:
+        _check(one)
+    if takes_files:
+        return prompt, tuple(Attachment(one.media_type, one.data, one.name) for one in attachments)
+    texts, files = split(contents(prompt, map(_file, attachments)))
+    return "\n\n".join(texts), tuple(files)
+
+
+def _check(one: Attached) -> None:
+    try:
+        data = b64decode(one.data, validate=True)
+    except (Base64Error, ValueError):
+        data = b""
+    if not data or "/" not in one.media_type:
+        name = one.name or one.media_type or "an attachment"
+        raise UsageError(
+            f"{name[:100]!r} cannot be attached",
+            hint="it needs a mediaType, and data that is base64 and not empty",
+        )
+
+
+def _file(one: Attached) -> File:
+    data = f"data:{one.media_type};base64,{one.data}" if is_text(one.media_type) else one.data
+    return File(data=data, media_type=one.media_type, filename=one.name)
 
 
 def setup_of(metadata: Any) -> Setup:

@@ -1,6 +1,6 @@
-"""What all clients of one conversation are sent, made once for all of them.
+"""What all clients of one conversation are sent, encoded once for all of them.
 
-There is no queue per client: each has a position in the shared row of frames. A frame is everything that changed
+There is no queue per client: each has a position in the shared list of frames. A frame is everything that changed
 between two ticks, merged. A client gets all frames since its position as one message, encoded once for all that are
 at the same position; one that is too far behind gets the whole state. So a client that stalls costs nothing.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from harness.interfaces.server.ws_writer import Packet
 from harness.rendering.object_stream import Merger, Operation, merge
 from harness.rendering.state.wire import delta_message, state_message
 
@@ -18,6 +17,36 @@ MOST_FRAMES = 512
 MOST_BYTES = 4 * 1024 * 1024
 _STALEST_SNAPSHOT = 30
 """How many frames a snapshot may be old and still be sent, with what came since."""
+
+
+class Packet:
+    """One message, as text and as the frame that carries it; each made when it is first needed."""
+
+    __slots__ = ("_frame", "_text", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._text: str | None = None
+        self._frame: bytes | None = None
+
+    @property
+    def text(self) -> str:
+        if self._text is None:
+            self._text = self.data.decode()
+        return self._text
+
+    @property
+    def frame(self) -> bytes:
+        if self._frame is None:
+            size = len(self.data)
+            if size < 126:
+                head = bytes((0x81, size))
+            elif size < 1 << 16:
+                head = b"\x81\x7e" + size.to_bytes(2, "big")
+            else:
+                head = b"\x81\x7f" + size.to_bytes(8, "big")
+            self._frame = head + self.data
+        return self._frame
 
 
 class Frames:

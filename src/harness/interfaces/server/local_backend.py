@@ -1,22 +1,21 @@
-"""All conversations of a server: begun, woken, put away."""
+"""The conversations of this server: created, opened when asked for, unloaded when idle; and where a rewind cuts a log."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
 from harness.errors import LogLocked, UsageError
-from harness.events import ThreadCreated
+from harness.events import Event, FollowUpsChanged, Message, SessionStart, ThreadCreated
 from harness.interfaces import commands
 from harness.interfaces.commands import Command
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.conversation import HostedConversation, check_prompt, setup_of
 from harness.interfaces.server.presets import checked
-from harness.interfaces.server.rewind import place_before
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
@@ -248,3 +247,20 @@ def _filled(setup: Setup, fallback: Setup) -> Setup:
     if setup.agent and setup.agent != fallback.agent:
         names = [name for name in names if name != "model"]
     return replace(setup, **{name: getattr(fallback, name) for name in names})
+
+
+def place_before(events: Iterable[Event], message_id: str) -> int:
+    """The `seq` of the first event that came of a person's message. Raises UsageError."""
+    beginnings: dict[str, int] = {}
+    """Of the runs of the conversation itself: where each was taken from the queue, or began."""
+    addressed: set[str] = set()
+    for event in events:
+        if isinstance(event, FollowUpsChanged) and event.taken_by:
+            beginnings.setdefault(event.taken_by, event.seq)
+        elif isinstance(event, SessionStart) and not event.parent_id:
+            beginnings.setdefault(event.run_id, event.seq)
+        elif isinstance(event, Message) and event.role == "user" and event.run_id in beginnings:
+            if event.id == message_id:
+                return event.seq if event.run_id in addressed else beginnings[event.run_id]
+            addressed.add(event.run_id)
+    raise UsageError("nobody said a message of that id there", hint="`before` is the id of a user's message")

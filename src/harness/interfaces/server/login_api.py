@@ -9,8 +9,7 @@ from starlette.routing import Route
 
 from harness.errors import UsageError
 from harness.interfaces.server.access import Access
-from harness.interfaces.server.responses import Unauthorized, json_answer, read_body
-from harness.interfaces.server.sessions_api import answering
+from harness.interfaces.server.responses import Unauthorized, json_response, read_body, with_errors
 
 PATH = "/api/login"
 PUBLIC = (("GET", PATH), ("POST", PATH))
@@ -54,16 +53,16 @@ class LoginApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route(PATH, answering(self._nonce), methods=["GET"]),
-            Route(PATH, answering(self._log_in), methods=["POST"]),
-            Route(PATH, answering(self._log_out), methods=["DELETE"]),
-            Route("/api/logins", answering(self._log_out_all), methods=["DELETE"]),
-            Route("/api/links", answering(self._new_link), methods=["POST"]),
+            Route(PATH, with_errors(self._nonce), methods=["GET"]),
+            Route(PATH, with_errors(self._log_in), methods=["POST"]),
+            Route(PATH, with_errors(self._log_out), methods=["DELETE"]),
+            Route("/api/logins", with_errors(self._log_out_all), methods=["DELETE"]),
+            Route("/api/links", with_errors(self._new_link), methods=["POST"]),
         ]
 
     async def _nonce(self, request: Request) -> Response:
         del request
-        return json_answer(Nonce(self._access.nonce()))
+        return json_response(Nonce(self._access.nonce()))
 
     async def _log_in(self, request: Request) -> Response:
         wanted = await read_body(request, LoginRequest)
@@ -74,13 +73,13 @@ class LoginApi:
                     hint="`harness serve --link` prints another",
                 )
             credential, name, secret = self._access.log_in()
-            return json_answer(LoggedIn(credential=credential, key=LoginKey(name, secret)))
+            return json_response(LoggedIn(credential=credential, key=LoginKey(name, secret)))
         if not wanted.key_id:
             raise UsageError("neither the code of a link nor a key", hint="see /openapi.json")
         credential = self._access.log_in_again(wanted.key_id, wanted.nonce, wanted.proof)
         if not credential:
             raise Unauthorized("this browser is logged out", hint="open a link of `harness serve --link`")
-        return json_answer(LoggedIn(credential=credential))
+        return json_response(LoggedIn(credential=credential))
 
     async def _log_out(self, request: Request) -> Response:
         self._access.log_out(request.scope["harness.grant"])
@@ -93,4 +92,4 @@ class LoginApi:
 
     async def _new_link(self, request: Request) -> Response:
         del request
-        return json_answer(Link(f"{self._url}/login?token={self._access.new_link_code()}"), 201)
+        return json_response(Link(f"{self._url}/login?token={self._access.new_link_code()}"), 201)

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.interfaces.server import shapes
+from harness.interfaces.server import schemas
 from harness.interfaces.server.chat import ChatModelList, ChatRequest, RelayRequest
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
-from harness.interfaces.server.session_data import SessionData
+from harness.interfaces.server.schemas import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
 from harness.version import __version__
 from harness.views.usage import Report
@@ -33,7 +33,7 @@ _OF_WHO_IS_LET_IN = (401, 403, 421, 500, 503)
 _OF_CHANGES = (400, 408, 413, 415, 429)
 _NUMBERS = ("limit", "offset", "at", "from")
 _FLAGS = ("follow", "usage", "reasoning", "human")
-_STREAM = shapes.ServerSentEvents
+_STREAM = schemas.ServerSentEvents
 _REFERENCE = "#/components/schemas/"
 _PUBLISHED_NAMES = {"ErrorBody": "Error", "UsageTotals": "Bill"}
 """Schemas that are called otherwise in the document: generated clients have these names."""
@@ -60,8 +60,8 @@ class Endpoint(NamedTuple):
 
 _ONE = "/api/sessions/{id}"
 ENDPOINTS = (
-    Endpoint("get", "/healthz", "Whether the server lives", shapes.Health, is_public=True),
-    Endpoint("get", "/readyz", "Whether sessions can be read; 503 when not", shapes.Health, is_public=True),
+    Endpoint("get", "/healthz", "Whether the server lives", schemas.Health, is_public=True),
+    Endpoint("get", "/readyz", "Whether sessions can be read; 503 when not", schemas.Health, is_public=True),
     Endpoint("get", "/api/login", "Something to prove a key with", Nonce, is_public=True),
     Endpoint(
         "post",
@@ -75,12 +75,12 @@ ENDPOINTS = (
     Endpoint("delete", "/api/login", "Log this browser out", status=204),
     Endpoint("delete", "/api/logins", "Log all browsers out", status=204),
     Endpoint("post", "/api/links", "Another link that works once", Link, status=201),
-    Endpoint("get", "/api/server", "This server and its defaults", shapes.ServerData),
+    Endpoint("get", "/api/server", "This server and its defaults", schemas.ServerData),
     Endpoint(
         "get",
         "/api/sessions",
         "Sessions, those that wait or run first; 304 with an `If-None-Match` that still holds",
-        shapes.SessionList,
+        schemas.SessionList,
         query=("query", "limit", "offset"),
     ),
     Endpoint(
@@ -95,16 +95,16 @@ ENDPOINTS = (
     Endpoint("get", _ONE, "One session", SessionData),
     Endpoint("patch", _ONE, "Give it a title or tags", SessionData, Changes, errors=(409,)),
     Endpoint("delete", _ONE, "Delete it; 409 while it runs", status=204, errors=(409,)),
-    Endpoint("get", f"{_ONE}/state", "Its state, now or as it was", shapes.StateMessage, query=("at",)),
-    Endpoint("get", f"{_ONE}/timeline", "Moments for a slider", shapes.Timeline),
-    Endpoint("get", f"{_ONE}/runs", "Its runs", shapes.RunList),
+    Endpoint("get", f"{_ONE}/state", "Its state, now or as it was", schemas.StateMessage, query=("at",)),
+    Endpoint("get", f"{_ONE}/timeline", "Moments for a slider", schemas.Timeline),
+    Endpoint("get", f"{_ONE}/runs", "Its runs", schemas.RunList),
     Endpoint("get", f"{_ONE}/usage", "Tokens and cost", Report),
-    Endpoint("get", f"{_ONE}/calls/{{callId}}", "Input and output of a call, in full", shapes.CallData),
+    Endpoint("get", f"{_ONE}/calls/{{callId}}", "Input and output of a call, in full", schemas.CallData),
     Endpoint(
         "post",
         f"{_ONE}/commands",
         "Carry out commands",
-        shapes.Nothing,
+        schemas.Nothing,
         CommandList,
         status=202,
         errors=(409,),
@@ -117,22 +117,26 @@ ENDPOINTS = (
         query=("view", "follow", "from", "usage", "reasoning", "human"),
     ),
     Endpoint("get", f"{_ONE}/object-stream", "State and changes, for assistant-ui", _STREAM),
-    Endpoint("get", "/api/agents", "The agents of this machine", shapes.AgentList),
-    Endpoint("get", "/api/models", "The models of an agent", shapes.ModelList, query=("agent",)),
+    Endpoint("get", "/api/agents", "The agents of this machine", schemas.AgentList),
+    Endpoint("get", "/api/models", "The models of an agent", schemas.ModelList, query=("agent",)),
     Endpoint(
-        "get", "/api/usage", "Tokens and cost of all sessions", shapes.UsageTotals, query=("by", "since")
+        "get",
+        "/api/usage",
+        "Tokens and cost of all sessions",
+        schemas.UsageTotals,
+        query=("by", "since"),
     ),
     Endpoint("get", "/models", "Models for /chat", ChatModelList),
     Endpoint("post", "/chat", "One answer, as server-sent events", _STREAM, ChatRequest),
-    Endpoint("post", "/chat/relay/{id}", "Answer what a chat asks", shapes.Done, RelayRequest),
+    Endpoint("post", "/chat/relay/{id}", "Answer what a chat asks", schemas.Done, RelayRequest),
 )
 
 
 def document() -> dict[str, Any]:
     kinds = [kind for call in ENDPOINTS for kind in (call.takes, call.gives) if kind not in (None, _STREAM)]
-    kinds = list(dict.fromkeys([shapes.ErrorBody, *kinds]))
-    schemas, components = _schemas(kinds)
-    schema_of = dict(zip(kinds, schemas, strict=True))
+    kinds = list(dict.fromkeys([schemas.ErrorBody, *kinds]))
+    found, components = _schemas(kinds)
+    schema_of = dict(zip(kinds, found, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for call in ENDPOINTS:
         paths.setdefault(call.path, {})[call.method] = _operation(call, schema_of)
@@ -154,8 +158,8 @@ def _schemas(kinds: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     for name, published in _PUBLISHED_NAMES.items():
         text = text.replace(f'"{name}"'.encode(), f'"{published}"'.encode())
         text = text.replace(f'"{_REFERENCE}{name}"'.encode(), f'"{_REFERENCE}{published}"'.encode())
-    schemas, components = msgspec.json.decode(text)
-    return schemas, components
+    found, components = msgspec.json.decode(text)
+    return found, components
 
 
 def _operation(call: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
@@ -167,7 +171,7 @@ def _operation(call: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
         answer["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     elif call.gives is not None:
         answer["content"] = {"application/json": {"schema": schema_of[call.gives]}}
-    error = {"content": {"application/json": {"schema": schema_of[shapes.ErrorBody]}}}
+    error = {"content": {"application/json": {"schema": schema_of[schemas.ErrorBody]}}}
     refusals = {str(status): {"description": _ERRORS[status], **error} for status in call.all_errors}
     operation: dict[str, Any] = {
         "summary": call.summary,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from harness.errors import HarnessError, LogLocked, UnknownSession, UsageError
 from harness.rendering.json_text import encode
 
 Body = TypeVar("Body")
+Handler = Callable[[Request], Awaitable[Response]]
 _STATUS: dict[type[HarnessError], int] = {UnknownSession: 404, LogLocked: 409, UsageError: 400}
 
 
@@ -39,18 +40,18 @@ class Conflict(UsageError):
 _STATUS |= {Unauthorized: 401, NotFound: 404, TooLarge: 413, TooSlow: 408, Conflict: 409}
 
 
-def json_answer(value: Any, status: int = 200) -> Response:
+def json_response(value: Any, status: int = 200) -> Response:
     return Response(encode(value), status, media_type="application/json")
 
 
-def error_answer(error: HarnessError) -> Response:
+def error_response(error: HarnessError) -> Response:
     status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
     told = {"message": error.message} | ({"hint": error.hint} if error.hint else {})
-    return json_answer({"error": told}, status)
+    return json_response({"error": told}, status)
 
 
 def plain_error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    answer = json_answer({"error": {"message": message}}, status)
+    answer = json_response({"error": {"message": message}}, status)
     answer.headers.update(headers or {})
     return answer
 
@@ -77,3 +78,15 @@ def number(request: Request, name: str, default: int, *, most: int) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:
         raise UsageError(f"{name} is a number of 0 or more, not {text[:40]!r}")
     return min(int(text), most)
+
+
+def with_errors(handler: Handler) -> Handler:
+    """The handler, with a HarnessError as an error response."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except HarnessError as error:
+            return error_response(error)
+
+    return answered

@@ -1,9 +1,9 @@
-"""`/api/sessions`: what there is, what it is now and was at any moment, and what can be done with it."""
+"""`/api/sessions`: the list, one session now and at any moment, and what can be done with it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
 from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
@@ -17,28 +17,34 @@ from starlette.routing import Route
 from harness.errors import HarnessError, LogLocked
 from harness.events import ToolEnd, ToolProgress, ToolStart
 from harness.interfaces.commands import Attached, Command, Rename, Submit
-from harness.interfaces.server.backend import Setup
+from harness.interfaces.server.backend import Backend, Setup
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.responses import (
     Conflict,
+    Handler,
     NotFound,
-    error_answer,
-    json_answer,
+    json_response,
     number,
     read_body,
+    with_errors,
 )
-from harness.interfaces.server.session_data import Listing, describe
-from harness.interfaces.server.shapes import SessionList
-from harness.interfaces.server.state_at import PastStates
-from harness.log.store import Metadata, read_all
+from harness.interfaces.server.schemas import SessionData, SessionList
+from harness.log.store import Metadata, Query, Store, read_all
+from harness.rendering.state.fold import StateFold
 from harness.rendering.state.shapes import files_of
+from harness.rendering.state.wire import state_message
+from harness.session.open_thread import complete
 from harness.views.usage import UsageFold
 
+_MOST_KEPT = 2
 _MOST_LISTED = 500
 _MOST_MOMENTS = 1_000
 _END = 10**12
-
-Handler = Callable[[Request], Awaitable[Response]]
+_TITLE_CHARACTERS = 80
+_WAITS, _LIVE, _AT_REST = range(3)
+"""In which order sessions are listed."""
+_UNTOLD = {"run": "interrupted", "thread": ""}
+"""What became of a session of which nobody says it: a run has died, a conversation has had none."""
 
 
 class NewSession(Setup, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -90,7 +96,7 @@ class SessionsApi:
             ("GET", f"{one}/calls/{{call_id:path}}", self._call),
             ("POST", f"{one}/commands", self._commands),
         ]
-        return [Route(path, answering(handler), methods=[method]) for method, path, handler in table]
+        return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
 
     async def _list(self, request: Request) -> Response:
         limit = number(request, "limit", 50, most=_MOST_LISTED)
@@ -106,7 +112,7 @@ class SessionsApi:
         if tag and tag == known:
             return Response(status_code=304, headers={"etag": tag})
         sessions, total = self._listing.page(text, limit, offset)
-        answer = json_answer(SessionList(sessions=sessions, total=total))
+        answer = json_response(SessionList(sessions=sessions, total=total))
         tag = tag or f'"{sha256(bytes(answer.body)).hexdigest()[:32]}"'
         if tag == known:
             return Response(status_code=304, headers={"etag": tag})
@@ -122,11 +128,11 @@ class SessionsApi:
         log_id = await self._backend.create(setup)
         if has_prompt:
             await self._backend.carry_out(log_id, prompt)
-        return json_answer(describe(self._store.metadata(log_id), self._store, self._backend), 201)
+        return json_response(describe(self._store.metadata(log_id), self._store, self._backend), 201)
 
     async def _get(self, request: Request) -> Response:
         metadata = self._store.metadata(_id(request))
-        return json_answer(describe(metadata, self._store, self._backend))
+        return json_response(describe(metadata, self._store, self._backend))
 
     async def _change(self, request: Request) -> Response:
         changes = await read_body(request, Changes)
@@ -138,7 +144,7 @@ class SessionsApi:
             metadata.tags = changes.tags
         self._store.save_metadata(metadata)
         self._past.forget(log_id)
-        return json_answer(describe(metadata, self._store, self._backend))
+        return json_response(describe(metadata, self._store, self._backend))
 
     async def _delete(self, request: Request) -> Response:
         log_id = _id(request)
@@ -160,7 +166,7 @@ class SessionsApi:
         return Response(body, media_type="application/json")
 
     async def _timeline(self, request: Request) -> Response:
-        return json_answer(await asyncio.to_thread(self._moments, _id(request)))
+        return json_response(await asyncio.to_thread(self._moments, _id(request)))
 
     def _moments(self, log_id: str) -> dict[str, list[int]]:
         moments = [(event.seq + 1, event.timestamp_ms) for event in read_all(self._store, log_id)]
@@ -172,10 +178,10 @@ class SessionsApi:
 
     async def _runs(self, request: Request) -> Response:
         async with self._channels.watching(_id(request)) as channel:
-            return json_answer({"runs": channel.value["runs"]})
+            return json_response({"runs": channel.value["runs"]})
 
     async def _usage(self, request: Request) -> Response:
-        return json_answer(await asyncio.to_thread(self._used, _id(request)))
+        return json_response(await asyncio.to_thread(self._used, _id(request)))
 
     def _used(self, log_id: str) -> Any:
         fold = UsageFold()
@@ -185,7 +191,7 @@ class SessionsApi:
 
     async def _call(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._whole_call, _id(request), request.path_params["call_id"])
-        return json_answer(found)
+        return json_response(found)
 
     def _whole_call(self, log_id: str, call_id: str) -> dict[str, Any]:
         start: ToolStart | None = None
@@ -209,7 +215,7 @@ class SessionsApi:
         self._store.metadata(log_id)
         for command in (await read_body(request, CommandList)).commands:
             await self._backend.carry_out(log_id, command)
-        return json_answer({}, 202)
+        return json_response({}, 202)
 
     async def _renamed(self, metadata: Metadata, title: str) -> Metadata:
         """By whoever writes it; where that cannot be asked, only the list knows its title."""
@@ -221,18 +227,143 @@ class SessionsApi:
         return metadata
 
 
-def answering(handler: Handler) -> Handler:
-    """With mistakes told as an answer."""
-
-    async def answered(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except HarnessError as error:
-            return error_answer(error)
-
-    return answered
-
-
 def _id(request: Request) -> str:
     log_id: str = request.path_params["id"]
     return log_id
+
+
+class PastStates:
+    """Contract: may be asked by several threads. A moment before the last one that was asked for is folded from
+    the beginning of the log.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._kept: dict[str, StateFold] = {}
+        """As far as they were last asked for, the latest last; nobody else has what is taken out of here."""
+
+    def at(self, log_id: str, seq: int) -> bytes:
+        """The message with the state after that many events. Raises UnknownSession and StoreError."""
+        title = self._store.metadata(log_id).name
+        with self._lock:
+            fold = self._kept.pop(log_id, None)
+        if fold is None or fold.seq > seq:
+            fold = StateFold(log_id, title)
+        for event in read_all(self._store, log_id, fold.seq):
+            if event.seq >= seq:
+                break
+            fold.feed(event)
+        message = state_message(fold.encoded(), fold.seq)
+        with self._lock:
+            self._kept[log_id] = fold
+            while len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return message
+
+    def forget(self, log_id: str) -> None:
+        """It was deleted, renamed, or begins otherwise."""
+        with self._lock:
+            self._kept.pop(log_id, None)
+
+
+def describe(metadata: Metadata, store: Store, backend: Backend) -> SessionData:
+    return _described(metadata, *_life(metadata.session_id, store, backend))
+
+
+class Listing:
+    """Sessions in pages: those that wait for somebody first, then those in which something happens, then the last
+    changed. What is merely loaded stands where it would otherwise.
+
+    Contract: costs what is shown and what goes on, however many sessions there are. May be asked by several threads.
+    """
+
+    def __init__(self, store: Store, backend: Backend) -> None:
+        self._store = store
+        self._backend = backend
+        self._completed: set[str] = set()
+        """Logs whose process died, and that were completed as far as they can be."""
+
+    def page(self, text: str, limit: int, offset: int) -> tuple[list[SessionData], int]:
+        """And how many there are in all, which is an estimate for words that very many of them say."""
+        ranked: list[tuple[int, SessionData]] = []
+        for metadata in self._store.find(Query(text=text, active=True)):
+            rank, is_live, waits = self._rank(metadata)
+            if rank != _AT_REST:
+                ranked.append((rank, _described(metadata, is_live, waits)))
+        ranked.sort(key=lambda one: one[0])
+        front = [data for _rank, data in ranked]
+        shown = front[offset : offset + limit]
+        rest = Query(
+            text=text,
+            excluding=tuple(data.id for data in front),
+            limit=limit - len(shown),
+            offset=max(0, offset - len(front)),
+        )
+        shown += map(self._at_rest, self._store.find(rest) if rest.limit else ())
+        # Who has a whole page may ask for another one: an estimate must not keep him from it.
+        least = offset + len(shown) + (len(shown) == limit and bool(text))
+        return shown, max(self._store.total(Query(text=text)), least if shown else 0)
+
+    def _rank(self, metadata: Metadata) -> tuple[int, bool, bool]:
+        log_id = metadata.session_id
+        is_live, waits = _life(log_id, self._store, self._backend)
+        if not is_live and not waits and log_id not in self._completed:
+            self._completed.add(log_id)
+            complete(self._store, log_id)  # its process died: only the log says whether it waits
+            is_live, waits = _life(log_id, self._store, self._backend)
+        return (_WAITS if waits else _LIVE if is_live else _AT_REST), is_live, waits
+
+    def _at_rest(self, metadata: Metadata) -> SessionData:
+        """Nothing goes on in it, as far as its writer has said; what is loaded here is known better."""
+        if self._backend.hub(metadata.session_id) is not None:
+            return describe(metadata, self._store, self._backend)
+        return _described(metadata, is_live=False, waits=False)
+
+
+def _described(metadata: Metadata, is_live: bool, waits: bool) -> SessionData:
+    started_ms = metadata.created_ms or _started_ms(metadata)
+    return SessionData(
+        id=metadata.session_id,
+        kind=metadata.kind,
+        title=metadata.name or _title(metadata.prompt),
+        name=metadata.name,
+        prompt=metadata.prompt,
+        agent=metadata.agent,
+        agent_name=metadata.agent_name,
+        runner=str(metadata.settings.get("runner") or ""),
+        model=metadata.model,
+        mode=str(metadata.settings.get("currentModeId") or ""),
+        permission_mode=str(metadata.settings.get("permissionMode") or ""),
+        cwd=metadata.cwd,
+        started_ms=started_ms,
+        updated_ms=metadata.updated_ms or started_ms + (metadata.duration_ms or 0),
+        duration_ms=metadata.duration_ms,
+        outcome="" if is_live else metadata.outcome or _UNTOLD[metadata.kind],
+        is_live=is_live,
+        waits=waits,
+        cost_usd=metadata.total_cost_usd,
+        tags=metadata.tags,
+    )
+
+
+def _life(log_id: str, store: Store, backend: Backend) -> tuple[bool, bool]:
+    """Whether something happens in it, and whether it waits for somebody.
+
+    A conversation that this server merely has loaded is not live, though its log is open.
+    """
+    try:
+        status = backend.status(log_id)
+        is_live = status.is_running if status.is_ours else store.is_live(log_id)
+    except HarnessError:
+        return False, False
+    return is_live, status.is_waiting
+
+
+def _started_ms(metadata: Metadata) -> int:
+    return int(metadata.start_time) * 1000 if metadata.start_time.isdecimal() else 0
+
+
+def _title(prompt: str) -> str:
+    line = next((line.strip() for line in prompt.split("\n") if line.strip()), "")
+    return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from typing import Any
 
 from msgspec.structs import replace
 from starlette.types import Send
@@ -14,14 +15,16 @@ from harness.interfaces.commands import BadCommands, Cancel, Command, Configure,
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.channel import PacketListener, SessionChannel
 from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.frames import Packet
 from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
-from harness.interfaces.server.ws_writer import Packet, WebSocketWriter
 from harness.rendering.json_text import compact
 from harness.rendering.state.fold import StateFold
 from harness.rendering.state.wire import state_message
 
 COMMANDS_PER_S = 50.0
 COMMANDS_AT_ONCE = 200.0
+_NEEDED = ("transport", "writable", "conn", "close_sent", "disconnected", "handshake_complete")
+"""What a protocol object must have so that frames can be written to it."""
 _POLICY, _TOO_LARGE, _UNKNOWN = 1008, 1009, 4404
 
 
@@ -33,6 +36,49 @@ def _unbegun() -> str:
 
 
 _UNBEGUN = _unbegun()
+
+
+class WebSocketWriter:
+    """Sends packets to one client, as frames that were built once for all clients where the server below allows it.
+
+    A WebSocket frame looks the same for every client, so it need not be built, copied and scheduled for each. That
+    needs the protocol object of uvicorn; where there is none, messages go through ASGI.
+
+    Contract: `send` waits until the client can take more; `write_now` never waits.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        protocol: Any = getattr(send, "__self__", None)
+        is_known = all(hasattr(protocol, name) for name in _NEEDED)
+        # An extension (compression) gives every client frames of its own.
+        self._protocol = protocol if is_known and not protocol.conn.extensions else None
+
+    async def send(self, packet: Packet) -> None:
+        """Raises OSError or RuntimeError when the client is gone."""
+        if self._protocol is not None:
+            await self._protocol.writable.wait()
+            if self.write_now(packet):
+                return
+        await self._send({"type": "websocket.send", "text": packet.text})
+
+    @property
+    def is_direct(self) -> bool:
+        return self._protocol is not None
+
+    def write_now(self, packet: Packet) -> bool:
+        """False when the client cannot take it at once, or is gone."""
+        protocol = self._protocol
+        if (
+            protocol is None
+            or not protocol.writable.is_set()
+            or protocol.close_sent
+            or protocol.disconnected
+            or not protocol.handshake_complete
+        ):
+            return False
+        protocol.transport.write(packet.frame)
+        return True
 
 
 class StateSender:

@@ -15,8 +15,7 @@ from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event
 from harness.interfaces.cli import formats
 from harness.interfaces.server.channels import Channels
-from harness.interfaces.server.responses import number
-from harness.interfaces.server.sessions_api import answering
+from harness.interfaces.server.responses import number, with_errors
 from harness.rendering.state.wire import operations_of
 from harness.stage import View, ViewOptions
 
@@ -56,8 +55,8 @@ class StreamsApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/api/sessions/{id}/events", answering(self._events), methods=["GET"]),
-            Route("/api/sessions/{id}/object-stream", answering(self._object_stream), methods=["GET"]),
+            Route("/api/sessions/{id}/events", with_errors(self._events), methods=["GET"]),
+            Route("/api/sessions/{id}/object-stream", with_errors(self._object_stream), methods=["GET"]),
         ]
 
     async def _events(self, request: Request) -> Response:

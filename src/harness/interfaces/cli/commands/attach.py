@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from harness.interfaces.cli.console import Console, is_terminal
 
 if TYPE_CHECKING:
-    from harness.interfaces.client.plain import PlainClient
+    from harness.interfaces.client.client import PlainClient
     from harness.interfaces.commands import Command
 
 SUMMARY = "follow a session of `harness serve`, and answer it"
@@ -37,11 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.errors import UnknownSession
-    from harness.interfaces.cli.extras import require_server
+    from harness.interfaces.cli.server_address import require_server
 
     require_server()
     from harness.interfaces.cli.server_address import address_of, newest_session, token_of
-    from harness.interfaces.client.plain import PlainClient
+    from harness.interfaces.client.client import PlainClient
 
     url, token = address_of(arguments.url), token_of(arguments.token_file)
     # Asked in any case: a client waits for a server that is not there, as if it were only starting again.

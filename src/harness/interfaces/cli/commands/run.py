@@ -150,7 +150,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _dry_run(request: Request, cwd: str, console: Console) -> int:
-    from harness.interfaces.cli import dry_run
+    from harness.interfaces.cli import run_request
     from harness.sources.process.launch import not_found, prepare
 
     launch = prepare(request)
@@ -159,5 +159,5 @@ def _dry_run(request: Request, cwd: str, console: Console) -> int:
     if not launch.binary and launch.agent.work is None:
         console.error(not_found(launch.agent))
         return 1
-    dry_run.show(launch, cwd)
+    run_request.show_dry_run(launch, cwd)
     return 0

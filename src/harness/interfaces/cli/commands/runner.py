@@ -10,8 +10,8 @@ import argparse
 import os
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.listening import add_listening, add_token, checked_host, token_of_environment
 from harness.interfaces.cli.parser import port
+from harness.interfaces.cli.server_address import add_listening, add_token, checked_host, token_of_environment
 
 SUMMARY = "run agents here for a server elsewhere"
 
@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.extras import require_server
+    from harness.interfaces.cli.server_address import require_server
 
     require_server()
     host = checked_host(arguments)
-    from harness.interfaces.cli.dry_run import quoted
     from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.run_request import quoted
     from harness.interfaces.cli.server_address import token_path
     from harness.interfaces.runner.app import Runner, drop_lost_clients
     from harness.interfaces.server.app import open_access

@@ -11,8 +11,8 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.listening import add_listening, add_token, checked_host, token_of_environment
 from harness.interfaces.cli.parser import completes, port
+from harness.interfaces.cli.server_address import add_listening, add_token, checked_host, token_of_environment
 
 if TYPE_CHECKING:
     from harness.config import Settings
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.extras import require_server
+    from harness.interfaces.cli.server_address import require_server
 
     require_server()
     if arguments.link or arguments.logout or arguments.new_token:

@@ -103,8 +103,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.interfaces.cli.output import STDOUT, write_json, write_text
-    from harness.interfaces.cli.session_ids import all_ids
-    from harness.interfaces.cli.session_table import table
+    from harness.interfaces.cli.session_ids import all_ids, table
 
     known = all_ids(store)
     sessions, rest = _chosen(arguments, store, known, console)

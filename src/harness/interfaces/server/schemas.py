@@ -1,4 +1,4 @@
-"""What the server answers, for `/openapi.json`; a test holds every answer against it."""
+"""What the server answers, for `/openapi.json`; a test compares every answer with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,28 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.interfaces.server.session_data import SessionData
+
+class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str
+    kind: str
+    title: str
+    name: str
+    prompt: str
+    agent: str
+    agent_name: str
+    runner: str
+    model: str
+    mode: str
+    permission_mode: str
+    cwd: str
+    started_ms: int
+    updated_ms: int
+    duration_ms: int | None
+    outcome: str
+    is_live: bool
+    waits: bool
+    cost_usd: float | None
+    tags: list[str]
 
 
 class ErrorWords(msgspec.Struct, omit_defaults=True):
