@@ -133,11 +133,11 @@ def _verify(pin: Pin, cache: Path, scenarios: list[str]) -> str:
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if not done.stdout.strip():
         return f"{pin.agent} {pin.version}: the doctor broke off"
-    diagnosis = json.loads(done.stdout)[0]
+    report = json.loads(done.stdout)[0]
     if scenarios:
-        diagnosis["trials"] = _merged(_result(pin, cache).get("trials", []), diagnosis["trials"])
-    _save(pin, cache, diagnosis)
-    return f"{pin.agent} {pin.version}: {diagnosis['verdict']}"
+        report["trials"] = _merged(_result(pin, cache).get("trials", []), report["trials"])
+    _save(pin, cache, report)
+    return f"{pin.agent} {pin.version}: {report['verdict']}"
 
 
 def _ripgrep(cache: Path) -> list[str]:

@@ -30,21 +30,21 @@ def _examine(
     path: str, *scenarios: str, record: str = "", limit_s: float | None = None, agent: str = "pi"
 ) -> AgentReport:
     environ = {"PATH": path, "ANTHROPIC_API_KEY": "a-secret-of-the-user"}
-    (patient,) = find_agents([agent], environ)
-    return examine(patient, scenarios or ("hello",), environ=environ, record=record, limit_s=limit_s)
+    (status,) = find_agents([agent], environ)
+    return examine(status, scenarios or ("hello",), environ=environ, record=record, limit_s=limit_s)
 
 
-def _findings(diagnosis: AgentReport) -> list[str]:
-    return [finding.what for trial in diagnosis.trials for finding in trial.findings]
+def _findings(report: AgentReport) -> list[str]:
+    return [finding.what for result in report.results for finding in result.findings]
 
 
 def test_an_agent_that_speaks_as_recorded_is_verified(tmp_path: Path) -> None:
-    diagnosis = _examine(doctored_agents.install(tmp_path))
+    report = _examine(doctored_agents.install(tmp_path))
 
-    assert _findings(diagnosis) == []
-    assert diagnosis.verdict == "verified"
-    assert (diagnosis.patient.version, diagnosis.patient.agent) == ("0.73.1", "pi")
-    assert exit_code([diagnosis]) == 0
+    assert _findings(report) == []
+    assert report.verdict == "verified"
+    assert (report.status.version, report.status.agent) == ("0.73.1", "pi")
+    assert exit_code([report]) == 0
 
 
 def test_a_renamed_field_and_a_new_record_type_are_drift_by_name(tmp_path: Path) -> None:
@@ -53,13 +53,13 @@ def test_a_renamed_field_and_a_new_record_type_are_drift_by_name(tmp_path: Path)
         """stream = stream.replace('{"type":"turn_end"', '{"type":"mood","level":3}\\n{"type":"turn_end"')"""
     )
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, change=change))
+    report = _examine(doctored_agents.install(tmp_path, change=change))
 
-    assert diagnosis.verdict == "drift"
-    assert "unknown record type 'mood'" in _findings(diagnosis)
-    (mood,) = [one for one in diagnosis.trials[0].findings if "mood" in one.what]
+    assert report.verdict == "drift"
+    assert "unknown record type 'mood'" in _findings(report)
+    (mood,) = [one for one in report.results[0].findings if "mood" in one.what]
     assert mood.example == '{"type":"mood","level":3}'
-    assert exit_code([diagnosis]) == 1
+    assert exit_code([report]) == 1
 
 
 def test_the_command_says_it_in_a_table_and_by_its_exit_code(tmp_path: Path) -> None:
@@ -84,12 +84,10 @@ def test_the_command_says_it_in_a_table_and_by_its_exit_code(tmp_path: Path) -> 
 
 
 def test_what_is_not_visible_any_more_is_degraded_by_name(tmp_path: Path) -> None:
-    diagnosis = _examine(
-        doctored_agents.install(tmp_path, change='stream = stream.replace("Hello", "Howdy")')
-    )
+    report = _examine(doctored_agents.install(tmp_path, change='stream = stream.replace("Hello", "Howdy")'))
 
-    assert diagnosis.verdict == "degraded"
-    assert _findings(diagnosis) == ["text 'Hello from the lab.'"]
+    assert report.verdict == "degraded"
+    assert _findings(report) == ["text 'Hello from the lab.'"]
 
 
 def test_what_is_shown_otherwise_than_it_was_is_wrong_and_hides_behind_no_gap(
@@ -99,19 +97,19 @@ def test_what_is_shown_otherwise_than_it_was_is_wrong_and_hides_behind_no_gap(
     verified.write_text('[pi]\nversion = "0.73.0"\n[pi.gaps]\nhello = ["usage.input"]\n')
     monkeypatch.setattr(doctor, "VERIFIED", str(verified))
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, change='stream = stream.replace("1000", "999")'))
+    report = _examine(doctored_agents.install(tmp_path, change='stream = stream.replace("1000", "999")'))
 
-    assert (diagnosis.verdict, exit_code([diagnosis])) == ("wrong", 2)
-    assert _findings(diagnosis) == ["usage.input is told as 999, and was 1000"]
+    assert (report.verdict, exit_code([report])) == ("wrong", 2)
+    assert _findings(report) == ["usage.input is told as 999, and was 1000"]
 
 
 def test_a_new_field_alone_is_named_and_counts_for_nothing(tmp_path: Path) -> None:
     change = """stream = stream.replace('"stopReason"', '"responseId":"r1","stopReason"')"""
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, change=change))
+    report = _examine(doctored_agents.install(tmp_path, change=change))
 
-    assert (diagnosis.verdict, exit_code([diagnosis])) == ("verified", 0)
-    assert "unknown field 'message.responseId' of 'message_start'" in _findings(diagnosis)
+    assert (report.verdict, exit_code([report])) == ("verified", 0)
+    assert "unknown field 'message.responseId' of 'message_start'" in _findings(report)
 
 
 def test_a_script_that_ran_out_is_not_the_agents_fault(tmp_path: Path) -> None:
@@ -122,36 +120,36 @@ def test_a_script_that_ran_out_is_not_the_agents_fault(tmp_path: Path) -> None:
         'stream = stream.replace("Hello", "The script has no further turn.")'
     )
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, change=again))
+    report = _examine(doctored_agents.install(tmp_path, change=again))
 
-    assert (diagnosis.verdict, exit_code([diagnosis])) == ("inconclusive", 1)
-    assert _findings(diagnosis) == ["the script had no turn 2 in its lane 'main' for what it was asked"]
+    assert (report.verdict, exit_code([report])) == ("inconclusive", 1)
+    assert _findings(report) == ["the script had no turn 2 in its lane 'main' for what it was asked"]
 
 
 def test_an_agent_that_ignores_the_base_url_is_found_out(tmp_path: Path) -> None:
     before = f"sys.stdout.write(open({str(doctored_agents.HELLO)!r}).read()); sys.exit()"
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+    report = _examine(doctored_agents.install(tmp_path, before=before))
 
-    assert diagnosis.verdict == "broken"
-    assert _findings(diagnosis)[0].startswith("no request arrived: it ignores the base URL")
-    assert exit_code([diagnosis]) == 2
+    assert report.verdict == "broken"
+    assert _findings(report)[0].startswith("no request arrived: it ignores the base URL")
+    assert exit_code([report]) == 2
 
 
 def test_an_agent_that_hangs_is_given_up(tmp_path: Path) -> None:
     path = doctored_agents.install(tmp_path, change="time.sleep(600)")
-    (patient,) = find_agents(["pi"], {"PATH": path})
-    subject = AgentUnderTest(
-        agent=load("pi"), binary=patient.binary, version="0.73.1", known=load_known("pi"), known_gaps={}
+    (status,) = find_agents(["pi"], {"PATH": path})
+    tested = AgentUnderTest(
+        agent=load("pi"), binary=status.binary, version="0.73.1", known=load_known("pi"), known_gaps={}
     )
     hello = msgspec.structs.replace(load_scenario("hello"), timeout_s=3)
 
-    trial, performance = run_scenario(subject, hello, str(tmp_path / "place"), timeout_s=60)
+    result, output = run_scenario(tested, hello, str(tmp_path / "place"), timeout_s=60)
 
-    assert [finding.what for finding in trial.findings] == ["it hangs: no end within 3 s"]
-    assert trial.verdict == "broken"
-    assert performance is not None
-    assert performance.has_asked
+    assert [finding.what for finding in result.findings] == ["it hangs: no end within 3 s"]
+    assert result.verdict == "broken"
+    assert output is not None
+    assert output.has_asked
 
 
 @pytest.mark.parametrize("moment", ["before", "change"])
@@ -161,28 +159,28 @@ def test_when_the_time_of_a_quick_examination_runs_out_nothing_is_said_to_be_wel
     began_s = time.monotonic()
     path = doctored_agents.install(tmp_path, **{moment: "time.sleep(600)"})
 
-    diagnosis = _examine(path, "hello", "tour", limit_s=4)
+    report = _examine(path, "hello", "tour", limit_s=4)
 
     assert time.monotonic() - began_s < 15
-    assert (diagnosis.verdict, exit_code([diagnosis])) == ("unfinished", 2)
-    assert diagnosis.trials[0].reason.endswith("; examine it without --quick")
+    assert (report.verdict, exit_code([report])) == ("unfinished", 2)
+    assert report.results[0].reason.endswith("; examine it without --quick")
 
 
 def test_an_agent_that_hangs_before_it_begins_is_not_asked_again_and_again(tmp_path: Path) -> None:
     path = doctored_agents.install(tmp_path, before="time.sleep(600)")
 
-    diagnosis = _examine(path, "hello", "tour", "write", limit_s=9)
+    report = _examine(path, "hello", "tour", "write", limit_s=9)
 
-    assert [trial.scenario for trial in diagnosis.trials] == ["hello", "–"]
-    assert diagnosis.trials[1].reason == "2 more: it hangs before it begins"
+    assert [result.scenario for result in report.results] == ["hello", "–"]
+    assert report.results[1].reason == "2 more: it hangs before it begins"
 
 
 def test_a_program_that_is_another_one_is_shown_by_what_it_wrote(tmp_path: Path) -> None:
     before = 'print("usage: pi [-p] <digits>"); sys.exit(0)'
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+    report = _examine(doctored_agents.install(tmp_path, before=before))
 
-    assert diagnosis.trials[0].findings[0].example.endswith("it wrote: usage: pi [-p] <digits>")
+    assert report.results[0].findings[0].example.endswith("it wrote: usage: pi [-p] <digits>")
 
 
 def test_a_folder_for_recordings_that_cannot_be_written_is_the_callers_mistake(tmp_path: Path) -> None:
@@ -196,9 +194,9 @@ def test_a_folder_for_recordings_that_cannot_be_written_is_the_callers_mistake(t
 def test_an_agent_that_crashes_is_broken_and_its_last_words_are_shown(tmp_path: Path) -> None:
     before = 'sys.stderr.write("out of luck\\n"); sys.exit(3)'
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+    report = _examine(doctored_agents.install(tmp_path, before=before))
 
-    assert diagnosis.trials[0].findings[0].example == "out of luck"
+    assert report.results[0].findings[0].example == "out of luck"
 
 
 def test_a_missing_node_is_said_to_be_missing(tmp_path: Path) -> None:
@@ -206,9 +204,9 @@ def test_a_missing_node_is_said_to_be_missing(tmp_path: Path) -> None:
     program.write_text("#!/usr/bin/env node\n")
     program.chmod(0o755)
 
-    diagnosis = _examine(str(tmp_path))
+    report = _examine(str(tmp_path))
 
-    assert _findings(diagnosis) == ["it needs `node`, which is not on PATH"]
+    assert _findings(report) == ["it needs `node`, which is not on PATH"]
 
 
 def test_an_agent_that_cannot_be_pointed_at_the_lab_is_not_run(tmp_path: Path) -> None:
@@ -216,11 +214,11 @@ def test_an_agent_that_cannot_be_pointed_at_the_lab_is_not_run(tmp_path: Path) -
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
     program.chmod(0o755)
 
-    diagnosis = _examine(str(tmp_path), agent="aider")
+    report = _examine(str(tmp_path), agent="aider")
 
-    assert (diagnosis.trials, diagnosis.verdict) == ((), "skipped")
-    assert "cannot be pointed at the scripted model" in diagnosis.patient.note
-    assert exit_code([diagnosis]) == 2
+    assert (report.results, report.verdict) == ((), "skipped")
+    assert "cannot be pointed at the scripted model" in report.status.note
+    assert exit_code([report]) == 2
     assert not (tmp_path / "started").exists()
 
 
@@ -233,14 +231,14 @@ def test_the_agent_gets_none_of_the_users_credentials_and_no_network(tmp_path: P
         "log.close()"
     )
 
-    diagnosis = _examine(doctored_agents.install(tmp_path, before=before))
+    report = _examine(doctored_agents.install(tmp_path, before=before))
 
     names, home, interfaces = (tmp_path / "seen").read_text().split("\n")
     assert "ANTHROPIC_API_KEY" not in names.split()
     assert not home.startswith(os.path.expanduser("~") + "/") or not Path(home).exists()
-    assert diagnosis.patient.network or interfaces.split() == ["lo"]
-    assert diagnosis.patient.credentials["ANTHROPIC_API_KEY"] is True
-    assert b"a-secret-of-the-user" not in msgspec.json.encode(diagnosis)
+    assert report.status.network or interfaces.split() == ["lo"]
+    assert report.status.credentials["ANTHROPIC_API_KEY"] is True
+    assert b"a-secret-of-the-user" not in msgspec.json.encode(report)
 
 
 def test_a_recording_of_the_doctor_is_a_golden_case(tmp_path: Path) -> None:
@@ -298,12 +296,10 @@ def test_what_the_last_verified_version_did_not_show_is_no_news(
     verified.write_text(f'[pi]\nversion = "0.73.0"\n[pi.gaps]\nhello = ["{gap}"]\n')
     monkeypatch.setattr(doctor, "VERIFIED", str(verified))
 
-    diagnosis = _examine(
-        doctored_agents.install(tmp_path, change='stream = stream.replace("Hello", "Howdy")')
-    )
+    report = _examine(doctored_agents.install(tmp_path, change='stream = stream.replace("Hello", "Howdy")'))
 
-    assert (diagnosis.verdict, diagnosis.trials[0].known_gaps) == ("verified", (gap,))
-    assert diagnosis.patient.last_verified == "0.73.0"
+    assert (report.verdict, report.results[0].known_gaps) == ("verified", (gap,))
+    assert report.status.last_verified == "0.73.0"
 
 
 def test_quick_is_a_part_of_everything() -> None:
@@ -320,7 +316,7 @@ def test_the_real_pi_is_examined_end_to_end(tmp_path: Path) -> None:
     assert node is not None
     path = f"{Path(program).parent}:{Path(node).parent}:/usr/bin:/bin"
 
-    diagnosis = _examine(path, "tour")
+    report = _examine(path, "tour")
 
-    assert _findings(diagnosis) == []
-    assert (diagnosis.patient.version, diagnosis.verdict) == (version, "verified")
+    assert _findings(report) == []
+    assert (report.status.version, report.verdict) == (version, "verified")

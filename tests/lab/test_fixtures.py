@@ -1,4 +1,4 @@
-"""Benches: every agent's tools for every meaning, and settings that stay in a throw-away home."""
+"""Fixtures: every agent's tools for every intent, and settings that stay in a throw-away home."""
 
 from __future__ import annotations
 
@@ -47,40 +47,40 @@ SAMPLES: tuple[Intent, ...] = (
     McpIntent(server="demo", tool="echo", input={"text": "hi"}),
     FetchIntent(url="/lab/page"),
 )
-BENCHES = fixture_names()
+FIXTURES = fixture_names()
 VERSIONS = {"claude": [(1, 0, 60), (2, 0, 60)], "codex": [(0, 50, 0), (0, 98, 0), (0, 130, 0)]}
-CASES = [(name, version) for name in BENCHES for version in [(), *VERSIONS.get(name, [])]]
+CASES = [(name, version) for name in FIXTURES for version in [(), *VERSIONS.get(name, [])]]
 
 
-def place(folder: Path, version: tuple[int, ...] = (), **more: Any) -> LabContext:
+def context(folder: Path, version: tuple[int, ...] = (), **more: Any) -> LabContext:
     return LabContext(
         url="http://127.0.0.1:5", home=str(folder / "home"), cwd="/project", version=version, **more
     )
 
 
-def test_there_is_a_bench_for_at_least_the_well_known_agents() -> None:
+def test_there_is_a_fixture_for_at_least_the_well_known_agents() -> None:
     known = {"claude", "cline", "codex", "copilot", "gemini", "goose", "kilo", "opencode", "pi", "qwen"}
-    assert known <= set(BENCHES)
+    assert known <= set(FIXTURES)
 
 
-@pytest.mark.parametrize("name", BENCHES)
-def test_a_bench_belongs_to_an_agent_and_knows_every_meaning(name: str) -> None:
-    bench = load_fixture(name)
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_fixture_belongs_to_an_agent_and_knows_every_meaning(name: str) -> None:
+    fixture = load_fixture(name)
     assert name in registry.names()
-    assert bench.wire in all_wires()
-    assert bench.wire in ROUTES
-    assert {*bench.calls, *bench.lacks} == set(INTENTS)
-    assert not set(bench.calls) & set(bench.lacks)
-    assert all(bench.lacks.values())
-    assert set(bench.since) <= set(bench.calls)
+    assert fixture.wire in all_wires()
+    assert fixture.wire in ROUTES
+    assert {*fixture.calls, *fixture.lacks} == set(INTENTS)
+    assert not set(fixture.calls) & set(fixture.lacks)
+    assert all(fixture.lacks.values())
+    assert set(fixture.since) <= set(fixture.calls)
 
 
 @pytest.mark.parametrize(("name", "version"), CASES)
 def test_every_meaning_becomes_a_call(name: str, version: tuple[int, ...], tmp_path: Path) -> None:
-    bench = load_fixture(name)
-    for meaning in SAMPLES:
-        if intent_name(meaning) in bench.calls:
-            steps = bench.render(meaning, place(tmp_path, version))
+    fixture = load_fixture(name)
+    for intent in SAMPLES:
+        if intent_name(intent) in fixture.calls:
+            steps = fixture.render(intent, context(tmp_path, version))
             offered = [call for one in steps.calls for call in one.calls]
             for call in (*offered, *steps.then):
                 assert call.tool
@@ -89,24 +89,24 @@ def test_every_meaning_becomes_a_call(name: str, version: tuple[int, ...], tmp_p
 
 @pytest.mark.parametrize(("name", "version"), CASES)
 def test_setting_up_writes_only_into_the_home(name: str, version: tuple[int, ...], tmp_path: Path) -> None:
-    here = place(tmp_path, version, mcp_servers={"demo": ("python3", "a b.py", 'q"uote')})
-    rig = set_up(load_fixture(name), here)
+    here = context(tmp_path, version, mcp_servers={"demo": ("python3", "a b.py", 'q"uote')})
+    config = set_up(load_fixture(name), here)
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
-    assert rig.env["HOME"] == here.home
-    assert all(value.startswith(here.home) for key, value in rig.env.items() if key.startswith("XDG_"))
-    assert "127.0.0.1" in rig.env["NO_PROXY"]
+    assert config.env["HOME"] == here.home
+    assert all(value.startswith(here.home) for key, value in config.env.items() if key.startswith("XDG_"))
+    assert "127.0.0.1" in config.env["NO_PROXY"]
     written = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
     texts = [path.read_text() for path in written]
     for path, text in zip(written, texts, strict=True):
         (tomllib.loads if path.suffix == ".toml" else json.loads)(text)
-    everything = "\n".join([*texts, *rig.env.values(), *rig.args])
+    everything = "\n".join([*texts, *config.env.values(), *config.args])
     assert here.url in everything
     assert "a b.py" in everything
     assert "lab-key" in everything
 
 
-def test_an_agent_without_a_bench_is_a_mistake() -> None:
-    with pytest.raises(UsageError, match="there is no bench for 'nobody'"):
+def test_an_agent_without_a_fixture_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="there is no fixture for 'nobody'"):
         load_fixture("nobody")
 
 
@@ -114,7 +114,7 @@ def calls_of(
     name: str, folder: Path, *turns: Any, lanes: dict[str, Any] | None = None, asked: ModelRequest
 ) -> WireAnswer:
     script = parse_script({"turns": list(turns), "lanes": lanes or {}})
-    return ScriptRun(script, load_fixture(name), place(folder)).reply(asked, 1).answer
+    return ScriptRun(script, load_fixture(name), context(folder)).reply(asked, 1).answer
 
 
 def asked(answers: int = 0, opening: str = "Go.", results: tuple[str, ...] = ()) -> ModelRequest:
@@ -131,7 +131,7 @@ def asked(answers: int = 0, opening: str = "Go.", results: tuple[str, ...] = ())
 
 def test_what_an_agent_lacks_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match="`agent` is a call by meaning that this agent lacks: it has no sub-agents"
+        UsageError, match="`agent` is a call by intent that this agent lacks: it has no sub-agents"
     ):
         calls_of("pi", tmp_path, {"call": "agent", "prompt": "x"}, asked=asked())
 
@@ -173,29 +173,29 @@ def test_a_sub_agent_of_gemini_ends_with_a_call(tmp_path: Path) -> None:
     assert calls_of("gemini", tmp_path, *turns, lanes=lanes, asked=asked(1)).parts == (AnswerText("Done."),)
 
 
-def test_on_a_bench_a_request_without_tools_is_a_side_request(tmp_path: Path) -> None:
-    play = ScriptRun(parse_script({"turns": [{"text": "one"}]}), load_fixture("opencode"), place(tmp_path))
+def test_with_a_fixture_a_request_without_tools_is_a_side_request(tmp_path: Path) -> None:
+    play = ScriptRun(parse_script({"turns": [{"text": "one"}]}), load_fixture("opencode"), context(tmp_path))
     toolless = ModelRequest(model="m", system="", opening="Title?", answers=0)
     assert play.reply(toolless, 1).lane == "side"
     assert play.reply(asked(), 2).lane == "main"
 
 
-def test_a_rehearsal_is_everything_that_a_run_needs(tmp_path: Path) -> None:
+def test_an_offline_agent_is_everything_that_a_run_needs(tmp_path: Path) -> None:
     script = parse_script(
         {"turns": [{"call": "read", "path": "a.txt"}, {"call": "fetch", "url": "/lab/page"}]}
     )
-    with OfflineAgent(script, "claude", home=str(tmp_path / "home"), cwd=str(tmp_path)) as rehearsal:
-        request = rehearsal.request("Go.", binary="/opt/claude")
+    with OfflineAgent(script, "claude", home=str(tmp_path / "home"), cwd=str(tmp_path)) as offline:
+        request = offline.request("Go.", binary="/opt/claude")
         assert (request.agent, request.prompt, request.cwd) == ("claude", "Go.", str(tmp_path))
-        assert request.env["ANTHROPIC_BASE_URL"] == rehearsal.server.url
-        assert rehearsal.server.play is not None
-        answer = rehearsal.server.play.reply(asked(1), 1).answer
-        assert rehearsal.server.url in str(answer.parts)
-        rehearsal.play(parse_script({"turns": [{"text": "another"}]}))
-        assert rehearsal.server.play.reply(asked(), 1).answer.parts == (AnswerText("another"),)
+        assert request.env["ANTHROPIC_BASE_URL"] == offline.server.url
+        assert offline.server.script_run is not None
+        answer = offline.server.script_run.reply(asked(1), 1).answer
+        assert offline.server.url in str(answer.parts)
+        offline.use(parse_script({"turns": [{"text": "another"}]}))
+        assert offline.server.script_run.reply(asked(), 1).answer.parts == (AnswerText("another"),)
 
 
-def test_a_rehearsal_that_cannot_begin_leaves_no_server(tmp_path: Path) -> None:
+def test_an_offline_agent_that_cannot_begin_leaves_no_server(tmp_path: Path) -> None:
     script = parse_script({"turns": [{"call": "patch", "patch": "x"}]})
     with pytest.raises(UsageError, match="lacks"):
         OfflineAgent(script, "pi", home=str(tmp_path / "home"), cwd=str(tmp_path), port=0)

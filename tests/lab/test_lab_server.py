@@ -165,5 +165,5 @@ def test_a_record_that_cannot_be_written_any_more_leaves_nobody_without_an_answe
     server = serve(HELLO, record_path="/dev/full")
     assert ask(server.port, "chat").status == 200
     assert ask(server.port, "chat").status == 200
-    assert server.journal.failure == "No space left on device"
+    assert server.log.failure == "No space left on device"
     assert [entry.outcome for entry in server.requests] == ["answered", "answered"]

@@ -50,19 +50,19 @@ def project(tmp_path: Path) -> Path:
 
 def run(pi: tuple[str, str], project: Path, *turns: Any) -> tuple[list[Event], OfflineAgent]:
     program, version = pi
-    rehearsal = OfflineAgent(
+    offline = OfflineAgent(
         parse_script({"turns": list(turns)}),
         "pi",
         home=str(project.parent / "home"),
         cwd=str(project),
         version=tuple(int(number) for number in version.split(".")),
     )
-    with rehearsal:
-        request = rehearsal.request("Do the task.", binary=program, limits=Limits(timeout_s=50))
+    with offline:
+        request = offline.request("Do the task.", binary=program, limits=Limits(timeout_s=50))
         events = list(start(request, store=MemoryStore()))
-    assert rehearsal.server.faults == []
+    assert offline.server.faults == []
     assert not [event for event in events if isinstance(event, Unknown)]
-    return events, rehearsal
+    return events, offline
 
 
 def operations(events: list[Event]) -> list[Operation]:
@@ -80,7 +80,7 @@ def result(events: list[Event]) -> Result:
 
 
 def test_a_real_agent_does_what_the_script_means(pi: tuple[str, str], project: Path) -> None:
-    events, rehearsal = run(
+    events, offline = run(
         pi,
         project,
         [
@@ -118,12 +118,12 @@ def test_a_real_agent_does_what_the_script_means(pi: tuple[str, str], project: P
     assert result(events).text == "All done — ünï\u2028code."
     last = [event for event in events if isinstance(event, UsageDelta)][-1].usage
     assert (last.input, last.cache_read, (last.output or 0) + (last.reasoning or 0)) == (11, 5, 9)
-    seen = [(entry.wire, entry.lane, entry.turn, entry.outcome) for entry in rehearsal.server.requests]
+    seen = [(entry.wire, entry.lane, entry.turn, entry.outcome) for entry in offline.server.requests]
     assert seen == [("chat", "main", number, "answered") for number in range(8)]
 
 
 def test_a_real_agent_gets_over_faults(pi: tuple[str, str], project: Path) -> None:
-    events, rehearsal = run(
+    events, offline = run(
         pi,
         project,
         [{"fault": "500"}, {"text": "One."}, {"call": "run", "command": "echo one"}],
@@ -132,7 +132,7 @@ def test_a_real_agent_gets_over_faults(pi: tuple[str, str], project: Path) -> No
     assert result(events).outcome == "completed"
     assert result(events).text == "This is cut off in the middle."
     assert [event for event in events if isinstance(event, Warning) and event.code == "retry"]
-    assert [entry.outcome for entry in rehearsal.server.requests] == [
+    assert [entry.outcome for entry in offline.server.requests] == [
         "refused",
         "answered",
         "dropped",
@@ -150,9 +150,9 @@ def test_a_session_that_is_resumed_goes_on_in_the_script(pi: tuple[str, str], pr
 
     script = parse_script({"turns": [{"text": "I will remember."}, {"text": "It was a banana."}]})
     home = str(project.parent / "home")
-    with OfflineAgent(script, "pi", home=home, cwd=str(project)) as rehearsal:
-        request = rehearsal.request("Remember the banana.", binary=pi[0], limits=Limits(timeout_s=50))
+    with OfflineAgent(script, "pi", home=home, cwd=str(project)) as offline:
+        request = offline.request("Remember the banana.", binary=pi[0], limits=Limits(timeout_s=50))
         assert result(list(start(request, store=MemoryStore()))).text == "I will remember."
         again = replace(request, prompt="What was it?", continue_last=True)
         assert result(list(start(again, store=MemoryStore()))).text == "It was a banana."
-        assert [entry.turn for entry in rehearsal.server.requests] == [0, 1]
+        assert [entry.turn for entry in offline.server.requests] == [0, 1]

@@ -258,7 +258,7 @@ def test_an_expression_that_is_none_is_refused_at_once() -> None:
 
 
 def test_a_call_by_meaning_needs_an_agent() -> None:
-    with pytest.raises(UsageError, match="`read` is a call by meaning") as caught:
+    with pytest.raises(UsageError, match="`read` is a call by intent") as caught:
         ScriptRun(parse_script({"turns": [{"call": "read", "path": "a"}]}))
     assert "--agent" in caught.value.hint
 

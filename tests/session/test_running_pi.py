@@ -40,9 +40,9 @@ SCRIPT = {
 }
 
 
-def modes(rehearsal: OfflineAgent, program: str) -> list[Mode]:
+def modes(offline: OfflineAgent, program: str) -> list[Mode]:
     """Of the program that the lab answers, and of our own."""
-    request = rehearsal.request("", binary=program)
+    request = offline.request("", binary=program)
     agent = CommandAgent(
         name="pi",
         binary=program,
@@ -58,10 +58,10 @@ async def test_a_real_program_works_in_a_thread_goes_on_and_is_stopped(pi: str, 
     folder = tmp_path / "project"
     folder.mkdir()
     store, model = FileStore(str(tmp_path / "data")), Model("A banana, I read.")
-    rehearsal = OfflineAgent(parse_script(SCRIPT), "pi", home=str(tmp_path / "home"), cwd=str(folder))
+    offline = OfflineAgent(parse_script(SCRIPT), "pi", home=str(tmp_path / "home"), cwd=str(folder))
     options: dict[str, Any] = {"storage": store, "cwd": str(folder), "initial_state": NO_MODEL}
-    with rehearsal:
-        async with opened(model, modes=modes(rehearsal, pi), **options) as (harness, record):
+    with offline:
+        async with opened(model, modes=modes(offline, pi), **options) as (harness, record):
             await harness.send_message(content="remember the banana")
             assert ends(record) == ["complete"]
             assert [data["toolName"] for data in record.named("tool_start")] == ["bash"]
@@ -69,7 +69,7 @@ async def test_a_real_program_works_in_a_thread_goes_on_and_is_stopped(pi: str, 
             await harness.send_message(content="what was it?")
             assert texts(record)[-1] == "It was a banana."
             # The lab goes on in its script only for a session that goes on.
-            assert [entry.turn for entry in rehearsal.server.requests] == [0, 1, 2]
+            assert [entry.turn for entry in offline.server.requests] == [0, 1, 2]
 
             record.clear()
             third = started(harness.send_message(content="sleep"))

@@ -32,10 +32,10 @@ class Stage:
         cwd = folder / "project"
         cwd.mkdir(exist_ok=True)
         script = parse_script({"turns": [{"text": answer} for answer in answers]})
-        self.rehearsal = OfflineAgent(
+        self.offline = OfflineAgent(
             script, name, home=str(folder / f"{name}-home"), cwd=str(cwd), record_path=str(self._record)
         )
-        request = self.rehearsal.request("", binary=program)
+        request = self.offline.request("", binary=program)
         self.model = request.model
         self.agent = CommandAgent(
             name=name,
@@ -62,7 +62,7 @@ async def test_a_plan_of_our_own_agent_is_known_to_a_real_claude_code_and_back(t
     ]
     store, model = FileStore(str(tmp_path / "data")), Model(PLAN, "Spots are better.")
     options = {"storage": store, "cwd": str(tmp_path / "project"), "initial_state": NO_MODEL}
-    with stage.rehearsal:
+    with stage.offline:
         async with opened(model, modes=modes, **options) as (harness, record):
             await harness.send_message(content="Make a ZEBRA of it.")
             await harness.respond_to_tool_suspension(resume_data={"action": "approved"})
@@ -97,8 +97,8 @@ async def test_a_real_codex_knows_what_a_real_claude_code_did_and_the_other_way_
     ]
     options = {"cwd": str(tmp_path / "project"), "initial_state": NO_MODEL}
     with ExitStack() as stack:
-        stack.enter_context(claude.rehearsal)
-        stack.enter_context(codex.rehearsal)
+        stack.enter_context(claude.offline)
+        stack.enter_context(codex.offline)
         async with opened(modes=modes, **options) as (harness, record):
             await harness.send_message(content="Choose an ANIMAL.")
             await harness.session.mode.switch(mode_id="two")

@@ -1,7 +1,7 @@
 """The lab: a scripted model for real agents, on loopback, in every wire format that they speak.
 
 A script (`read_script`) says what the model answers; a `LabServer` answers so; a fixture (`load_fixture`) says
-how one agent is run offline and what each call by meaning is in its own words. `OfflineAgent` is all of it.
+how one agent is run offline and what each call by intent is in its own words. `OfflineAgent` is all of it.
 """
 
 from __future__ import annotations

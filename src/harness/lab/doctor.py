@@ -30,9 +30,9 @@ from harness.sources.registry import load, load_all
 VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")
 
 OnProgress: TypeAlias = Callable[[AgentStatus, ScenarioResult | None], object]
-"""Told of every agent before its first scenario, and of every trial."""
+"""Told of every agent before its first scenario, and of every result."""
 
-_PATIENT, _TRIAL = msgspec.json.Decoder(AgentStatus), msgspec.json.Decoder(ScenarioResult)
+_STATUS, _RESULT = msgspec.json.Decoder(AgentStatus), msgspec.json.Decoder(ScenarioResult)
 QUICK_S = 15.0
 """What a quick examination may take."""
 _SPARE_S = 60.0
@@ -60,16 +60,16 @@ def find_agents(names: Sequence[str], environ: Mapping[str, str] | None = None) 
     environ = os.environ if environ is None else environ
     verified = last_verified()
     wanted = [load(name) for name in names] if names else load_all()[0]
-    found = [_patient(agent, environ, verified) for agent in wanted if agent.work is None]
+    found = [_status(agent, environ, verified) for agent in wanted if agent.work is None]
     programs = [one for one in found if not os.path.isabs(next(iter(load(one.agent).binaries), "/"))]
     return programs if names else [one for one in programs if one.binary]
 
 
-def _patient(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Verified]) -> AgentStatus:
+def _status(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Verified]) -> AgentStatus:
     binary = find_binary(agent, "", environ)
     note = ""
     if agent.name not in fixture_names():
-        note = "it cannot be pointed at the scripted model, and so is not run: there is no bench for it"
+        note = "it cannot be pointed at the scripted model, and so is not run: there is no fixture for it"
     elif not binary:
         note = f"it is not installed ({agent.install})" if agent.install else "it is not installed"
     return AgentStatus(
@@ -93,12 +93,12 @@ def choose(names: Sequence[str], *, is_quick: bool) -> tuple[str, ...]:
 
 
 def examine(
-    patient: AgentStatus,
+    status: AgentStatus,
     scenarios: Sequence[str],
     *,
     limit_s: float | None = None,
     record: str = "",
-    watch: OnProgress = lambda _patient, _trial: None,
+    watch: OnProgress = lambda _status, _result: None,
     environ: Mapping[str, str] | None = None,
 ) -> AgentReport:
     """Play the scenarios with one agent. Raises UsageError for a `record` that cannot be written.
@@ -107,31 +107,31 @@ def examine(
     """
     if record:
         require_writable(record)
-    if patient.note:
-        watch(patient, None)
-        return AgentReport(patient=patient, trials=())
-    gaps = last_verified().get(patient.agent)
+    if status.note:
+        watch(status, None)
+        return AgentReport(status=status, results=())
+    gaps = last_verified().get(status.agent)
     folder = tempfile.mkdtemp(prefix="harness-doctor-")
     order = DoctorOrder(
-        patient=patient,
+        status=status,
         scenarios=tuple(scenarios),
         folder=folder,
         limit_s=limit_s,
         record=os.path.abspath(record) if record else "",
         known_gaps=gaps.gaps if gaps else {},
     )
-    trials: list[ScenarioResult] = []
+    results: list[ScenarioResult] = []
     try:
         for told in _follow(order, os.environ if environ is None else environ):
             if isinstance(told, AgentStatus):
-                patient = told
-                watch(patient, None)
+                status = told
+                watch(status, None)
             else:
-                trials.append(told)
-                watch(patient, told)
+                results.append(told)
+                watch(status, told)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return AgentReport(patient=patient, trials=tuple(trials))
+    return AgentReport(status=status, results=tuple(results))
 
 
 def _follow(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[AgentStatus | ScenarioResult]:
@@ -161,11 +161,11 @@ def _follow(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[AgentSta
                 continue
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                yield _TRIAL.decode(line) if began else _PATIENT.decode(line)
+                yield _RESULT.decode(line) if began else _STATUS.decode(line)
                 began = True
     if child.exit is None or child.exit.code != 0:
         if not began:
-            yield order.patient
+            yield order.status
         last = errors.strip().rpartition(b"\n")[2].decode(errors="replace")
         finding = Finding(kind="broken", what="the examination itself broke off", example=last)
         yield ScenarioResult(scenario="–", verdict="broken", findings=(finding,))

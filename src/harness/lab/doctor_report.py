@@ -65,13 +65,13 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
-    patient: AgentStatus
-    trials: tuple[ScenarioResult, ...]
+    status: AgentStatus
+    results: tuple[ScenarioResult, ...]
 
     @property
     def verdict(self) -> DoctorVerdict:
         """The worst of all that were played to the end; without any, whether one was begun."""
-        found = {trial.verdict for trial in self.trials}
+        found = {result.verdict for result in self.results}
         order: tuple[DoctorVerdict, ...] = (*_WORST_FIRST, "verified", "unfinished")
         return next((verdict for verdict in order if verdict in found), "skipped")
 
@@ -81,8 +81,8 @@ def verdict_of(findings: tuple[Finding, ...]) -> DoctorVerdict:
     return next((verdict for verdict in _WORST_FIRST if verdict in kinds), "verified")
 
 
-def exit_code(diagnoses: list[AgentReport]) -> int:
+def exit_code(reports: list[AgentReport]) -> int:
     """Of the worst. Agents of which none could be examined are not verified: that is 2 as well."""
-    if diagnoses and not any(diagnosis.trials for diagnosis in diagnoses):
+    if reports and not any(report.results for report in reports):
         return EXIT_CODES["broken"]
-    return max((EXIT_CODES[diagnosis.verdict] for diagnosis in diagnoses), default=0)
+    return max((EXIT_CODES[report.verdict] for report in reports), default=0)

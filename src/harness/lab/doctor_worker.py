@@ -38,26 +38,24 @@ def require_writable(root: str) -> None:
         ) from error
 
 
-def save_recording(
-    root: str, subject: AgentUnderTest, scenario: Scenario, performance: ScenarioOutput
-) -> None:
-    version = subject.version or "unknown"
-    folder = os.path.join(root, subject.agent.name, version, scenario.name)
+def save_recording(root: str, tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput) -> None:
+    version = tested.version or "unknown"
+    folder = os.path.join(root, tested.agent.name, version, scenario.name)
     os.makedirs(folder, exist_ok=True)
     meta = {
-        "agent": subject.agent.name,
+        "agent": tested.agent.name,
         "version": version,
         "scenario": scenario.name,
-        "argv": performance.argv,
-        "cwd": performance.request.cwd,
-        "prompt": performance.request.prompt,
-        "exit_code": performance.exit_code,
-        "line_times_ms": performance.line_times_ms,
+        "argv": output.argv,
+        "cwd": output.request.cwd,
+        "prompt": output.request.prompt,
+        "exit_code": output.exit_code,
+        "line_times_ms": output.line_times_ms,
         "script": scenario.source,
     }
     files = {
-        "stdout.jsonl": performance.stdout,
-        "stderr.txt": performance.stderr,
+        "stdout.jsonl": output.stdout,
+        "stderr.txt": output.stderr,
         "meta.json": msgspec.json.format(msgspec.json.encode(meta), indent=1) + b"\n",
     }
     for name, content in files.items():
@@ -67,7 +65,7 @@ def save_recording(
 
 
 class DoctorOrder(msgspec.Struct, frozen=True, kw_only=True):
-    patient: AgentStatus
+    status: AgentStatus
     scenarios: tuple[str, ...]
     folder: str
     """Where everything happens."""
@@ -81,18 +79,18 @@ class DoctorOrder(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> int:
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=DoctorOrder)
     network = system.enter_own_network()
-    agent = load(order.patient.agent)
+    agent = load(order.status.agent)
     began_s = time.monotonic()
-    if need := missing_interpreter(order.patient.binary):
-        _tell(msgspec.structs.replace(order.patient, network=network))
+    if need := missing_interpreter(order.status.binary):
+        _tell(msgspec.structs.replace(order.status, network=network))
         finding = Finding(kind="broken", what=f"it needs `{need}`, which is not on PATH")
         _tell(ScenarioResult(scenario=order.scenarios[0], verdict="broken", findings=(finding,)))
         return 0
-    version = probe_version(order.patient.binary, agent.version_args)
-    _tell(msgspec.structs.replace(order.patient, version=version, network=network))
-    subject = AgentUnderTest(
+    version = probe_version(order.status.binary, agent.version_args)
+    _tell(msgspec.structs.replace(order.status, version=version, network=network))
+    tested = AgentUnderTest(
         agent=agent,
-        binary=order.patient.binary,
+        binary=order.status.binary,
         version=version,
         known=load_known(agent.name),
         known_gaps=order.known_gaps,
@@ -107,9 +105,9 @@ def main() -> int:
                 )
             )
             continue
-        trial_s = time.monotonic()
-        has_begun = _one(order, subject, name, max(1.0, left_s - 1))
-        longest_s = max(longest_s, time.monotonic() - trial_s)
+        scenario_s = time.monotonic()
+        has_begun = _one(order, tested, name, max(1.0, left_s - 1))
+        longest_s = max(longest_s, time.monotonic() - scenario_s)
         if not has_begun and (left := len(order.scenarios) - number):
             _tell(
                 ScenarioResult(
@@ -120,16 +118,16 @@ def main() -> int:
     return 0
 
 
-def _one(order: DoctorOrder, subject: AgentUnderTest, name: str, timeout_s: float) -> bool:
+def _one(order: DoctorOrder, tested: AgentUnderTest, name: str, timeout_s: float) -> bool:
     """Play one scenario. False: its time ran out before it asked its model anything."""
     folder = os.path.join(order.folder, name)
     scenario = load_scenario(name)
-    trial, performance = run_scenario(subject, scenario, folder, timeout_s)
-    if order.record and performance is not None:
-        save_recording(order.record, subject, scenario, performance)
-    _tell(trial)
+    result, output = run_scenario(tested, scenario, folder, timeout_s)
+    if order.record and output is not None:
+        save_recording(order.record, tested, scenario, output)
+    _tell(result)
     shutil.rmtree(folder, ignore_errors=True)
-    return performance is None or performance.has_asked or not performance.is_out_of_time
+    return output is None or output.has_asked or not output.is_out_of_time
 
 
 def missing_interpreter(binary: str) -> str:

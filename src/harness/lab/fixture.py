@@ -1,12 +1,19 @@
-"""How to run an agent offline: its environment, its settings, its wire API, and how each meaning is called.
+"""Agent fixtures: how to run an agent offline, and which of its own tools carries out each intent of a script.
 
-Each file of `benches/` defines one `BENCH`; the file's name is the agent's. A bench only describes;
-`set_up` writes, and only below the throw-away home it is given.
+Each file of `fixtures/` defines one `FIXTURE`; the file's name is the agent's. A fixture is a table: environment,
+settings files, flags, and for each intent a `ToolTemplate`. Texts in it hold fields in braces: `{url}`, `{home}`
+and `{mcp_servers}` in the configuration; in a template the fields of the intent (`{path}`, `{content}`) and what
+`intent_values` adds to them. A text that is one field alone becomes the field's value, and a key whose value is
+None is left out. Only where an agent needs more than a table is there a function.
+
+A fixture only describes; `set_up` writes, and only below the home that it is given.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,19 +24,29 @@ import msgspec
 from harness.errors import UsageError
 from harness.lab import fixtures
 from harness.sources.agent import Version
-from harness.sources.models.script import Alternatives, Intent, ScriptToolCall, intent_name
+from harness.sources.models.script import (
+    Alternatives,
+    FetchIntent,
+    Intent,
+    ListIntent,
+    ReadIntent,
+    ScriptToolCall,
+    SearchIntent,
+    TodoIntent,
+    intent_name,
+)
 
 KEY = "lab-key"
-"""What stands where a credential would: the scripted model takes any."""
+"""In place of a credential: the scripted model accepts any."""
 
 
 class LabContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a bench is put up."""
+    """Where an agent runs, and what it talks to."""
 
     url: str
     """Of the scripted model, without a slash at its end."""
     home: str
-    """A folder of its own that may be thrown away."""
+    """A folder of its own that may be deleted afterwards."""
     cwd: str
     """Where the agent works."""
     version: Version = ()
@@ -48,7 +65,7 @@ class LabContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent needs to talk to the scripted model and to nobody else."""
+    """What makes an agent talk to the scripted model, and to nothing else."""
 
     env: Mapping[str, str]
     files: Mapping[str, str] = {}
@@ -57,37 +74,77 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
 
 
+class ForEach(msgspec.Struct, frozen=True):
+    """A list with one value per item of a `todo`: `{number}`, `{text}`, `{status}`."""
+
+    item: Any
+
+
+class ToolTemplate(msgspec.Struct, frozen=True):
+    """A call of one of the agent's tools. A text as input is for tools that take free text."""
+
+    tool: str
+    input: Any
+    namespace: str = ""
+    """Of the Responses API."""
+    since: Version = ()
+    """The first version that has this form."""
+    until: Version = ()
+    """The first version that does not have it any more."""
+
+    def is_in(self, context: LabContext) -> bool:
+        return context.is_at_least(*self.since) and not (self.until and context.is_at_least(*self.until))
+
+    def fill(self, values: Mapping[str, Any]) -> ScriptToolCall:
+        tool, namespace = str(filled(self.tool, values)), str(filled(self.namespace, values))
+        return ScriptToolCall(tool=tool, input=filled(self.input, values), namespace=namespace)
+
+
 class CallSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """A meaning that takes one agent more than one call."""
+    """An intent that takes an agent more than one call."""
 
     calls: tuple[ScriptToolCall | Alternatives, ...]
     then: tuple[ScriptToolCall, ...] = ()
     """Made in a turn of their own, after the results of `calls`. `{{each expression}}` in their input is the
-    match that belongs to this meaning, when several in one turn each have one."""
+    match that belongs to this intent, when several in one turn each have one."""
 
 
-RenderCall: TypeAlias = Callable[[Any, LabContext], ScriptToolCall | Alternatives | CallSteps]
+RenderCall: TypeAlias = Callable[[Any, LabContext], ScriptToolCall | CallSteps]
+CallTemplate: TypeAlias = ToolTemplate | tuple[ToolTemplate, ...] | RenderCall
+"""Several templates: the newest first, of which the tools that the agent offers decide."""
 
 
 class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
-    """Contract: `rig` and the renderings do no I/O. Every meaning is in `calls` or, with the reason, in `lacks`."""
+    """Contract: nothing here does I/O. Every intent is in `calls` or, with the reason, in `lacks`."""
 
     wire: str
     """A file of `wires/`."""
-    rig: Callable[[LabContext], LaunchConfig]
-    calls: Mapping[str, RenderCall]
+    model: str = ""
+    env: Mapping[str, str] = {}
+    files: Mapping[str, Any] = {}
+    """Path below the home → a text, or what becomes JSON."""
+    args: tuple[str, ...] = ()
+    mcp_server: Any = None
+    """One entry of `{mcp_servers}`, made of `{program}` and `{args}`, or of `{command}`."""
+    mcp_files: Mapping[str, Any] = {}
+    """Files that are written only when there are MCP servers."""
+    mcp_args: tuple[str, ...] = ()
+    """Flags that are given only when there are MCP servers; `{mcp_json}` is an object with all of them."""
+    adjust: Callable[[LaunchConfig, LabContext], LaunchConfig] | None = None
+    """For what the tables cannot say."""
+    calls: Mapping[str, CallTemplate]
     lacks: Mapping[str, str] = {}
     since: Mapping[str, Version] = {}
-    """Of what is in `calls` and older versions lack: the first version that has it."""
-    agent_end: Callable[[str], ScriptToolCall] | None = None
-    """How a sub-agent must end, when a text of its own is not enough."""
+    """For intents in `calls` that older versions lack: the first version that has it."""
+    agent_end: ToolTemplate | None = None
+    """How a sub-agent must end, when a text of its own is not enough; its field is `{text}`."""
     skills_folder: str = ""
     """Where it looks for skills, below the working directory."""
     side_markers: tuple[str, ...] = ()
     """Texts that only its own side requests hold, though these offer tools."""
 
     def why_lacking(self, name: str, version: Version = ()) -> str:
-        """Why a meaning has no call in this version, by default in the newest; empty when it has one."""
+        """Why an intent has no call in this version, by default in the newest; empty when it has one."""
         if name not in self.calls:
             return self.lacks.get(name, f"it has no tool to {name}")
         first = self.since.get(name, ())
@@ -95,9 +152,38 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
             return f"it has no {name} before version {'.'.join(map(str, first))}"
         return ""
 
-    def render(self, meaning: Intent, place: LabContext) -> CallSteps:
+    def launch(self, context: LabContext) -> LaunchConfig:
+        values = {"url": context.url, "home": context.home, **self._mcp_values(context)}
+        has_servers = bool(context.mcp_servers)
+        files = {**self.files, **(self.mcp_files if has_servers else {})}
+        args = self.args + (self.mcp_args if has_servers else ())
+        config = LaunchConfig(
+            env=filled(self.env, values),
+            files={path: _as_file(filled(content, values)) for path, content in files.items()},
+            args=tuple(str(filled(word, values)) for word in args),
+            model=self.model,
+        )
+        return self.adjust(config, context) if self.adjust else config
+
+    def _mcp_values(self, context: LabContext) -> dict[str, Any]:
+        servers = {
+            name: filled(
+                self.mcp_server, {"command": list(command), "program": command[0], "args": list(command[1:])}
+            )
+            for name, command in context.mcp_servers.items()
+        }
+        text = msgspec.json.encode({"mcpServers": servers}).decode()
+        return {"mcp_servers": servers, "mcp_json": text}
+
+    def render(self, intent: Intent, context: LabContext) -> CallSteps:
         """Raises KeyError for what it lacks."""
-        made = self.calls[intent_name(meaning)](meaning, place)
+        template = self.calls[intent_name(intent)]
+        if isinstance(template, ToolTemplate | tuple):
+            values = intent_values(intent, context)
+            templates = template if isinstance(template, tuple) else (template,)
+            calls = tuple(one.fill(values) for one in templates if one.is_in(context))
+            return CallSteps(calls=(Alternatives(calls),))
+        made = template(intent, context)
         steps = made if isinstance(made, CallSteps) else CallSteps(calls=(made,))
         offers = tuple(one if isinstance(one, Alternatives) else Alternatives((one,)) for one in steps.calls)
         return CallSteps(calls=offers, then=steps.then)
@@ -111,24 +197,24 @@ def load_fixture(agent: str) -> AgentFixture:
     """Raises UsageError."""
     if agent not in fixture_names():
         raise UsageError(
-            f"there is no bench for {agent!r}", hint=f"expected one of: {', '.join(fixture_names())}"
+            f"there is no fixture for {agent!r}", hint=f"expected one of: {', '.join(fixture_names())}"
         )
-    bench: AgentFixture = import_module(f"{fixtures.__name__}.{agent.replace('-', '_')}").FIXTURE
-    return bench
+    fixture: AgentFixture = import_module(f"{fixtures.__name__}.{agent.replace('-', '_')}").FIXTURE
+    return fixture
 
 
-def set_up(bench: AgentFixture, place: LabContext) -> LaunchConfig:
-    """Write the settings; the rig's environment is then complete."""
-    rig = bench.rig(place)
-    env = _environment(place)
-    for folder in (place.home, *(env[name] for name in _FOLDERS)):
+def set_up(fixture: AgentFixture, context: LabContext) -> LaunchConfig:
+    """Write the settings files. The environment of the result is complete."""
+    config = fixture.launch(context)
+    env = _environment(context)
+    for folder in (context.home, *(env[name] for name in _FOLDERS)):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    for name, content in rig.files.items():
-        path = os.path.join(place.home, name)
+    for name, content in config.files.items():
+        path = os.path.join(context.home, name)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(content)
-    return msgspec.structs.replace(rig, env=env | dict(rig.env))
+    return msgspec.structs.replace(config, env=env | dict(config.env))
 
 
 _FOLDERS = {
@@ -152,16 +238,63 @@ _FIXED = {
 }
 
 
-def _environment(place: LabContext) -> dict[str, str]:
-    folders = {name: os.path.join(place.home, folder).rstrip("/") for name, folder in _FOLDERS.items()}
+def _environment(context: LabContext) -> dict[str, str]:
+    folders = {name: os.path.join(context.home, folder).rstrip("/") for name, folder in _FOLDERS.items()}
     # Some agents believe this variable more than the directory that they are in.
-    return folders | _FIXED | {"PWD": place.cwd}
+    return folders | _FIXED | {"PWD": context.cwd}
 
 
-def to_json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+def _as_file(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
 
 
-def to_line(value: Any) -> str:
-    """JSON for an argument."""
-    return msgspec.json.encode(value).decode()
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """A template with its fields replaced. Raises KeyError for a field that there is none of."""
+    if isinstance(template, str):
+        if found := _FIELD.fullmatch(template):
+            return values[found[1]]
+        return _FIELD.sub(lambda found: str(values[found[1]]), template)
+    if isinstance(template, Mapping):
+        made = {key: filled(inner, values) for key, inner in template.items()}
+        return {key: value for key, value in made.items() if value is not None}
+    if isinstance(template, list):
+        return [filled(inner, values) for inner in template]
+    if isinstance(template, ForEach):
+        return [filled(template.item, item) for item in values["items"]]
+    return template
+
+
+def intent_values(intent: Intent, context: LabContext) -> dict[str, Any]:
+    """The fields of an intent, and what agents ask for instead of them.
+
+    `absolute`: the path · `command`: the same by a shell · of a read `first`, `last`, `count`, `skipped` and
+    `range`: its lines, None where all are read.
+    """
+    values: dict[str, Any] = msgspec.structs.asdict(intent)
+    if "path" in values:
+        values["absolute"] = context.absolute(values["path"])
+    match intent:
+        case ReadIntent(lines=None):
+            none = dict.fromkeys(("first", "last", "count", "skipped", "range"))
+            values |= none | {"command": f"cat {shlex.quote(intent.path)}"}
+        case ReadIntent(lines=(first, last)):
+            spans = {"first": first, "last": last, "count": last - first + 1, "skipped": first - 1}
+            command = f"sed -n '{first},{last}p' {shlex.quote(intent.path)}"
+            values |= spans | {"range": [first, last], "command": command}
+        case SearchIntent():
+            values["command"] = f"grep -rn -- {shlex.quote(intent.query)} {shlex.quote(intent.path)}"
+        case ListIntent():
+            values["command"] = f"ls {shlex.quote(intent.path)}"
+        case TodoIntent():
+            values["items"] = [
+                {"number": str(number), "text": item.text, "status": item.status}
+                for number, item in enumerate(intent.entries, 1)
+            ]
+        case FetchIntent():
+            values["url"] = context.page(intent.url)
+    return values

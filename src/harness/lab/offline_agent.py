@@ -1,7 +1,7 @@
-"""A scripted model and, beside it, one agent's bench: everything that is needed to run that agent offline.
+"""One agent beside a scripted model, with its fixture set up: everything that is needed to run it offline.
 
-with Rehearsal(read_script("hello.toml"), "claude", home=folder, cwd=project) as rehearsal:
-    run = harness.start(rehearsal.request("Say hello"))
+with OfflineAgent(read_script("hello.toml"), "claude", home=folder, cwd=project) as offline:
+    run = harness.start(offline.request("Say hello"))
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from harness.sources.request import Limits, Request
 
 
 class OfflineAgent:
-    """Contract: serves until `close`. Writes only below `home`, which is the caller's to remove.
+    """Contract: serves until `close`. Writes only below `home`, which the caller removes.
 
-    Raises UsageError for a script that this agent cannot play, and for a port that is taken.
+    Raises UsageError for a script that this agent cannot follow, and for a port that is taken.
     """
 
     def __init__(
@@ -39,18 +39,18 @@ class OfflineAgent:
         on_entry: Callable[[RequestEntry], object] | None = None,
     ) -> None:
         self.agent = agent
-        self.bench: AgentFixture = load_fixture(agent)
+        self.fixture: AgentFixture = load_fixture(agent)
         self.server = LabServer(port=port, record_path=record_path, on_entry=on_entry)
         try:
-            self.place = LabContext(
+            self.context = LabContext(
                 url=self.server.url,
                 home=os.path.abspath(home),
                 cwd=os.path.abspath(cwd),
                 version=version,
                 mcp_servers=mcp_servers,
             )
-            self.server.play = ScriptRun(script, self.bench, self.place)
-            self.rig: LaunchConfig = set_up(self.bench, self.place)
+            self.use(script)
+            self.config: LaunchConfig = set_up(self.fixture, self.context)
         except BaseException:
             self.server.close()
             raise
@@ -60,16 +60,16 @@ class OfflineAgent:
             agent=self.agent,
             prompt=prompt,
             binary=binary,
-            cwd=self.place.cwd,
-            model=self.rig.model,
-            env=self.rig.env,
-            extra_args=self.rig.args,
+            cwd=self.context.cwd,
+            model=self.config.model,
+            env=self.config.env,
+            extra_args=self.config.args,
             limits=limits or Limits(),
         )
 
-    def play(self, script: Script) -> None:
-        """Go on with another script; what was counted of the last one is forgotten."""
-        self.server.play = ScriptRun(script, self.bench, self.place)
+    def use(self, script: Script) -> None:
+        """Answer from another script, from its beginning."""
+        self.server.script_run = ScriptRun(script, self.fixture, self.context)
 
     def close(self) -> None:
         self.server.close()

@@ -112,13 +112,13 @@ class Scenario(_Fields, frozen=True, kw_only=True):
         turns = [turn for lane in self.script.lanes.values() for turn in lane.turns]
         return self.expect.outcome == "completed" and any(turn.faults for turn in turns)
 
-    def not_offered(self, agent: Agent, bench: AgentFixture, version: Version = ()) -> str:
+    def not_offered(self, agent: Agent, fixture: AgentFixture, version: Version = ()) -> str:
         """Why this agent cannot play it, in this version if that is known; empty when it can."""
         parts = [part for lane in self.script.lanes.values() for turn in lane.turns for part in turn.parts]
         for part in parts:
             if type(part) not in INTENTS.values():
                 continue
-            if reason := bench.why_lacking(intent_name(part), version):  # type: ignore[arg-type]
+            if reason := fixture.why_lacking(intent_name(part), version):  # type: ignore[arg-type]
                 return reason
         if self.resume_prompt and "resume" not in agent.supports:
             return "it cannot resume a session"

@@ -111,26 +111,26 @@ class ScenarioOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_scenario(
-    subject: AgentUnderTest, scenario: Scenario, folder: str, timeout_s: float
+    tested: AgentUnderTest, scenario: Scenario, folder: str, timeout_s: float
 ) -> tuple[ScenarioResult, ScenarioOutput | None]:
     """Contract: writes only below `folder`; never raises for what an agent does."""
-    bench = load_fixture(subject.agent.name)
-    if reason := scenario.not_offered(subject.agent, bench, parse_version(subject.version)):
+    fixture = load_fixture(tested.agent.name)
+    if reason := scenario.not_offered(tested.agent, fixture, parse_version(tested.version)):
         return ScenarioResult(scenario=scenario.name, verdict="skipped", reason=reason), None
     began_s = time.monotonic()
     cwd = os.path.join(folder, "project")
-    set_out(cwd, skills_folder=bench.skills_folder, skill=scenario.skill)
-    performance: ScenarioOutput | None = None
+    set_out(cwd, skills_folder=fixture.skills_folder, skill=scenario.skill)
+    output: ScenarioOutput | None = None
     try:
-        performance = _perform(subject, scenario, folder, cwd, timeout_s)
-        findings = list(_judge(subject, scenario, performance, cwd))
+        output = _perform(tested, scenario, folder, cwd, timeout_s)
+        findings = list(_judge(tested, scenario, output, cwd))
     except HarnessError as error:
         findings = [Finding(kind="broken", what=error.message, example=error.hint)]
-    if performance is not None and timeout_s < scenario.timeout_s and performance.is_out_of_time:
+    if output is not None and timeout_s < scenario.timeout_s and output.is_out_of_time:
         # It was our time that ran out, not its own: it may hang, or be slow here.
         reason = f"no end within {timeout_s:.0f} s; examine it without --quick"
-        return ScenarioResult(scenario=scenario.name, verdict="unfinished", reason=reason), performance
-    gaps = subject.known_gaps.get(scenario.name, ())
+        return ScenarioResult(scenario=scenario.name, verdict="unfinished", reason=reason), output
+    gaps = tested.known_gaps.get(scenario.name, ())
     accepted = tuple(one.what for one in findings if one.kind in ("degraded", "wrong") and one.what in gaps)
     left = tuple(one for one in findings if one.what not in accepted)
     return (
@@ -141,23 +141,23 @@ def run_scenario(
             known_gaps=accepted,
             duration_ms=int((time.monotonic() - began_s) * 1000),
         ),
-        performance,
+        output,
     )
 
 
 def _perform(
-    subject: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
+    tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
 ) -> ScenarioOutput:
     servers = {scenario.mcp_server: echo_command()} if scenario.mcp_server else {}
     store = FileStore(os.path.join(folder, "sessions"))
     home = os.path.join(folder, "home")
-    version = parse_version(subject.version)
+    version = parse_version(tested.version)
     with OfflineAgent(
-        scenario.script, subject.agent.name, home=home, cwd=cwd, version=version, mcp_servers=servers
-    ) as rehearsal:
-        _refuse_unless_pointed_here(rehearsal.rig, rehearsal.server.url)
+        scenario.script, tested.agent.name, home=home, cwd=cwd, version=version, mcp_servers=servers
+    ) as offline:
+        _refuse_unless_pointed_here(offline.config, offline.server.url)
         limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s), max_turns=scenario.max_turns)
-        request = rehearsal.request(scenario.prompt, binary=subject.binary, limits=limits)
+        request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
         request = replace(request, permissions=scenario.permissions)
         run = _follow(start(request, store=store, redact=False), scenario, cwd)
         if scenario.resume_prompt:
@@ -167,15 +167,15 @@ def _perform(
             request = replace(request, prompt=scenario.resume_prompt, resume=session_id)
             run = _follow(start(request, store=store, redact=False), scenario, cwd)
         events: list[Event] = list(run)
-        faults = [repr(error) for error in rehearsal.server.faults]
-        requests = rehearsal.server.requests
+        faults = [repr(error) for error in offline.server.faults]
+        requests = offline.server.requests
     return _gathered(run, store, request, events, requests, faults)
 
 
-def _refuse_unless_pointed_here(rig: LaunchConfig, url: str) -> None:
+def _refuse_unless_pointed_here(config: LaunchConfig, url: str) -> None:
     """An agent that may talk to somebody else may cost money."""
-    if not any(url in text for text in (*rig.env.values(), *rig.files.values(), *rig.args)):
-        raise HarnessError("its bench does not point it at the scripted model: it was not started")
+    if not any(url in text for text in (*config.env.values(), *config.files.values(), *config.args)):
+        raise HarnessError("its fixture does not point it at the scripted model: it was not started")
 
 
 def _follow(run: Run, scenario: Scenario, cwd: str) -> Run:
@@ -242,24 +242,20 @@ def _gathered(
     )
 
 
-def _judge(
-    subject: AgentUnderTest, scenario: Scenario, performance: ScenarioOutput, cwd: str
-) -> Iterator[Finding]:
-    result = performance.events[-1]
-    last_words = _last_lines(performance.stderr, _STDERR_LINES)
-    yield from (
-        Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in performance.faults
-    )
-    errors = [event.message for event in performance.events if isinstance(event, Error)]
-    if performance.is_out_of_time:
-        limit_s = performance.request.limits.timeout_s or 0
-        how = "" if performance.has_asked else ", and no request for its model"
+def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, cwd: str) -> Iterator[Finding]:
+    result = output.events[-1]
+    last_words = _last_lines(output.stderr, _STDERR_LINES)
+    yield from (Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in output.faults)
+    errors = [event.message for event in output.events if isinstance(event, Error)]
+    if output.is_out_of_time:
+        limit_s = output.request.limits.timeout_s or 0
+        how = "" if output.has_asked else ", and no request for its model"
         what = f"it hangs: no end within {limit_s:g} s{how}"
         yield Finding(kind="broken", what=what, example=last_words)
         return
-    if not performance.has_asked:
+    if not output.has_asked:
         what = "no request arrived: it ignores the base URL, or ended before it asked its model"
-        written = _last_lines(performance.stdout, 1)
+        written = _last_lines(output.stdout, 1)
         said = [*errors[-1:], *([f"it wrote: {written}"] if written else [])]
         yield Finding(kind="broken", what=what, example=last_words or "; ".join(said)[:400])
         return
@@ -267,14 +263,14 @@ def _judge(
         # Poor, but visible: nothing of it is lost on whoever reads the log.
         yield Finding(kind="degraded", what=_GIVES_UP, example=errors[-1][:300])
     else:
-        yield from _blamed(missing(scenario.expect, performance.events, cwd), performance)
-    yield from _drift(subject, performance)
+        yield from _blamed(missing(scenario.expect, output.events, cwd), output)
+    yield from _drift(tested, output)
 
 
-def _blamed(findings: Iterable[Finding], performance: ScenarioOutput) -> list[Finding]:
+def _blamed(findings: Iterable[Finding], output: ScenarioOutput) -> list[Finding]:
     """Whose fault it is: where our script had no answer left, nothing that is missing says much of the agent."""
     found = list(findings)
-    over = next((entry for entry in performance.requests if entry.outcome == "over"), None)
+    over = next((entry for entry in output.requests if entry.outcome == "over"), None)
     if over is None or not found:
         return found
     what = f"the script had no turn {(over.turn or 0) + 1} in its lane {over.lane!r} for what it was asked"
@@ -285,15 +281,13 @@ def _last_lines(data: bytes, count: int) -> str:
     return b"\n".join(data.strip().split(b"\n")[-count:]).decode(errors="replace")[:400]
 
 
-def _drift(subject: AgentUnderTest, performance: ScenarioOutput) -> Iterator[Finding]:
+def _drift(tested: AgentUnderTest, output: ScenarioOutput) -> Iterator[Finding]:
     told: set[str] = set()
-    failed = {
-        event.call_id for event in performance.events if isinstance(event, ToolEnd) and not event.success
-    }
-    for event in performance.events:
+    failed = {event.call_id for event in output.events if isinstance(event, ToolEnd) and not event.success}
+    for event in output.events:
         if isinstance(event, Unknown):
             raw = event.raw
-            kind = subject.agent.translator().kind(raw) if isinstance(raw, dict) else ""
+            kind = tested.agent.translator().kind(raw) if isinstance(raw, dict) else ""
             what = f"unknown record type {kind!r}" if kind else "unknown line"
         elif isinstance(event, ToolStart) and event.raw is not None and _is_stranger(event, failed):
             raw, what = event.raw, f"unknown tool {event.tool_name!r}"
@@ -302,7 +296,7 @@ def _drift(subject: AgentUnderTest, performance: ScenarioOutput) -> Iterator[Fin
         if what not in told:
             told.add(what)
             yield Finding(kind="drift", what=what, example=msgspec.json.encode(raw).decode()[:300])
-    for stranger in strangers(subject.agent.name, performance.stdout, subject.known):
+    for stranger in strangers(tested.agent.name, output.stdout, tested.known):
         what = f"unknown field {stranger.path!r} of {stranger.kind!r}"
         yield Finding(kind="new field", what=what, example=stranger.example)
 

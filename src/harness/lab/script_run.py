@@ -122,13 +122,13 @@ class ScriptRun:
     """Contract: `reply` may be called from any number of threads at once. Raises UsageError when made."""
 
     def __init__(
-        self, script: Script, bench: AgentFixture | None = None, place: LabContext | None = None
+        self, script: Script, fixture: AgentFixture | None = None, context: LabContext | None = None
     ) -> None:
         self._script = script
-        self._lanes = render(script, bench, place)
+        self._lanes = render(script, fixture, context)
         is_toolless = script.side.toolless
-        self._is_toolless_side = bench is not None if is_toolless is None else is_toolless
-        self._side_markers = script.side.markers + (bench.side_markers if bench else ())
+        self._is_toolless_side = fixture is not None if is_toolless is None else is_toolless
+        self._side_markers = script.side.markers + (fixture.side_markers if fixture else ())
         self._called = {
             call.tool
             for lane in self._lanes.values()

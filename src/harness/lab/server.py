@@ -73,13 +73,13 @@ class Exchange:
         self,
         http: BaseHTTPRequestHandler,
         play: ScriptRun | None,
-        journal: RequestLog,
+        log: RequestLog,
         closing: threading.Event,
         number: int,
     ) -> None:
         self._http = http
-        self._play = play
-        self._journal = journal
+        self._script_run = play
+        self._log = log
         self._closing = closing
         self._number = number
         self._at_ms = time.time_ns() // 1_000_000
@@ -126,7 +126,7 @@ class Exchange:
 
     def _answer(self, name: str, wire: WireFormat, arrived: HttpRequest) -> None:
         asked = wire.read(arrived)
-        if self._play is None:
+        if self._script_run is None:
             self._note(503, "refused", wire=name)
             self._send_json(503, wire.refusal(503, "The scripted model has no script yet.", None))
             return
@@ -136,7 +136,7 @@ class Exchange:
             message = f"The body {what} `{wire.conversation}`: there is nothing to answer."
             self._send_json(400, wire.refusal(400, message, None))
             return
-        reply = self._play.reply(asked, self._number)
+        reply = self._script_run.reply(asked, self._number)
         failure = reply.failure
         about = {"wire": name, "lane": reply.lane, "turn": reply.turn, "model": asked.model}
         if isinstance(failure, StatusFault) and (failure.after is None or not asked.is_streamed):
@@ -213,7 +213,7 @@ class Exchange:
 
     def _note(self, status: int, outcome: str, **about: Any) -> None:
         """Before a byte is sent, so that whoever has an answer finds its request here."""
-        self._journal.add(
+        self._log.add(
             RequestEntry(
                 number=self._number,
                 at_ms=self._at_ms,
@@ -326,9 +326,9 @@ class LabServer:
         record_path: str = "",
         on_entry: Callable[[RequestEntry], object] | None = None,
     ) -> None:
-        self.play = play
+        self.script_run = play
         """May be given later, when it needs the server's own address."""
-        self.journal = RequestLog(record_path, on_entry)
+        self.log = RequestLog(record_path, on_entry)
         self.numbers = itertools.count(1)
         self.closing = threading.Event()
         self.faults: list[BaseException] = []
@@ -336,7 +336,7 @@ class LabServer:
         try:
             self._listener = _Listener(self, port)
         except (OSError, OverflowError) as error:
-            self.journal.close()
+            self.log.close()
             raise _cannot_listen(port, error) from error
         self.port: int = self._listener.server_address[1]
         self.url = f"http://{ADDRESS}:{self.port}"
@@ -347,7 +347,7 @@ class LabServer:
     @property
     def requests(self) -> list[RequestEntry]:
         """All so far, in order of arrival."""
-        return self.journal.entries
+        return self.log.entries
 
     def close(self) -> None:
         if self.closing.is_set():
@@ -357,7 +357,7 @@ class LabServer:
         self._listener.server_close()
         self._thread.join(_PATIENCE_S)
         self._listener.hang_up()
-        self.journal.close()
+        self.log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -429,10 +429,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         lab = self.server.lab
-        Exchange(self, lab.play, lab.journal, lab.closing, next(lab.numbers)).serve()
+        Exchange(self, lab.script_run, lab.log, lab.closing, next(lab.numbers)).serve()
 
     # The standard library looks for these names.
     do_POST = do_HEAD = do_OPTIONS = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are in the journal."""
+        """Requests are in the log."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.lab.fixture import AgentFixture, LabContext
+from harness.lab.fixture import AgentFixture, LabContext, ToolTemplate
 from harness.sources.models.script import (
     AgentIntent,
     Alternatives,
@@ -26,16 +26,16 @@ from harness.sources.models.script import (
 
 
 def render(
-    script: Script, bench: AgentFixture | None, place: LabContext | None
+    script: Script, fixture: AgentFixture | None, context: LabContext | None
 ) -> Mapping[str, ScriptConversation]:
     """The lanes with nothing but texts, reasoning and the agent's own tools.
 
-    Raises UsageError for a call by meaning that cannot be made.
+    Raises UsageError for a call by intent that cannot be made.
     """
     lanes = script.lanes
-    if bench is not None and bench.agent_end is not None:
-        lanes = _with_ends(lanes, bench.agent_end)
-    return {name: _rendered(lane, bench, place) for name, lane in lanes.items()}
+    if fixture is not None and fixture.agent_end is not None:
+        lanes = _with_ends(lanes, fixture.agent_end)
+    return {name: _rendered(lane, fixture, context) for name, lane in lanes.items()}
 
 
 def _owned(call: ScriptToolCall, number: int) -> ScriptToolCall:
@@ -47,9 +47,7 @@ def _owned(call: ScriptToolCall, number: int) -> ScriptToolCall:
     return msgspec.structs.replace(call, input=replace_placeholders(call.input, keep))
 
 
-def _with_ends(
-    lanes: dict[str, ScriptConversation], end: Callable[[str], ScriptToolCall]
-) -> dict[str, ScriptConversation]:
+def _with_ends(lanes: dict[str, ScriptConversation], end: ToolTemplate) -> dict[str, ScriptConversation]:
     """The lanes of sub-agents, whose last words are a call."""
     prompts = [
         part.prompt
@@ -64,13 +62,13 @@ def _with_ends(
         text = "".join(part.text for part in last.parts if isinstance(part, ScriptText))
         is_text = all(isinstance(part, ScriptText | ScriptReasoning) for part in last.parts)
         if is_text and lane.marker and any(lane.marker in prompt for prompt in prompts):
-            last = msgspec.structs.replace(last, parts=(end(text),))
+            last = msgspec.structs.replace(last, parts=(end.fill({"text": text}),))
         ended[name] = msgspec.structs.replace(lane, turns=(*lane.turns[:-1], last))
     return ended
 
 
 def _rendered(
-    lane: ScriptConversation, bench: AgentFixture | None, place: LabContext | None
+    lane: ScriptConversation, fixture: AgentFixture | None, context: LabContext | None
 ) -> ScriptConversation:
     turns: list[ScriptTurn] = []
     for turn in lane.turns:
@@ -81,14 +79,14 @@ def _rendered(
             if isinstance(part, ScriptText | ScriptReasoning | ScriptToolCall | Alternatives):
                 now.append(part)
                 continue
-            what = f"{turn.place}: `{intent_name(part)}` is a call by meaning"
-            if bench is None or place is None:
+            what = f"{turn.place}: `{intent_name(part)}` is a call by intent"
+            if fixture is None or context is None:
                 raise UsageError(what, hint="say for which agent with --agent, or call its tool by name")
-            if intent_name(part) not in bench.calls:
+            if intent_name(part) not in fixture.calls:
                 raise UsageError(
-                    f"{what} that this agent lacks: {bench.lacks.get(intent_name(part), 'no such tool')}"
+                    f"{what} that this agent lacks: {fixture.lacks.get(intent_name(part), 'no such tool')}"
                 )
-            steps = bench.render(part, place)
+            steps = fixture.render(part, context)
             now += steps.calls
             followed += bool(steps.then)
             then += [_owned(call, followed) for call in steps.then]

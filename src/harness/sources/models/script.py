@@ -12,7 +12,7 @@
 A turn is a part or a list of parts; several calls in one turn are made at once. The parts:
 
     text, reasoning      what the model says
-    call                 a tool call by meaning (see `harness.sources.models.script_intents`)
+    call                 a tool call by intent (see `harness.sources.models.script_intents`)
     tool                 a tool call by the agent's own name: { tool = "Bash", input = { command = "ls" } }
     usage                the tokens of this turn, where the file's own do not fit
     stop                 why the model ends here, if it is neither its own will nor a tool call

@@ -57,35 +57,33 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.lab.doctor_report import exit_code
 
     scenarios = choose(arguments.scenario, is_quick=arguments.quick)
-    patients = find_agents(arguments.agents)
+    statuses = find_agents(arguments.agents)
     if not arguments.agents:
         warn_of_plugins(console)
-    _require_all(arguments.agents, patients)
-    if not patients:
+    _require_all(arguments.agents, statuses)
+    if not statuses:
         console.say("harness: no agent is installed; `harness agents check NAME` tells how to get one")
     display = _Display(console, len(scenarios))
-    diagnoses = []
+    reports = []
     with _EndedBySignals():
-        for patient in patients:
+        for status in statuses:
             limit_s = QUICK_S if arguments.quick else None
-            diagnosis = examine(
-                patient, scenarios, limit_s=limit_s, record=arguments.record, watch=display.show
-            )
+            report = examine(status, scenarios, limit_s=limit_s, record=arguments.record, watch=display.show)
             display.erase()
-            diagnoses.append(diagnosis)
+            reports.append(report)
             if not arguments.json:
-                write_text(_table(diagnosis))
+                write_text(_table(report))
     if arguments.json:
-        write_json([_as_data(diagnosis) for diagnosis in diagnoses])
-    return exit_code(diagnoses)
+        write_json([_as_data(report) for report in reports])
+    return exit_code(reports)
 
 
-def _require_all(names: list[str], patients: list[AgentStatus]) -> None:
+def _require_all(names: list[str], statuses: list[AgentStatus]) -> None:
     """Whoever names an agent wants to hear of it. Raises UsageError."""
     from harness.errors import UsageError
     from harness.sources.registry import load
 
-    examined = {patient.agent for patient in patients}
+    examined = {status.agent for status in statuses}
     if missing := [name for name in names if load(name).name not in examined]:
         raise UsageError(
             f"the doctor cannot examine {', '.join(missing)}",
@@ -115,7 +113,7 @@ class _EndedBySignals:
 
 
 class _Display:
-    """How far it is, on standard error: one line that is rewritten, or one line per trial."""
+    """How far it is, on standard error: one line that is rewritten, or one line per result."""
 
     def __init__(self, console: Console, count: int) -> None:
         self._console = console
@@ -123,16 +121,16 @@ class _Display:
         self._done = 0
         self._is_rewritten = can_erase(2, os.environ)
 
-    def show(self, patient: AgentStatus, trial: ScenarioResult | None) -> None:
-        self._done = 0 if trial is None else self._done + 1
-        if patient.note:
+    def show(self, status: AgentStatus, result: ScenarioResult | None) -> None:
+        self._done = 0 if result is None else self._done + 1
+        if status.note:
             return
-        name = f"{patient.agent} {patient.version}".rstrip()
+        name = f"{status.agent} {status.version}".rstrip()
         head = f"{name} {self._done}/{self._count}"
-        text = f"{head} {trial.scenario}: {trial.verdict}" if trial else f"{head} …"
+        text = f"{head} {result.scenario}: {result.verdict}" if result else f"{head} …"
         if self._is_rewritten:
             self._console.put(f"{_ERASE}{text[:78]}")
-        elif trial is not None:
+        elif result is not None:
             self._console.say(text)
 
     def erase(self) -> None:
@@ -140,31 +138,30 @@ class _Display:
             self._console.put(_ERASE)
 
 
-def _table(diagnosis: AgentReport) -> str:
-    patient = diagnosis.patient
-    is_changed = patient.last_verified and patient.version and patient.last_verified != patient.version
-    verified = f"last verified: {patient.last_verified}" if patient.last_verified else "never verified"
+def _table(report: AgentReport) -> str:
+    status = report.status
+    is_changed = status.last_verified and status.version and status.last_verified != status.version
+    verified = f"last verified: {status.last_verified}" if status.last_verified else "never verified"
     lines = [
-        f"{patient.title} {patient.version}".rstrip()
-        + f": {diagnosis.verdict if diagnosis.trials else 'not run'}",
-        f"  program      {patient.binary or 'not found'}",
-        f"  version      {patient.version or 'unknown'} ({verified}{', another one' if is_changed else ''})",
-        f"  credentials  {_credentials(patient)}",
+        f"{status.title} {status.version}".rstrip() + f": {report.verdict if report.results else 'not run'}",
+        f"  program      {status.binary or 'not found'}",
+        f"  version      {status.version or 'unknown'} ({verified}{', another one' if is_changed else ''})",
+        f"  credentials  {_credentials(status)}",
     ]
-    if patient.note:
-        return "\n".join([*lines, f"  {patient.note}"]) + "\n\n"
-    if patient.network:
-        lines.append(f"  network      shared with this machine: {patient.network}")
+    if status.note:
+        return "\n".join([*lines, f"  {status.note}"]) + "\n\n"
+    if status.network:
+        lines.append(f"  network      shared with this machine: {status.network}")
     told: set[str] = set()
-    width = max((len(trial.scenario) for trial in diagnosis.trials), default=0)
-    for trial in diagnosis.trials:
-        mark = _MARKS[trial.verdict]
-        took = f"{trial.duration_ms / 1000:.1f} s" if trial.duration_ms else ""
+    width = max((len(result.scenario) for result in report.results), default=0)
+    for result in report.results:
+        mark = _MARKS[result.verdict]
+        took = f"{result.duration_ms / 1000:.1f} s" if result.duration_ms else ""
         lines.append(
-            f"  {mark} {trial.scenario:<{width}}  {trial.verdict:<10} {trial.reason or took}".rstrip()
+            f"  {mark} {result.scenario:<{width}}  {result.verdict:<10} {result.reason or took}".rstrip()
         )
-        lines += [f"      never shown: {gap}" for gap in trial.known_gaps]
-        for finding in trial.findings:
+        lines += [f"      never shown: {gap}" for gap in result.known_gaps]
+        for finding in result.findings:
             is_news = finding.what not in told
             told.add(finding.what)
             lines.append(f"      {finding.kind}: {finding.what}{'' if is_news else ' (as above)'}")
@@ -173,16 +170,16 @@ def _table(diagnosis: AgentReport) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _credentials(patient: AgentStatus) -> str:
+def _credentials(status: AgentStatus) -> str:
     """Which there are, never what they are; the doctor passes none of them on."""
-    present = [name for name, is_set in patient.credentials.items() if is_set]
+    present = [name for name, is_set in status.credentials.items() if is_set]
     if present:
         return f"present in {', '.join(present)}"
-    return f"none in {', '.join(patient.credentials)}" if patient.credentials else "no variable is known"
+    return f"none in {', '.join(status.credentials)}" if status.credentials else "no variable is known"
 
 
-def _as_data(diagnosis: AgentReport) -> dict[str, Any]:
+def _as_data(report: AgentReport) -> dict[str, Any]:
     import msgspec
 
-    data: dict[str, Any] = msgspec.to_builtins(diagnosis)
-    return {**data["patient"], "verdict": diagnosis.verdict, "trials": data["trials"]}
+    data: dict[str, Any] = msgspec.to_builtins(report)
+    return {**data["status"], "verdict": report.verdict, "trials": data["results"]}

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     for action in actions.values():
         action.add_argument("script", metavar="SCRIPT", help="TOML or JSON (see docs/lab.md)")
-        help_text = "the agent whose tools the script's calls by meaning are to be"
+        help_text = "the agent whose tools the script's calls by intent are to be"
         completes(action.add_argument("-a", "--agent", default="", metavar="NAME", help=help_text), "agents")
     add = actions["serve"].add_argument
     add("--port", type=port, default=0, metavar="N", help="of 127.0.0.1 (default: any free one)")
@@ -58,8 +58,8 @@ def _check(script: Script, agent: str) -> int:
     from harness.lab import LabContext, ScriptRun, load_fixture
 
     if agent:
-        place = LabContext(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
-        ScriptRun(script, load_fixture(_canonical(agent)), place)
+        context = LabContext(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
+        ScriptRun(script, load_fixture(_canonical(agent)), context)
     turns = sum(len(lane.turns) for lane in script.lanes.values())
     lanes = number_of(len(script.lanes), "lane")
     write_text(f"{script.name}: {number_of(turns, 'turn')} in {lanes}\n")
@@ -81,7 +81,7 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
         if not arguments.agent:
             play = ScriptRun(script)
             with LabServer(play, port=arguments.port, record_path=arguments.record, on_entry=tell) as server:
-                tell.journal = server.journal
+                tell.log = server.log
                 write_text(_addresses(server))
                 ending.wait()
             return 0
@@ -97,11 +97,11 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
                 port=arguments.port,
                 record_path=arguments.record,
                 on_entry=tell,
-            ) as rehearsal:
-                tell.journal = rehearsal.server.journal
+            ) as offline:
+                tell.log = offline.server.log
                 sessions = sessions_directory(load_settings(console))
-                shell = _shell(name, rehearsal.place, rehearsal.rig, sessions)
-                write_text(_addresses(rehearsal.server) + shell)
+                shell = _shell(name, offline.context, offline.config, sessions)
+                write_text(_addresses(offline.server) + shell)
                 ending.wait()
         finally:
             if not arguments.home:
@@ -114,14 +114,14 @@ class _Teller:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self.journal: RequestLog | None = None
+        self.log: RequestLog | None = None
 
     def __call__(self, entry: RequestEntry) -> None:
         where = f" ({entry.lane}, turn {entry.turn})" if entry.lane else ""
         self._console.say(f"{entry.number} {entry.method} {entry.path}: {entry.outcome}{where}")
-        if self.journal is not None and self.journal.failure:
-            self._console.say(f"harness: nothing more is recorded: {self.journal.failure}")
-            self.journal = None
+        if self.log is not None and self.log.failure:
+            self._console.say(f"harness: nothing more is recorded: {self.log.failure}")
+            self.log = None
 
 
 class _Ending:
@@ -204,14 +204,14 @@ def _addresses(server: LabServer) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shell(agent: str, place: LabContext, rig: LaunchConfig, sessions: str) -> str:
+def _shell(agent: str, context: LabContext, config: LaunchConfig, sessions: str) -> str:
     """What to paste into another shell."""
     import shlex
 
-    env = sorted((name, value) for name, value in rig.env.items() if name != "PWD")
+    env = sorted((name, value) for name, value in config.env.items() if name != "PWD")
     # The agent's home is thrown away; what `harness run` records of it there is not.
     env.append(("HARNESS_LOG_DIRECTORY", sessions))
     exports = [f"export {name}={shlex.quote(value)}" for name, value in env]
-    words = ["harness", "run", "--agent", agent, *(["--model", rig.model] if rig.model else [])]
-    words += ["--prompt", "hello", *(["--", *rig.args] if rig.args else [])]
-    return "\n".join([f"cd {shlex.quote(place.cwd)}", *exports, f"# {shlex.join(words)}"]) + "\n"
+    words = ["harness", "run", "--agent", agent, *(["--model", config.model] if config.model else [])]
+    words += ["--prompt", "hello", *(["--", *config.args] if config.args else [])]
+    return "\n".join([f"cd {shlex.quote(context.cwd)}", *exports, f"# {shlex.join(words)}"]) + "\n"

@@ -1,3 +1,0 @@
-"""What several benches share."""
-
-from __future__ import annotations
