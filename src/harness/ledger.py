@@ -13,17 +13,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from harness.config.prices import Prices
-from harness.events import Event, Result, SessionStart, Usage, UsageDelta, Warning
+from harness.events import Event, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
+from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 
-WORDS = ("UsageDelta", "SessionStart", "Result", "usage_cumulative", "new_session", "session_id")
+WORDS = (
+    "UsageDelta",
+    "SessionStart",
+    "Result",
+    "Suspended",
+    "Resumed",
+    "usage_cumulative",
+    "new_session",
+    "session_id",
+)
 """Lines of a log without any of these tell a ledger nothing."""
 
 By: TypeAlias = Literal["agent", "model", "day", "session", "sub-agent"]
@@ -106,16 +116,27 @@ class Account(msgspec.Struct, kw_only=True):
     invocations: list[_Invocation] = msgspec.field(default_factory=list)
     next_seq: int = 0
     """From here on, nothing was read."""
+    runs: dict[str, Any] | None
+    """The runs of the log; None before anything was read."""
 
     def feed(self, metadata: Metadata, events: Iterable[Event]) -> None:
         """Events that do not speak of usage may be left out."""
+        tree = RunTree()
+        if self.runs is not None:
+            tree.restore(self.runs)
         current = self.invocations[-1] if self.invocations else None
         for event in events:
-            if current is None or _begins_another(current, event):
+            run = tree.feed(event)
+            begins = tree.began and not run.depth
+            if current is None or (begins and (current.is_over or run.id != current.run_id)):
                 current = _begun(metadata, event)
                 self.invocations.append(current)
+            elif run.top and run.top != current.run_id:
+                current = next((one for one in reversed(self.invocations) if one.run_id == run.top), current)
             _note(current, event)
+            current.is_over = current.is_over or any(one.id == current.run_id for one in tree.ended)
             self.next_seq = max(self.next_seq, event.seq + 1)
+        self.runs = tree.snapshot()
 
 
 class Ledger:
@@ -128,7 +149,7 @@ class Ledger:
 
     def add(self, metadata: Metadata, events: Iterable[Event]) -> None:
         """One log. Events that do not speak of usage may be left out."""
-        account = Account()
+        account = Account(runs=None)
         account.feed(metadata, events)
         self._invocations += account.invocations
 
@@ -237,13 +258,6 @@ def _begun(metadata: Metadata, event: Event) -> _Invocation:
     )
 
 
-def _begins_another(current: _Invocation, event: Event) -> bool:
-    """Whether a run follows the one before it in the same log."""
-    if type(event) is not SessionStart or event.parent_id:
-        return False
-    return current.is_over or event.run_id != current.run_id
-
-
 def _note(invocation: _Invocation, event: Event) -> None:
     is_own = event.run_id == invocation.run_id
     if is_own and event.session_id:
@@ -260,8 +274,6 @@ def _note(invocation: _Invocation, event: Event) -> None:
             invocation.models[run_id] = model or invocation.models.get(run_id, "")
         case Warning(code="usage_cumulative"):
             invocation.is_cumulative = True
-        case Result() if is_own:
-            invocation.is_over = True
         case _:
             pass
 

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.events import SessionStart, TextDelta, ToolStart, Usage
+from harness.log.run_tree import RunTree, Shown
 from harness.rendering.amounts import duration, money, tokens
 from harness.rendering.escapes import neutralised, single_line
 from harness.rendering.fences import closed, code_span, fenced
 from harness.rendering.json_text import compact, pretty
-from harness.rendering.lineage import Lineage
-from harness.rendering.streamed import Streamed
 from harness.rendering.totals import settled
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -99,7 +98,7 @@ def test_any_value_can_be_written_as_json() -> None:
 
 
 def test_runs_hang_below_the_calls_that_began_them() -> None:
-    lineage = Lineage()
+    lineage = RunTree()
     early = SessionStart(run_id="early", parent_id="call_0")
     for event in (
         early,
@@ -111,38 +110,30 @@ def test_runs_hang_below_the_calls_that_began_them() -> None:
         SessionStart(run_id="second"),
         SessionStart(run_id="top"),
     ):
-        lineage.see(event)
+        lineage.feed(event)
 
     depths = {run: lineage.depth(run) for run in ("top", "kid", "grandkid", "second", "early", "unheard of")}
     assert depths == {"top": 0, "kid": 1, "grandkid": 2, "second": 1, "early": 1, "unheard of": 1}
     assert lineage.ancestors("grandkid") == ["kid", "top"]
-    assert lineage.is_top(TextDelta(text="", run_id="top"))
-    assert not lineage.is_top(early)
+    assert [lineage.feed(TextDelta(text="", run_id=run)).depth for run in ("top", "early")] == [0, 1]
 
 
 def test_before_the_top_run_is_known_only_announced_children_are_children() -> None:
-    lineage = Lineage()
-    lineage.see(SessionStart(run_id="kid", parent_id="c"))
+    lineage = RunTree()
+    lineage.feed(SessionStart(run_id="kid", parent_id="c"))
 
     assert [lineage.depth("kid"), lineage.depth("whoever")] == [1, 0]
 
 
 def test_a_message_is_known_by_its_pieces() -> None:
-    streamed = Streamed()
-    streamed.add("r", "m", "Hé")
-    streamed.add("r", "m", "llo")
+    shown = Shown()
+    shown.add("Hé")
+    shown.add("llo")
 
-    assert streamed.take_rest("r", "m", "Héllo there") == " there"
-    assert streamed.take_rest("r", "m", "Héllo there") is None
-    streamed.add("r", "", "one")
-    assert streamed.take_rest("r", "", "two") is None
-    streamed.add("r", "m", "one two")
-    assert streamed.take_rest("r", "m", "one") == ""
-    streamed.add("r", "m", "one")
-    assert streamed.take_rest("r", "m", "something else") is None
-    streamed.add("r", "m", "one")
-    assert streamed.forget("r", "m")
-    assert not streamed.forget("r", "m")
+    assert shown.rest("m", "Héllo there") == " there"
+    assert shown.rest("m", "Héll") == ""
+    assert shown.rest("", "Other") is None
+    assert Shown().rest("m", "Héllo") is None
 
 
 def test_the_larger_of_sum_and_statement_counts() -> None:

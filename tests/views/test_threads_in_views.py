@@ -33,8 +33,8 @@ from harness.events import (
     UsageDelta,
 )
 from harness.ledger import Ledger, total
+from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
-from harness.rendering.lineage import Lineage
 from harness.stage import ViewOptions
 
 VIEWS = [module.name for module in iter_modules(harness.views.__path__)]
@@ -189,9 +189,9 @@ def test_a_run_that_was_cut_off_does_not_hide_what_follows_it_in_a_thread() -> N
 
 
 def test_a_run_that_waits_is_not_the_parent_of_the_next() -> None:
-    lineage = Lineage()
+    lineage = RunTree()
     for event in (SessionStart(run_id="a"), Suspended(run_id="a"), SessionStart(run_id="b")):
-        lineage.see(event)
+        lineage.feed(event)
 
     assert (lineage.depth("a"), lineage.depth("b")) == (0, 0)
 

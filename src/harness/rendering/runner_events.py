@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from harness.events import Error, Event, Message, Result, SessionStart, TextDelta, ToolEnd, ToolStart
 from harness.log.codec import to_builtins
-from harness.rendering.streamed import Streamed
+from harness.log.run_tree import RunTree
 
 _CALM = ("completed", "interrupted")
 
@@ -27,15 +27,13 @@ class RunnerTranslation:
     """Stage: event of a log → runner event, one each."""
 
     def __init__(self, prompt: str = "") -> None:
-        self._top: str | None = None
+        self._tree = RunTree()
         self._prompt = prompt
-        self._streamed = Streamed()
         self._error = ""
 
     def feed(self, event: Event, /) -> Sequence[RunnerEvent]:
-        if isinstance(event, SessionStart) and not event.parent_id and self._top is None:
-            self._top = event.run_id
-        name, data = self._told(event) if event.run_id == self._top else ("log", {})
+        run = self._tree.feed(event)
+        name, data = ("log", {}) if run.depth else self._told(event)
         return (RunnerEvent(event.seq + 1, name, {**data, "events": [to_builtins(event)]}),)
 
     def finish(self) -> Sequence[RunnerEvent]:
@@ -46,10 +44,9 @@ class RunnerTranslation:
             case SessionStart():
                 return "run.started", {"runId": event.run_id, "prompt": self._prompt}
             case TextDelta():
-                self._streamed.add(event.run_id, event.id, event.text)
                 return "assistant.delta", {"text": event.text}
             case Message(role="assistant"):
-                rest = self._streamed.take_rest(event.run_id, event.id, event.text)
+                rest = self._tree.rest(event)
                 text = event.text if rest is None else rest
                 return ("assistant.delta", {"text": text}) if text else ("log", {})
             case ToolStart():

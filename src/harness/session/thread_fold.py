@@ -29,6 +29,7 @@ from harness.events import (
     TextDelta,
     ThreadCreated,
 )
+from harness.log.run_tree import RunTree
 from harness.rendering.session.display import DisplayState, reduce
 from harness.rendering.session.encoding import encode, read, to_wire
 from harness.rendering.session.events import HarnessEvent
@@ -48,7 +49,7 @@ class Facts(msgspec.Struct, kw_only=True):
     follow_ups: list[Any] = msgspec.field(default_factory=list)
     objective: dict[str, Any] | None = None
     notifications: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
-    relays: dict[str, Relay] = msgspec.field(default_factory=dict)
+    relays: Mapping[str, Relay] = msgspec.field(default_factory=dict)
     """What waits for an answer, by relay id."""
     open_run: str = ""
     """The top-level run that has not ended."""
@@ -76,7 +77,8 @@ class Facts(msgspec.Struct, kw_only=True):
         return "waiting" if self.relays or self.is_suspended else "running"
 
 
-_VERSION = 3
+_VERSION = 4
+_OF_RUNS = frozenset((SessionStart, Result, Suspended, Resumed, Relay, RelayReply))
 _MOST_TOLD = 50
 """Notifications that are kept after the model was told of them, or they were put away: the last changed."""
 
@@ -94,7 +96,9 @@ class ThreadFold:
 
     def __init__(self) -> None:
         self.facts = Facts()
-        self.translation = SessionTranslation()
+        self.tree = RunTree()
+        """Of the thread's log; whoever else folds the same events may share it."""
+        self.translation = SessionTranslation(tree=self.tree)
         self.display = DisplayState()
         self.memory = RecordFold()
         self.next_seq = 0
@@ -106,13 +110,10 @@ class ThreadFold:
             FollowUpsChanged: self._follow_ups,
             GoalChanged: self._goal,
             NotificationChanged: self._notification,
-            Relay: self._relay,
             RelayReply: self._reply,
             SessionStart: self._start,
             Info: self._info,
             Result: self._result,
-            Suspended: self._suspended,
-            Resumed: self._resumed,
             Signal: self._signal,
             SteeringQueued: self._steering,
             Message: self._message,
@@ -122,7 +123,11 @@ class ThreadFold:
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
         self.next_seq = event.seq + 1
         kind = type(event)
+        tree = self.tree
+        tree.feed(event)
         if kind is not TextDelta:  # nine of ten events are
+            if tree.began or tree.ended or kind in _OF_RUNS:
+                self._note_runs(tree)
             taker: Any = self._takers.get(kind)
             if taker is not None:
                 taker(event)
@@ -160,8 +165,10 @@ class ThreadFold:
             self.translation.restore(kept.translation)
             self.memory.restore(kept.memory)
         except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, ValueError):
-            self.translation, self.memory = SessionTranslation(), RecordFold()
+            self.tree = RunTree()
+            self.translation, self.memory = SessionTranslation(tree=self.tree), RecordFold()
             return False
+        facts.relays = self.tree.open_relays
         self.facts, self.display = facts, display
         return True
 
@@ -195,12 +202,18 @@ class ThreadFold:
         if len(told) > _MOST_TOLD:
             del known[min(told)[1]]
 
-    def _relay(self, event: Relay) -> None:
-        self.facts.relays[event.id] = event
+    def _note_runs(self, tree: RunTree) -> None:
+        facts, top, waiting = self.facts, tree.top, tree.unfinished_top
+        facts.relays = tree.open_relays
+        facts.open_run = "" if waiting is None else waiting.id
+        facts.is_suspended = waiting is not None and waiting.status == "suspended"
+        if top is not None:
+            facts.last_run = top.id
+            is_waiting = top.status == "suspended"
+            facts.last_outcome = "suspended" if is_waiting else top.outcome or facts.last_outcome
 
     def _reply(self, event: RelayReply) -> None:
-        relay = self.facts.relays.pop(event.id, None)
-        if relay is not None:
+        for relay in self.tree.relays:
             is_own_plan = relay.kind == "plan" and relay.run_id == self.facts.open_run
             if is_own_plan and event.approved and is_approved(event.answer):
                 self.facts.is_plan_approved = True
@@ -213,23 +226,16 @@ class ThreadFold:
                 self.display.pending_approval = next(map(pending_approval, waiting), None)
 
     def _start(self, event: SessionStart) -> None:
-        if event.parent_id:
+        if self.tree.run.depth:
             return
-        self.facts.open_run = self.facts.last_run = event.run_id
-        self.facts.is_suspended = self.facts.is_plan_approved = False
-        self.facts.relays.clear()
+        self.facts.is_plan_approved = False
         # An agent's session in a sandbox runner is none that the same agent could go on with here.
         self.facts.last_agent = REMOTE_AGENT if event.runner else event.agent
         self._note_session(event)
 
     def _result(self, event: Result) -> None:
-        if event.run_id != self.facts.open_run:
-            return
-        self.facts.open_run = ""
-        self.facts.last_outcome = event.outcome
-        self.facts.is_suspended = False
-        self.facts.relays.clear()
-        self._note_session(event)
+        if event.run_id == self.facts.last_run:
+            self._note_session(event)
 
     def _info(self, event: Info) -> None:
         if event.run_id == self.facts.open_run:
@@ -254,13 +260,6 @@ class ThreadFold:
         self.facts.mode_id = event.mode_id
         self.facts.is_plan_approved = False
 
-    def _suspended(self, _event: Suspended) -> None:
-        self.facts.is_suspended = True
-        self.facts.last_outcome = "suspended"
-
-    def _resumed(self, _event: Resumed) -> None:
-        self.facts.is_suspended = False
-
 
 def rest(fold: ThreadFold, *, is_running: bool) -> None:
     """What is shown of a thread when it is opened: what holds on, and nothing of how it came about."""
@@ -274,8 +273,6 @@ def rest(fold: ThreadFold, *, is_running: bool) -> None:
         queued_follow_ups=len(fold.facts.follow_ups),
         queued_steering=shown.queued_steering,
     )
-    # Whoever asked is gone, but the question stands, unless it was a sub-agent's: those end with their process.
-    fold.facts.relays = {id: relay for id, relay in fold.facts.relays.items() if not relay.spawn_call_id}
     asked = [relay for relay in fold.facts.relays.values() if relay.kind == "permission"]
     kept.pending_approval = pending_approval(asked[0]) if asked else None
     kept.tasks = shown.tasks

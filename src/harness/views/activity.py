@@ -20,38 +20,22 @@ from typing import Any, assert_never
 import msgspec
 
 from harness.events import (
-    AnyEvent,
-    Compacted,
     Error,
     Event,
     Info,
     Message,
     Operation,
     ReasoningDelta,
-    Relay,
-    RelayReply,
-    ReplInput,
-    ReplOutput,
-    ReplProgress,
     Result,
     SessionStart,
-    Steering,
-    StepEnd,
-    StepStart,
-    TasksChanged,
-    TextDelta,
-    TextRetracted,
     ToolEnd,
-    ToolInputDelta,
-    ToolProgress,
     ToolStart,
     Unknown,
     Unrecognized,
-    UsageDelta,
     Warning,
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
-from harness.rendering.lineage import Lineage
+from harness.log.run_tree import RunTree
 from harness.stage import Aside, View, ViewOptions
 
 _encode = msgspec.json.Encoder().encode
@@ -81,9 +65,7 @@ class Activities:
     def __init__(self, *, reasoning: bool = False) -> None:
         self._wants_reasoning = reasoning
         self._session_id = ""
-        self._lineage = Lineage()
-        self._calls: dict[tuple[str, str], ToolStart] = {}
-        self._children: dict[str, SessionStart] = {}
+        self._tree = RunTree()
         self._known_spawns: set[str] = set()
         """Calls that spawned, and sub-agents that were spawned: told by the child runs themselves."""
         self._thought = ""
@@ -91,8 +73,9 @@ class Activities:
         self._last_ms = 0
 
     def feed(self, event: Event) -> Sequence[Activity]:
+        self._tree.feed(event)
         said = self._flush_thought(event) if self._thought else []
-        found = [*said, *self._translate(event)]  # type: ignore[arg-type] # the union is closed
+        found = [*said, *self._translate(event)]
         self._last_ms = event.timestamp_ms
         return self._stamped(found) if found else ()
 
@@ -105,7 +88,7 @@ class Activities:
             stamp["sessionId"] = self._session_id
         return [stamp | activity for activity in found]
 
-    def _translate(self, event: AnyEvent) -> Iterator[Activity]:
+    def _translate(self, event: Event) -> Iterator[Activity]:
         match event:
             case SessionStart():
                 yield from self._begun(event)
@@ -129,43 +112,30 @@ class Activities:
                 self._think(event)
             case Info(session_id=session_id) if session_id:
                 self._session_id = session_id
-            case Info() | Message() | TextDelta() | TextRetracted() | ToolInputDelta() | ToolProgress():
-                pass
-            case (
-                UsageDelta() | TasksChanged() | Compacted() | StepStart() | StepEnd() | Relay() | RelayReply()
-            ):
-                pass
-            case ReplInput() | ReplProgress() | ReplOutput():
-                pass
-            case Steering():
-                self._lineage.see(event)
             case _:
-                assert_never(event)
+                pass
 
     def _begun(self, event: SessionStart) -> Iterator[Activity]:
-        self._lineage.see(event)
-        if self._lineage.is_top(event):
+        if not self._tree.run.depth:
             # An id that the agent never told is ours, and is not shown as if it were its own.
             self._session_id = "" if event.session_id == event.run_id else event.session_id
             return
-        self._children[event.run_id] = event
         self._known_spawns |= {event.parent_id, _own_id(event)}
         yield _orchestration("started", _own_id(event), event.name, None)
 
     def _ended(self, event: Result) -> Iterator[Activity]:
-        self._lineage.see(event)
-        start = self._children.pop(event.run_id, None)
-        if start is not None:
+        run = self._tree.run
+        start = run.start
+        if run.depth and start is not None and run in self._tree.ended:
             action = "completed" if event.success else "failed"
             yield _orchestration(action, _own_id(start), start.name, event.success)
 
     def _call(self, event: ToolStart) -> Iterator[Activity]:
-        self._calls[event.run_id, event.call_id] = event
         if event.raw is not None:
             yield {"type": "unknown", "raw": event.raw}
 
     def _called(self, event: ToolEnd) -> Iterator[Activity]:
-        start = self._calls.pop((event.run_id, event.call_id), None)
+        start = self._tree.call
         operations = event.operations
         if operations is None:
             operations = start.operations if start is not None else []

@@ -14,20 +14,18 @@ from harness.events import (
     Message,
     Result,
     SessionStart,
-    Suspended,
     TextDelta,
     TextRetracted,
-    ThreadCreated,
     ToolEnd,
     ToolStart,
     Usage,
     UsageDelta,
 )
+from harness.log.run_tree import RunTree
 from harness.rendering.amounts import total_line
 from harness.rendering.escapes import neutralised, revealed, single_line
 from harness.rendering.fences import closed, code_span, fenced, quoted
 from harness.rendering.json_text import pretty
-from harness.rendering.lineage import Lineage
 from harness.rendering.totals import settled
 from harness.stage import View, ViewOptions
 
@@ -37,7 +35,7 @@ _MARKS = {True: "ok", False: "fail", None: "unknown"}
 class Markdown:
     def __init__(self) -> None:
         self._out: list[str] = []
-        self._lineage = Lineage()
+        self._tree = RunTree()
         self._names: dict[str, str] = {}
         self._speaker = ""
         """The run that the last block belongs to."""
@@ -56,11 +54,10 @@ class Markdown:
             UsageDelta: self._on_usage,
             Error: self._on_error,
             Result: self._on_result,
-            ThreadCreated: self._lineage.see,
-            Suspended: self._lineage.see,
         }
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
+        self._tree.feed(event)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -72,8 +69,7 @@ class Markdown:
         return self._take()
 
     def _on_start(self, event: SessionStart) -> None:
-        self._lineage.see(event)
-        if not self._lineage.is_top(event):
+        if self._tree.run.depth:
             self._names[event.run_id] = event.name or event.agent
             return
         self._speaker = event.run_id
@@ -98,7 +94,6 @@ class Markdown:
             self._block(event, closed(neutralised(event.text)))
 
     def _on_tool_start(self, event: ToolStart) -> None:
-        self._lineage.see(event)
         self._block(event, f"> **Tool:** {_name(event)} ({single_line(event.call_id)})")
         if event.input is not None:
             self._block(event, fenced(revealed(pretty(event.input)), "json"))
@@ -120,10 +115,9 @@ class Markdown:
         self._block(event, quoted(f"{message}{chr(10) if chr(10) in message else ' '}{code}".rstrip(), 1))
 
     def _on_result(self, event: Result) -> None:
-        self._lineage.see(event)
         self._write_unfinished(event.run_id)
         status = "Success" if event.success else "Error"
-        if not self._lineage.is_top(event):
+        if self._tree.run.depth:
             self._block(event, f"**Result:** {status}")
             return
         self._block(event, "---")
@@ -141,7 +135,7 @@ class Markdown:
             self._on_message(Message(role="assistant", text=text, run_id=run_id, id=key[1]))
 
     def _block(self, event: Event, text: str) -> None:
-        depth = self._lineage.depth(event.run_id)
+        depth = self._tree.depth(event.run_id)
         if depth and event.run_id != self._speaker:
             name = single_line(self._names.get(event.run_id, ""))
             self._write(f"**Sub-agent:** {name}".rstrip(), depth)

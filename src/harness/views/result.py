@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.events import Error, Event, Message, Outcome, Result, SessionStart, Steering
+from harness.events import Error, Event, Message, Outcome, Result, SessionStart
+from harness.log.run_tree import RunTree
 from harness.rendering.json_text import pretty
-from harness.rendering.lineage import Lineage
 from harness.rendering.usage_data import UsageData, computed, usage_data
 from harness.stage import View, ViewOptions
 
@@ -50,14 +50,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ResultView:
     def __init__(self) -> None:
-        self._lineage = Lineage()
+        self._tree = RunTree()
         self._run_id: str | None = None
         self._begin(SessionStart())
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        if isinstance(event, SessionStart | Result | Steering):
-            self._lineage.see(event)
-        if self._lineage.is_top(event):
+        if not self._tree.feed(event).depth:
             self._note(event)
         return ()
 
@@ -81,7 +79,7 @@ class ResultView:
                 self._last_text = event.text
         elif isinstance(event, Error):
             self._error = Failure(message=event.message, code=event.code)
-        elif isinstance(event, Result):
+        elif isinstance(event, Result) and event.run_id == self._tree.latest:
             self._result = event
 
     def _report(self) -> Report:
@@ -93,7 +91,7 @@ class ResultView:
             result=result.text or self._last_text,
             session_id=session_id,
             outcome=result.outcome,
-            log_id=result.log_id or self._lineage.log_id,
+            log_id=result.log_id or self._tree.log_id,
             agent_session_id="" if session_id == self._run_id else session_id,
             error=None if result.success else self._error,
             stop_reason=result.stop_reason,

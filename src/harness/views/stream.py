@@ -7,42 +7,22 @@ have no word for (reasoning, warnings, tasks, what nobody could read …) is in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never, cast
 
 import msgspec
 
 from harness.events import (
-    AnyEvent,
-    Compacted,
     Error,
     Event,
-    Info,
     Message,
-    ReasoningDelta,
-    Relay,
-    RelayReply,
-    ReplInput,
-    ReplOutput,
-    ReplProgress,
     Result,
     SessionStart,
-    Steering,
-    StepEnd,
-    StepStart,
-    TasksChanged,
     TextDelta,
-    TextRetracted,
     ToolEnd,
-    ToolInputDelta,
-    ToolProgress,
     ToolStart,
-    Unknown,
-    Unrecognized,
     UsageDelta,
-    Warning,
 )
+from harness.log.run_tree import Run, RunTree
 from harness.rendering.json_text import compact, encode_blocks
-from harness.rendering.lineage import Lineage
 from harness.rendering.usage_data import UsageData, computed, usage_data
 from harness.stage import View, ViewOptions
 
@@ -117,29 +97,33 @@ class UsageDeltaLine(_Line):
 class Stream:
     def __init__(self, options: ViewOptions) -> None:
         self._shows_usage = options.usage
-        self._lineage = Lineage()
-        self._start_of_run = SessionStart()
+        self._tree = RunTree()
+        self._session_id = ""
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         return self.feed_all((event,))
 
     def feed_all(self, events: Sequence[Event], /) -> Sequence[bytes]:
-        lines = [
-            # Without a detour: nine of ten events are this.
-            TextDeltaLine(at_ms if (at_ms := event.timestamp_ms) > 0 else 0, event.text)
-            if type(event) is TextDelta
-            else self._line(cast("AnyEvent", event), max(0, event.timestamp_ms))
-            for event in events
-        ]
-        return encode_blocks([line for line in lines if line is not None])
+        lines: list[_Line] = []
+        tree = self._tree
+        for event in events:
+            at_ms = event.timestamp_ms if event.timestamp_ms > 0 else 0
+            if type(event) is TextDelta:
+                # Nine of ten events. A run that the tree knows it need not be fed again.
+                if event.run_id != tree.run.id or not tree.run.top:
+                    tree.feed(event)
+                lines.append(TextDeltaLine(at_ms, event.text))
+                continue
+            line = self._line(event, at_ms, tree.feed(event))
+            if line is not None:
+                lines.append(line)
+        return encode_blocks(lines)
 
     def finish(self) -> Sequence[bytes]:
         return ()
 
-    def _line(self, event: AnyEvent, at_ms: int) -> _Line | None:
+    def _line(self, event: Event, at_ms: int, run: Run) -> _Line | None:
         match event:
-            case TextDelta():
-                return TextDeltaLine(at_ms, event.text)
             case ToolStart():
                 arguments = None if event.input is None else compact(event.input)
                 return ToolStartLine(at_ms, event.call_id, event.tool_name, arguments)
@@ -153,47 +137,18 @@ class Stream:
             case Error():
                 return ErrorLine(at_ms, event.message, event.code)
             case SessionStart():
-                return self._start(event, at_ms)
+                return None if run.depth else self._start(event, at_ms)
             case Result():
-                return self._result(event, at_ms)
-            case Steering():
-                self._lineage.see(event)
-                return None
-            case (
-                ReasoningDelta()
-                | ToolInputDelta()
-                | ToolProgress()
-                | TextRetracted()
-                | TasksChanged()
-                | Compacted()
-                | StepStart()
-                | StepEnd()
-                | Relay()
-                | RelayReply()
-                | ReplInput()
-                | ReplProgress()
-                | ReplOutput()
-                | Warning()
-                | Info()
-                | Unknown()
-                | Unrecognized()
-            ):
-                return None
+                return None if run.depth else self._result(event, at_ms)
             case _:
-                assert_never(event)
+                return None
 
-    def _start(self, event: SessionStart, at_ms: int) -> SessionStartLine | None:
-        self._lineage.see(event)
-        if not self._lineage.is_top(event):
-            return None
-        self._start_of_run = event
+    def _start(self, event: SessionStart, at_ms: int) -> SessionStartLine:
+        self._session_id = event.session_id
         return SessionStartLine(at_ms, event.session_id, event.agent, event.model, event.cwd)
 
-    def _result(self, event: Result, at_ms: int) -> ResultLine | None:
-        self._lineage.see(event)
-        if not self._lineage.is_top(event):
-            return None
-        session_id = event.session_id or self._start_of_run.session_id
+    def _result(self, event: Result, at_ms: int) -> ResultLine:
+        session_id = event.session_id or self._session_id
         return ResultLine(
             at_ms,
             event.success,
@@ -202,7 +157,7 @@ class Stream:
             event.duration_ms,
             event.total_cost_usd,
             usage_data(event.usage) if event.usage else None,
-            event.log_id or self._lineage.log_id,
+            event.log_id or self._tree.log_id,
             "" if session_id == event.run_id else session_id,
             computed(event.usage),
         )

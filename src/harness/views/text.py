@@ -3,54 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never, cast
+from typing import cast
 
-from harness.events import (
-    AnyEvent,
-    Compacted,
-    Error,
-    Event,
-    Info,
-    Message,
-    ReasoningDelta,
-    Relay,
-    RelayReply,
-    ReplInput,
-    ReplOutput,
-    ReplProgress,
-    Result,
-    SessionStart,
-    Steering,
-    StepEnd,
-    StepStart,
-    TasksChanged,
-    TextDelta,
-    TextRetracted,
-    ToolEnd,
-    ToolInputDelta,
-    ToolProgress,
-    ToolStart,
-    Unknown,
-    Unrecognized,
-    UsageDelta,
-    Warning,
-)
+from harness.events import AnyEvent, Event, Message, Result, SessionStart, TextDelta, TextRetracted
+from harness.log.run_tree import RunTree
 from harness.rendering.escapes import neutralised
-from harness.rendering.lineage import Lineage
-from harness.rendering.streamed import Streamed
 from harness.stage import View, ViewOptions
 
 
 class Text:
     def __init__(self) -> None:
-        self._lineage = Lineage()
-        self._streamed = Streamed()
+        self._tree = RunTree()
         self._open_stream: str | None = None
         """The stream whose line has no end yet."""
-        self._has_spoken = False
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        shown = self._shown(cast("AnyEvent", event))
+        run = self._tree.feed(event)
+        shown = "" if run.depth else self._shown(cast("AnyEvent", event))
         return (shown.encode(),) if shown else ()
 
     def finish(self) -> Sequence[bytes]:
@@ -60,68 +29,28 @@ class Text:
     def _shown(self, event: AnyEvent) -> str:
         match event:
             case TextDelta():
-                return self._delta(event) if self._lineage.is_top(event) else ""
+                return self._delta(event)
             case Message():
-                is_answer = event.role == "assistant" and self._lineage.is_top(event)
-                return self._message(event) if is_answer else ""
+                return self._message(event) if event.role == "assistant" else ""
             case TextRetracted():
                 # What is printed cannot be taken back; the new answer begins on a line of its own.
-                self._streamed.forget(event.run_id, event.id)
                 return self._end_line() if event.id == self._open_stream else ""
             case SessionStart():
-                return self._start(event)
-            case ToolStart():
-                self._lineage.see(event)
-                return ""
+                return self._end_line()
             case Result():
-                self._lineage.see(event)
-                return self._result(event) if self._lineage.is_top(event) else ""
-            case Steering():
-                self._lineage.see(event)
-                return ""
-            case (
-                ReasoningDelta()
-                | ToolInputDelta()
-                | ToolProgress()
-                | ToolEnd()
-                | UsageDelta()
-                | TasksChanged()
-                | Compacted()
-                | StepStart()
-                | StepEnd()
-                | Relay()
-                | RelayReply()
-                | ReplInput()
-                | ReplProgress()
-                | ReplOutput()
-                | Error()
-                | Warning()
-                | Info()
-                | Unknown()
-                | Unrecognized()
-            ):
-                return ""
+                return self._end_line() + self._whole(self._tree.unheard)
             case _:
-                assert_never(event)
-
-    def _start(self, event: SessionStart) -> str:
-        self._lineage.see(event)
-        if not self._lineage.is_top(event):
-            return ""
-        self._has_spoken = False
-        return self._end_line()
+                return ""
 
     def _delta(self, event: TextDelta) -> str:
         if not event.text:
             return ""
         end = "" if event.id == self._open_stream else self._end_line()
-        self._streamed.add(event.run_id, event.id, event.text)
-        self._has_spoken = True
         self._open_stream = None if event.text.endswith("\n") else event.id
         return end + neutralised(event.text)
 
     def _message(self, event: Message) -> str:
-        rest = self._streamed.take_rest(event.run_id, event.id, event.text)
+        rest = self._tree.rest(event)
         if rest is None:
             return self._end_line() + self._whole(event.text)
         start = "" if event.id == self._open_stream else self._end_line()
@@ -129,15 +58,8 @@ class Text:
             self._open_stream = None if rest.endswith("\n") else event.id
         return start + neutralised(rest) + self._end_line()
 
-    def _result(self, event: Result) -> str:
-        is_unheard = event.success and not self._has_spoken
-        return self._end_line() + (self._whole(event.text) if is_unheard else "")
-
     def _whole(self, text: str) -> str:
-        if not text:
-            return ""
-        self._has_spoken = True
-        return neutralised(text) + ("" if text.endswith("\n") else "\n")
+        return neutralised(text) + ("" if text.endswith("\n") else "\n") if text else ""
 
     def _end_line(self) -> str:
         if self._open_stream is None:

@@ -44,15 +44,14 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
+from harness.log.run_tree import RunTree
 from harness.rendering.amounts import duration, money, tokens
 from harness.rendering.approval import bounded, is_short, lines_of, title
 from harness.rendering.calls import call_lines, described, excerpt, gist
-from harness.rendering.lineage import Lineage
 from harness.rendering.operations import short_directory
 from harness.rendering.page import Page, Segment, Style
 from harness.rendering.relays import preview_data
 from harness.rendering.steering import STEERING, signal_text, steering_words
-from harness.rendering.streamed import Streamed
 from harness.rendering.totals import settled
 from harness.stage import View, ViewOptions
 
@@ -85,8 +84,7 @@ class Transcript:
         self._shows_reasoning = options.reasoning
         self._is_live = options.live
         self._page = Page(width=options.width, color=options.color)
-        self._lineage = Lineage()
-        self._streamed = Streamed()
+        self._tree = RunTree()
         self._calls: dict[tuple[str, str], _Call] = {}
         self._names: dict[str, str] = {}
         self._tasks: dict[str, dict[str, str]] = {}
@@ -130,6 +128,7 @@ class Transcript:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         self._is_thinking = False
+        self._tree.feed(event)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -146,8 +145,7 @@ class Transcript:
         """Known, and told better by what follows."""
 
     def _on_start(self, event: SessionStart) -> None:
-        self._lineage.see(event)
-        if not self._lineage.is_top(event):
+        if self._tree.run.depth:
             self._on_child_start(event)
             return
         self._cwd = event.cwd
@@ -170,27 +168,26 @@ class Transcript:
             self._speaker = event.run_id
 
     def _on_text_delta(self, event: TextDelta) -> None:
-        if not self._lineage.is_top(event):
+        if self._tree.run.depth:
             return  # several sub-agents may write at once; each message is shown when it is whole
-        self._streamed.add(event.run_id, event.id, event.text)
         self._say(("text", event.id), event.text)
 
     def _on_reasoning_delta(self, event: ReasoningDelta) -> None:
-        if self._shows_reasoning and self._lineage.is_top(event):
+        if self._shows_reasoning and not self._tree.run.depth:
             self._say(("reasoning", event.id), event.text, "dim")
         else:
             self._is_thinking = True
 
     def _on_text_retracted(self, event: TextRetracted) -> None:
-        if self._streamed.forget(event.run_id, event.id):
+        if self._tree.shown is not None and not self._tree.run.depth:
             self._line(
                 event, ("yellow", "↺ "), ("dim", "cut off and asked again; the text above does not stand")
             )
 
     def _on_message(self, event: Message) -> None:
-        is_top = self._lineage.is_top(event)
+        is_top = not self._tree.run.depth
         if event.role == "assistant" and is_top:
-            rest = self._streamed.take_rest(event.run_id, event.id, event.text)
+            rest = self._tree.rest(event)
             self._say(
                 ("text", event.id) if rest is not None else object(), event.text if rest is None else rest
             )
@@ -201,7 +198,6 @@ class Transcript:
             self._show_prompt(event.text, "" if event.role == "user" else "dim")
 
     def _on_tool_start(self, event: ToolStart) -> None:
-        self._lineage.see(event)
         self._calls[event.run_id, event.call_id] = _Call(event)
 
     def _on_tool_progress(self, event: ToolProgress) -> None:
@@ -266,7 +262,6 @@ class Transcript:
             self._notice(event, "  ", "dim", event.stdout)
 
     def _on_steering(self, event: Event) -> None:
-        self._lineage.see(event)
         if isinstance(event, Signal) and event.category == "user":
             self._show_prompt(signal_text(event))
         elif words := steering_words(event):
@@ -294,9 +289,8 @@ class Transcript:
         self._line(event, ("dim", f"? of a newer version: {kind}"))
 
     def _on_result(self, event: Result) -> None:
-        self._lineage.see(event)
         mark = _ENDINGS.get(event.outcome, _BAD_ENDING)
-        if not self._lineage.is_top(event):
+        if self._tree.run.depth:
             self._on_child_result(event, mark)
             return
         if event.text and not self._has_spoken:
@@ -308,7 +302,7 @@ class Transcript:
         )
 
     def _on_child_result(self, event: Result, mark: Segment) -> None:
-        depth = min(self._lineage.depth(event.run_id), _DEEPEST)
+        depth = min(self._tree.depth(event.run_id), _DEEPEST)
         facts = [self._names.get(event.run_id, "sub-agent")]
         if not event.success:
             facts.append(event.outcome.replace("_", " "))
@@ -348,8 +342,8 @@ class Transcript:
         """Begin a line of activity: what stands before it, after saying whose it is if that is not clear."""
         self._begin("activity")
         run_id = event.run_id
-        depth = min(self._lineage.depth(run_id), _DEEPEST)
-        is_clear = self._speaker == run_id or run_id in self._lineage.ancestors(self._speaker)
+        depth = min(self._tree.depth(run_id), _DEEPEST)
+        is_clear = self._speaker == run_id or run_id in self._tree.ancestors(self._speaker)
         if depth and not is_clear:
             name = self._names.get(run_id, "sub-agent")
             self._page.line(("dim", _bars(depth - 1) if depth > 1 else ""), ("dim", f"⇢ {name}"))

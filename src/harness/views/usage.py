@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.events import Event, Result, SessionStart, Suspended, ThreadCreated, Usage, UsageDelta
+from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
+from harness.log.run_tree import RunTree
 from harness.rendering.amounts import total_line
 from harness.rendering.json_text import pretty
 from harness.rendering.totals import settled
@@ -83,9 +84,6 @@ class _RunTally(msgspec.Struct):
 class _State(msgspec.Struct):
     top_run: str | None = None
     """The last of them."""
-    is_going_on: bool = False
-    is_thread: bool = False
-    """In which a run follows another even if that was never ended."""
     before: _Tally = msgspec.field(default_factory=_Tally)
     """Of the top runs before it, with all that they began."""
     before_ms: int | None = None
@@ -104,17 +102,22 @@ class UsageFold:
 
     def __init__(self) -> None:
         self._state = _State()
+        self._tree = RunTree()
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
+        tree = self._tree
+        if type(event) is TextDelta and event.run_id == tree.run.id and tree.run.top:
+            return ()  # the tree knows the run already, and nothing here asks it about text
+        run = tree.feed(event)
+        if tree.began and not run.depth and run.id != self._state.top_run:
+            self._begin(run.id)
         if isinstance(event, UsageDelta):
             if event.counted is None:
                 self._add(event)
         elif isinstance(event, SessionStart):
-            self._begin(event)
-        elif isinstance(event, Result | Suspended) and self._state.top_run in (None, event.run_id):
+            self._run(run.id).start = event
+        elif isinstance(event, Result) and self._state.top_run in (None, event.run_id):
             self._end(event)
-        elif isinstance(event, ThreadCreated):
-            self._state.is_thread = True
         return ()
 
     def finish(self) -> Sequence[bytes]:
@@ -136,20 +139,17 @@ class UsageFold:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        plain: dict[str, Any] = msgspec.to_builtins(self._state)
-        return plain
+        return {"tree": self._tree.snapshot(), "tally": msgspec.to_builtins(self._state)}
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
-        self._state = msgspec.convert(snapshot, _State)
+        self._state = msgspec.convert(snapshot["tally"], _State)
+        self._tree.restore(snapshot["tree"])
 
-    def _begin(self, event: SessionStart) -> None:
-        state = self._state
-        may_follow = state.top_run is None or state.is_thread or not state.is_going_on
-        if not event.parent_id and may_follow and event.run_id != state.top_run:
-            if state.top_run is not None:
-                self._settle()
-            state.top_run, state.is_going_on = event.run_id, True
-        self._run(event.run_id).start = event
+    def _begin(self, run_id: str) -> None:
+        if self._state.top_run is not None:
+            self._settle()
+        self._state.top_run = run_id
+        self._run(run_id)
 
     def _settle(self) -> None:
         """Another run follows: what the last one used is certain."""
@@ -158,11 +158,8 @@ class UsageFold:
         state.before_ms = _sum_ms(state.before_ms, state.duration_ms)
         state.total, state.stated, state.stated_usd, state.duration_ms = _Tally(), None, None, None
 
-    def _end(self, event: Result | Suspended) -> None:
+    def _end(self, event: Result) -> None:
         state = self._state
-        state.is_going_on = False
-        if isinstance(event, Suspended):
-            return
         state.stated, state.stated_usd = event.usage, event.total_cost_usd
         state.duration_ms = event.duration_ms
 

@@ -234,7 +234,7 @@ class UsageReports:
         is_recent = time.time() * 1000 - metadata.updated_ms < _RECENT_MS or is_active(metadata)
         if known is not None and known.updated_ms == metadata.updated_ms and not is_recent:
             return
-        account = known.account if known is not None else _decoded(kept) or Account()
+        account = known.account if known is not None else _decoded(kept) or Account(runs=None)
         before = account.next_seq
         try:
             account.feed(metadata, self._events(metadata, account.next_seq))

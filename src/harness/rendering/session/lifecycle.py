@@ -9,18 +9,18 @@ import msgspec
 from msgspec import UNSET
 
 from harness.events import Event, Forked, Relay, RelayReply, Result, SessionStart, Suspended, ToolEnd
+from harness.log.run_tree import Run, RunTree
 from harness.rendering.relays import choices_data, preview_data
 from harness.rendering.session import events as wire
 from harness.rendering.session import subagents, tool_calls
 from harness.rendering.session.display import approval_shown
 from harness.rendering.session.display_state import PendingApproval, PendingSuspension
 from harness.rendering.session.events import HarnessEvent
-from harness.rendering.session.runs import ChildRun, OpenCall, OpenRelay, TopRun
+from harness.rendering.session.runs import ChildRun, OpenCall, TopRun
 from harness.rendering.session.usage import NOTHING_USED, TokenUsage
 
 Ending: TypeAlias = Literal["complete", "aborted", "error"]
 
-_MOST_ENDED = 32
 _TOOLS_THAT_ASK = {"question": "ask_user", "plan": "submit_plan"}
 _ABORTED = "Aborted by the user"
 
@@ -30,93 +30,94 @@ class State(msgspec.Struct):
     values: dict[str, Any] = {}
     """The application's own state."""
     usage: TokenUsage = NOTHING_USED
-    active: str | None = None
-    """The run that speaks."""
     runs: dict[str, TopRun] = {}
     """Those that have not ended: the one that speaks, and those that wait."""
     children: dict[str, ChildRun] = {}
     """By run."""
+    begun: dict[str, int] = {}
+    """How many sub-agents each call has begun, while any of them is open."""
     forks: dict[str, ChildRun] = {}
     """By call."""
-    child_calls: dict[str, OpenCall] = {}
-    """Open calls of sub-agents, which may begin sub-agents themselves."""
-    relays: dict[str, OpenRelay] = {}
     messages: int = 0
     """That were given an id, because what somebody said had none."""
-    ended: list[str] = []
-    """The last runs that ended: what is still said in their names is passed over."""
     told_failure: str = ""
     """An error that was told before the log says it."""
 
 
 class Lifecycle:
-    """Contract: `state` is all there is to know, and is plain but for the message that is being written."""
+    """Contract: `tree` and `state` are all there is to know; plain but for the message that is being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: RunTree) -> None:
+        self.tree = tree
         self.state = State()
         self.active: TopRun | None = None
         """The run that speaks."""
 
     def restore(self, state: State) -> None:
         self.state = state
-        self.active = state.runs.get(state.active) if state.active is not None else None
+        self._activate()
+
+    def _activate(self) -> None:
+        top = self.tree.open_top
+        self.active = None if top is None else self.state.runs.get(top.id)
+
+    def interrupted(self, run: Run) -> Sequence[HarnessEvent]:
+        """It ended without a result of its own."""
+        child = self.state.children.pop(run.id, None)
+        if child is not None:
+            return child.cut_off(is_stopped=self.tree.ended[-1].outcome == "interrupted")
+        top = self.state.runs.get(run.id)
+        return () if top is None else self._end_run(top, "aborted")
 
     def start(self, event: SessionStart) -> Sequence[HarnessEvent]:
-        state = self.state
-        if event.parent_id:
-            if event.run_id in state.children:
-                return ()
-            child, told = subagents.started(event, self._call(event.parent_id))
-            state.children[event.run_id] = child
-            return told
-        run = state.runs.get(event.run_id)
-        if run is not None:
-            return () if run.is_running else self.resume(event)
-        return self.begin(event.run_id)[0]
+        node = self.tree.run
+        if not node.depth:
+            run = self.state.runs.get(event.run_id)
+            return self.begin(node)[0] if run is None else () if run.is_running else self.resume(event)
+        if not self.tree.began or not node.call_id:
+            return ()
+        caller = self.tree.get(node.parent)
+        call = None if caller is None else caller.calls.get(node.call_id)
+        number = 1
+        if call is not None:
+            number = self.state.begun[node.call_id] = self.state.begun.get(node.call_id, 0) + 1
+        child, told = subagents.started(event, None if call is None else OpenCall.of(call), number)
+        self.state.children[event.run_id] = child
+        return told
 
-    def begin(self, run_id: str) -> tuple[Sequence[HarnessEvent], TopRun]:
-        told = self._end_run(self.active, "aborted") if self.active is not None else []
-        run = self.state.runs[run_id] = TopRun(run_id)
-        self._activate(run)
-        return [*told, wire.AgentStart()], run
-
-    def _activate(self, run: TopRun | None) -> None:
-        self.active = run
-        self.state.active = None if run is None else run.run_id
-
-    def _call(self, call_id: str) -> OpenCall | None:
-        for run in self.state.runs.values():
-            if call_id in run.calls:
-                return run.calls[call_id]
-        return self.state.child_calls.get(call_id)
+    def begin(self, node: Run) -> tuple[Sequence[HarnessEvent], TopRun]:
+        run = self.state.runs[node.id] = TopRun(node.id)
+        self._activate()
+        return [wire.AgentStart()], run
 
     def end(self, event: Result) -> Sequence[HarnessEvent]:
-        state = self.state
-        child = state.children.pop(event.run_id, None)
+        child = self.state.children.pop(event.run_id, None)
         if child is not None:
-            for call_id in child.calls:
-                state.child_calls.pop(call_id, None)
-            return subagents.told(child, event)
-        run = state.runs.get(event.run_id)
+            return subagents.told(child, event, self.tree)
+        run = self.state.runs.get(event.run_id)
+        told: Sequence[HarnessEvent] = ()
         if run is None:
-            return ()
+            if not self.tree.began or self.tree.run.depth:
+                return ()
+            told, run = self.begin(self.tree.run)
         unheard: Sequence[HarnessEvent] = ()
-        if event.success and event.text and run.is_running and not run.has_spoken:
+        if self.tree.unheard and run.is_running:
             unheard = [*run.begin_message(event), *run.complete("", event.text)]
         reason: Ending = "complete" if event.success else "error"
         if event.outcome == "interrupted":
             reason = "aborted"
         elif run.cut_off:
             reason = "error"
-        return [*unheard, *self._end_run(run, reason, event.outcome)]
+        return [*told, *unheard, *self._end_run(run, reason, event.outcome)]
 
     def _end_run(self, run: TopRun, reason: Ending, outcome: str = "") -> list[HarnessEvent]:
         state = self.state
-        told = [*self._cancel_relays(run), *tool_calls.abandoned(run)]
+        left = [relay for relay in self.tree.relays if relay.run_id == run.run_id]
+        told = [*(one for relay in left for one in _cancelled(relay, _ABORTED)), *tool_calls.abandoned(run)]
         if len(state.runs) == 1:
-            for child in (*state.children.values(), *state.forks.values()):
-                told += child.stop() if reason == "aborted" else child.end("", 0, is_error=True)
-            state.children, state.forks, state.child_calls = {}, {}, {}
+            for fork in state.forks.values():
+                told += fork.cut_off(is_stopped=reason == "aborted")
+            state.forks, state.begun = {}, {}
         if reason == "error" and not run.failure:
             run.failure = f"the run ended badly: {outcome.replace('_', ' ')}"
             told.append(wire.Error(error=wire.Problem(message=run.failure), error_type=outcome))
@@ -124,37 +125,28 @@ class Lifecycle:
         if run.is_running:
             told.append(wire.AgentEnd(reason=reason))
         del state.runs[run.run_id]
-        state.ended = [*state.ended[1 - _MOST_ENDED :], run.run_id]
-        if self.active is run:
-            self._activate(None)
+        self._activate()
         return told
-
-    def _cancel_relays(self, run: TopRun) -> list[HarnessEvent]:
-        relays = self.state.relays
-        left = [id for id, relay in relays.items() if relay.run_id == run.run_id]
-        return [told for id in left for told in _cancelled(relays.pop(id), _ABORTED)]
 
     def suspend(self, event: Suspended) -> Sequence[HarnessEvent]:
         run = self.state.runs.get(event.run_id)
         if run is None or not run.is_running:
             return ()
         run.is_running = False
-        if self.active is run:
-            self._activate(None)
+        self._activate()
         return [*run.end_inputs(), *run.end_message("tool_use"), wire.AgentEnd(reason="suspended")]
 
     def resume(self, event: Event) -> Sequence[HarnessEvent]:
+        node = self.tree.run
         run = self.state.runs.get(event.run_id)
         if run is None:
-            return () if event.run_id in self.state.ended else self.begin(event.run_id)[0]
+            return () if node.status == "ended" or node.depth else self.begin(node)[0]
         told: list[HarnessEvent] = []
         if run.is_running:  # whoever ran it died before it could say that it waits
             told += self.suspend(Suspended(run_id=run.run_id))
-        if self.active is not None:
-            told += self._end_run(self.active, "aborted")
         answered, run.answered = run.answered, []
         run.is_running = True
-        self._activate(run)
+        self._activate()
         return [*told, wire.AgentStart(resumed_tool_call_ids=answered or None)]
 
     def fork(self, event: Forked) -> Sequence[HarnessEvent]:
@@ -170,42 +162,45 @@ class Lifecycle:
         return child.end(event.output or "", duration_ms, is_error=event.success is False)
 
     def relay(self, event: Relay) -> Sequence[HarnessEvent]:
-        state = self.state
-        if event.run_id in state.ended:
+        if self.tree.run.status == "ended":
             return ()
-        relay = OpenRelay(
-            event.run_id, event.call_id or event.id, _tool_name(event), event.kind != "permission"
-        )
-        state.relays[event.id] = relay
-        run = state.runs.get(event.run_id)
-        is_written = run is not None and run.inputs.pop(relay.call_id, None) is not None
-        told: list[HarnessEvent] = [wire.ToolInputEnd(tool_call_id=relay.call_id)] if is_written else []
-        asked = {"tool_call_id": relay.call_id, "tool_name": relay.tool_name, "args": event.input}
-        if not relay.is_suspension:
-            return [*told, *self._asked(event, relay, run), approval_required(event)]
-        payload = _payload(event)
+        call_id, tool_name = event.call_id or event.id, _tool_name(event)
+        run = self.state.runs.get(event.run_id)
+        told: list[HarnessEvent] = []
+        if self.tree.began and not self.tree.run.depth:
+            begun, run = self.begin(self.tree.run)
+            told += begun
+        if run is not None and run.inputs.pop(call_id, None) is not None:
+            told.append(wire.ToolInputEnd(tool_call_id=call_id))
+        if event.kind == "permission":
+            return [*told, *self._asked(event, run), approval_required(event)]
         suspended = wire.ToolSuspended(
-            **asked, **_asker(event), suspend_payload=payload, resume_schema=event.resume_schema
+            tool_call_id=call_id,
+            tool_name=tool_name,
+            args=event.input,
+            suspend_payload=_payload(event),
+            resume_schema=event.resume_schema,
+            **_asker(event),
         )
         return [*told, suspended]
 
-    def _asked(self, event: Relay, relay: OpenRelay, run: TopRun | None) -> Sequence[HarnessEvent]:
+    def _asked(self, event: Relay, run: TopRun | None) -> Sequence[HarnessEvent]:
         if not event.call_id or (event.spawn_call_id and run is not None):
             return ()  # of a sub-agent in a log of its own: that tells of its calls
         if run is not None and run.is_running:
-            return tool_calls.asked(run, event, relay.call_id, relay.tool_name)
+            return tool_calls.asked(run, event, event.call_id, _tool_name(event))
         child = self.state.children.get(event.run_id)
-        return () if child is None else child.start_call(relay.call_id, relay.tool_name, event.input)
+        return () if child is None else child.start_call(event.call_id, _tool_name(event), event.input)
 
     def reply(self, event: RelayReply) -> Sequence[HarnessEvent]:
-        relay = self.state.relays.pop(event.id, None)
-        if relay is None or not relay.is_suspension:
+        relay = next(iter(self.tree.relays), None)
+        if relay is None or relay.kind == "permission":
             return ()
         if not event.approved and event.answer is None:
             return _cancelled(relay, event.reason or _ABORTED)
         run = self.state.runs.get(relay.run_id)
         if run is not None:
-            run.answered.append(relay.call_id)
+            run.answered.append(relay.call_id or relay.id)
         return ()
 
 
@@ -249,11 +244,11 @@ def _asker(relay: Relay) -> dict[str, Any]:
     return {"agent_type": relay.subagent or None, "parent_tool_call_id": relay.spawn_call_id or None}
 
 
-def _cancelled(relay: OpenRelay, reason: str) -> list[HarnessEvent]:
-    if not relay.is_suspension:
+def _cancelled(relay: Relay, reason: str) -> list[HarnessEvent]:
+    if relay.kind == "permission":
         return []
     cancelled = wire.ToolSuspensionCancelled(
-        tool_call_id=relay.call_id, tool_name=relay.tool_name, reason=reason
+        tool_call_id=relay.call_id or relay.id, tool_name=_tool_name(relay), reason=reason
     )
     return [cancelled]
 

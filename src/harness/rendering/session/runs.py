@@ -12,7 +12,6 @@ from harness.rendering.session import events as wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.messages import Draft, Frame, HarnessMessage, StopReason
 from harness.rendering.session.parts import Part, TextPart, ThinkingPart
-from harness.rendering.streamed import Shown
 
 _ABORTED = "[Aborted by user]"
 
@@ -30,8 +29,6 @@ class OpenCall(msgspec.Struct):
     agent_name: str = ""
     task: str = ""
     """Of a call that begins a sub-agent."""
-    children: int = 0
-    """How many it has begun."""
 
     @classmethod
     def of(cls, start: ToolStart) -> OpenCall:
@@ -51,13 +48,6 @@ class OpenCall(msgspec.Struct):
         if end.operations is None:
             return self.paths
         return [one.path for one in end.operations if isinstance(one, Write) and one.success is not False]
-
-
-class OpenRelay(msgspec.Struct):
-    run_id: str
-    call_id: str
-    tool_name: str
-    is_suspension: bool
 
 
 class Stream(msgspec.Struct):
@@ -200,19 +190,9 @@ class ChildRun(msgspec.Struct):
     is_fork: bool = False
     calls: dict[str, str] = {}
     """Names of the tools."""
-    texts: dict[str, Shown] = {}
 
-    def say(self, stream_id: str, text: str) -> list[HarnessEvent]:
-        if not text:
-            return []
-        self.texts.setdefault(stream_id, Shown()).add(text)
-        return [self._delta(text)]
-
-    def complete(self, stream_id: str, text: str) -> list[HarnessEvent]:
-        shown = self.texts.pop(stream_id, None)
-        rest = text if shown is None else shown.rest(stream_id, text)
-        rest = text if rest is None else rest
-        return [self._delta(rest)] if rest else []
+    def say(self, text: str) -> list[HarnessEvent]:
+        return [self._delta(text)] if text else []
 
     def start_call(self, call_id: str, name: str, arguments: object) -> list[HarnessEvent]:
         if call_id in self.calls or (self.is_fork and name == "subagent"):
@@ -252,6 +232,10 @@ class ChildRun(msgspec.Struct):
     def stop(self, said: str = "", duration_ms: int = 0) -> list[HarnessEvent]:
         """Somebody stopped it, which is no error."""
         return self.end(aborted_output(said), duration_ms, is_error=False)
+
+    def cut_off(self, *, is_stopped: bool) -> list[HarnessEvent]:
+        """The run that began it has ended before it."""
+        return self.stop() if is_stopped else self.end("", 0, is_error=True)
 
     def _delta(self, text: str) -> HarnessEvent:
         return wire.SubagentTextDelta(

@@ -14,25 +14,20 @@ from harness.events import (
     Result,
     SessionStart,
     TextDelta,
-    TextRetracted,
     ToolEnd,
     ToolStart,
 )
+from harness.log.run_tree import REPL_TOOL, RunTree
 from harness.rendering.session import events as wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.runs import ChildRun, OpenCall
 
-REPL_TOOL = "repl"
-"""What a program that a model runs is called, where it is told as a call."""
 
-
-def started(event: SessionStart, call: OpenCall | None) -> tuple[ChildRun, Sequence[HarnessEvent]]:
-    """A run that hangs on a call."""
+def started(
+    event: SessionStart, call: OpenCall | None, number: int
+) -> tuple[ChildRun, Sequence[HarnessEvent]]:
+    """A run that hangs on a call, the first of it or a later one."""
     name = event.name or (call.agent_name if call is not None else "") or event.agent or "sub-agent"
-    number = 1
-    if call is not None:
-        call.children += 1
-        number = call.children
     # A call that begins several has one id, but each of them is another.
     tool_call_id = event.parent_id if number == 1 else f"{event.parent_id}#{number}"
     child = ChildRun(tool_call_id, name, event.timestamp_ms)
@@ -57,19 +52,13 @@ def forked(event: Forked) -> tuple[ChildRun, Sequence[HarnessEvent]]:
     return child, (start,)
 
 
-def told(child: ChildRun, event: Event) -> Sequence[HarnessEvent]:
-    """Whatever a sub-agent's run says, but for its beginning."""
+def told(child: ChildRun, event: Event, tree: RunTree) -> Sequence[HarnessEvent]:
+    """Whatever a sub-agent's run says, but for its beginning. `tree`: of its log."""
+    if isinstance(event, Message):
+        rest = tree.rest(event)
+        return child.say(event.text if rest is None else rest) if event.role == "assistant" else ()
     handler = _HANDLERS.get(type(event))
     return () if handler is None else handler(child, event)
-
-
-def _message(child: ChildRun, event: Message) -> Sequence[HarnessEvent]:
-    return child.complete(event.id, event.text) if event.role == "assistant" else ()
-
-
-def _retracted(child: ChildRun, event: TextRetracted) -> Sequence[HarnessEvent]:
-    child.texts.pop(event.id, None)
-    return ()
 
 
 def _result(child: ChildRun, event: Result) -> Sequence[HarnessEvent]:
@@ -89,9 +78,7 @@ def result_of(end: ToolEnd) -> Any:
 
 
 _HANDLERS: Mapping[type[Event], Callable[[ChildRun, Any], Sequence[HarnessEvent]]] = {
-    TextDelta: lambda child, event: child.say(event.id, event.text),
-    TextRetracted: _retracted,
-    Message: _message,
+    TextDelta: lambda child, event: child.say(event.text),
     ToolStart: lambda child, event: child.start_call(event.call_id, event.tool_name, event.input),
     ToolEnd: lambda child, event: child.end_call(event.call_id, result_of(event), is_error=event.has_failed),
     ReplInput: lambda child, event: child.start_call(event.id, REPL_TOOL, {"code": event.code}),

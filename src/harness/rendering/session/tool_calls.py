@@ -16,12 +16,13 @@ from harness.events import (
     ToolProgress,
     ToolStart,
 )
+from harness.log.run_tree import REPL_TOOL
 from harness.rendering.session import events as wire
 from harness.rendering.session.content import files_of
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.parts import Part, ToolCallPart, ToolResultPart
 from harness.rendering.session.runs import OpenCall, TopRun
-from harness.rendering.session.subagents import REPL_TOOL, result_of
+from harness.rendering.session.subagents import result_of
 
 
 def _input(run: TopRun, event: ToolInputDelta) -> Sequence[HarnessEvent]:
@@ -44,9 +45,7 @@ def _begin(run: TopRun, event: Event, call_id: str, call: OpenCall, arguments: A
     told: list[HarnessEvent] = []
     if run.inputs.pop(call_id, None) is not None:
         told.append(wire.ToolInputEnd(tool_call_id=call_id))
-    if (known := run.calls.get(call_id)) is not None:
-        # It is told again: it may run now, or goes on.
-        call.children = known.children
+    if call_id in run.calls:  # a second start: it was asked for, and runs now
         run.calls[call_id] = call
         return told
     run.calls[call_id] = call

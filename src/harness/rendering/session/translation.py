@@ -42,9 +42,9 @@ from harness.events import (
     ThreadCreated,
     ThreadRenamed,
     ToolEnd,
-    ToolStart,
     UsageDelta,
 )
+from harness.log.run_tree import RunTree
 from harness.rendering.session import events as wire
 from harness.rendering.session import subagents
 from harness.rendering.session.content import (
@@ -61,7 +61,7 @@ from harness.rendering.session.facts import FACTS, memory_failure
 from harness.rendering.session.lifecycle import Lifecycle, State
 from harness.rendering.session.messages import HarnessMessage, Role
 from harness.rendering.session.parts import FilePart, ImagePart, OmThreadTitleUpdatedPart, Part, TextPart
-from harness.rendering.session.runs import ChildRun, OpenCall, TopRun
+from harness.rendering.session.runs import TopRun
 from harness.rendering.session.speech import SPEECH
 from harness.rendering.session.tool_calls import TOOLS
 from harness.rendering.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
@@ -72,12 +72,16 @@ _OF_RUNS: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] 
 class SessionTranslation:
     """Stage: event of a log → events for listeners. A snapshot of it is plain data."""
 
-    def __init__(self, *, signals_apart: bool = False) -> None:
-        """`signals_apart`: each signal is a message of its own, as in a list of messages; else one that comes while
+    def __init__(self, *, signals_apart: bool = False, tree: RunTree | None = None) -> None:
+        """`tree`: of the same log, where somebody else reads it too.
+
+        `signals_apart`: each signal is a message of its own, as in a list of messages; else one that comes while
         a run speaks is a part of what the run says.
         """
         self._signals_apart = signals_apart
-        self._runs = Lifecycle()
+        self.tree = tree or RunTree()
+        self._runs = Lifecycle(self.tree)
+        self._forks: dict[str, RunTree] = {}
         self._handlers: Mapping[type[Event], Callable[[Any], Sequence[HarnessEvent]]] = {
             SessionStart: self._runs.start,
             Result: self._runs.end,
@@ -121,13 +125,15 @@ class SessionTranslation:
         return None if draft is None else HarnessMessage(draft, len(draft.changes))
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
+        tree = self.tree
+        tree.feed(event)
         kind = type(event)
         run = self._runs.active
         if kind is TextDelta and run is not None and run.run_id == event.run_id:
             # Without a detour: nine of ten events are this.
             stream, draft = run.texts.get(event.id), run.draft  # type: ignore[attr-defined]
-            if stream is not None and draft is not None and stream.place == draft.writing:
-                text: str = event.text  # type: ignore[attr-defined]
+            text: str = event.text  # type: ignore[attr-defined]
+            if text and stream is not None and draft is not None and stream.place == draft.writing:
                 stream.pieces.append(text)
                 changes = draft.changes
                 changes.append(text)
@@ -136,12 +142,20 @@ class SessionTranslation:
                     TextPart(text=text),
                     wire.MessageUpdate(message=HarnessMessage(draft, len(changes))),
                 )
+        if tree.ended:
+            cut_off = [one for one in tree.ended if one is not tree.run or kind is not Result]
+            if told := [told for one in cut_off for told in self._runs.interrupted(one)]:
+                return [*told, *self._told(event)]
+        return self._told(event)
+
+    def _told(self, event: Event) -> Sequence[HarnessEvent]:
+        kind = type(event)
         handler = self._handlers.get(kind)
         if handler is not None:
             return handler(event)
         fact = FACTS.get(kind)
         if fact is not None:
-            return () if self._is_below(event) else fact(event)
+            return () if self._is_below() else fact(event)
         return self._of_run(event) if kind in _OF_RUNS else ()
 
     def feed_fork(self, call_id: str, event: Event) -> Sequence[HarnessEvent]:
@@ -149,53 +163,46 @@ class SessionTranslation:
         child = self._runs.state.forks.get(call_id)
         if child is None:
             return ()
+        tree = self._forks.setdefault(call_id, RunTree())
+        tree.feed(event)
         if isinstance(event, Result) and not event.parent_id:
-            del self._runs.state.forks[call_id]
-        return subagents.told(child, event)
+            del self._runs.state.forks[call_id], self._forks[call_id]
+        return subagents.told(child, event, tree)
 
     def finish(self) -> Sequence[HarnessEvent]:
         return ()
 
     def snapshot(self) -> dict[str, Any]:
         """What is needed to go on from here, and nothing of what has ended."""
-        plain: dict[str, Any] = to_wire(self._runs.state)
-        return plain
+        return {"tree": self.tree.snapshot(), "told": to_wire(self._runs.state)}
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
         """Raises msgspec.ValidationError for what is no snapshot of this version."""
-        self._runs.restore(read(snapshot, State))
+        self.tree.restore(snapshot["tree"])
+        self._runs.restore(read(snapshot["told"], State))
 
     def _of_run(self, event: Event) -> Sequence[HarnessEvent]:
         state = self._runs.state
         child = state.children.get(event.run_id)
         if child is not None:
-            return self._of_child(child, event)
+            return subagents.told(child, event, self.tree)
         if isinstance(event, Message) and event.role != "assistant":
             return self._said(event, event.role, event.id, parts_of_message(event))
         run = state.runs.get(event.run_id)
         told: Sequence[HarnessEvent] = ()
         if run is None:
-            if event.run_id in state.ended or self._runs.active is not None:
-                return ()  # too late, or of a sub-agent that began before what we have read
-            if isinstance(event, Message):
-                return self._said(event, "assistant", event.id, parts_of_message(event))
-            told, run = self._runs.begin(event.run_id)
+            node = self.tree.run
+            if node.status != "open" or node.depth:
+                return ()  # too late, or of a sub-agent that nobody announced
+            told, run = self._runs.begin(node)
         if not run.is_running and not isinstance(event, ToolEnd):
             return told
         done = self._runs.end_fork(event) if isinstance(event, ToolEnd) else ()
         return [*told, *done, *_OF_RUNS[type(event)](run, event)]
 
-    def _of_child(self, child: ChildRun, event: Event) -> Sequence[HarnessEvent]:
-        calls = self._runs.state.child_calls
-        if isinstance(event, ToolStart):
-            calls[event.call_id] = OpenCall.of(event)
-        elif isinstance(event, ToolEnd):
-            calls.pop(event.call_id, None)
-        return subagents.told(child, event)
-
-    def _is_below(self, event: Event) -> bool:
+    def _is_below(self) -> bool:
         """Whether it is of a sub-agent."""
-        return event.run_id in self._runs.state.children
+        return self.tree.run.depth > 0
 
     def _on_usage(self, event: UsageDelta) -> Sequence[HarnessEvent]:
         if event.counted is not None:
@@ -207,7 +214,7 @@ class SessionTranslation:
 
     def _on_error(self, event: Error) -> Sequence[HarnessEvent]:
         state = self._runs.state
-        if self._is_below(event) or event.run_id in state.ended:
+        if self._is_below() or self.tree.run.status == "ended":
             return ()
         known, state.told_failure = state.told_failure, ""
         if event.message == known:
@@ -220,7 +227,7 @@ class SessionTranslation:
         return (wire.Error(error=wire.Problem(message=event.message), error_type=event.code or None),)
 
     def _on_tasks(self, event: TasksChanged) -> Sequence[HarnessEvent]:
-        return () if self._is_below(event) else (wire.TaskUpdated(tasks=task_items(event)),)
+        return () if self._is_below() else (wire.TaskUpdated(tasks=task_items(event)),)
 
     def _on_signal(self, event: Signal) -> Sequence[HarnessEvent]:
         if event.category == "user":

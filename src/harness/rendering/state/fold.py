@@ -10,13 +10,14 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from harness import events as vocabulary
 from harness.events import Event, Result, SessionStart, Usage
+from harness.log.run_tree import Run, RunTree
 from harness.rendering.object_stream import Operation
 from harness.rendering.state import shapes
 from harness.rendering.state.calls import Calls
@@ -35,15 +36,10 @@ class _Index(msgspec.Struct):
     """What the fold remembers besides the state itself."""
 
     speakers: dict[str, Speaker] = {}
-    callers: dict[str, str] = {}
-    """Which run made a call that began a run."""
-    top_run: str | None = None
-    """The latest run of the conversation itself."""
     before: Usage = Usage()
     """What was used by the runs before that."""
     messages: int = 0
     relays: dict[str, int] = {}
-    open_relays: list[str] = []
     queued: dict[str, str] = {}
     """Positions of messages that wait for their turn, by the id of the follow-up."""
 
@@ -51,7 +47,9 @@ class _Index(msgspec.Struct):
 class StateFold:
     """`feed` gives the operations of one event. Its snapshot is plain data."""
 
-    def __init__(self, session_id: str = "", title: str = "") -> None:
+    def __init__(self, session_id: str = "", title: str = "", runs: RunTree | None = None) -> None:
+        """`runs`: of the same log, where somebody else reads it too."""
+        self._runs = runs or RunTree()
         self._set_up(shapes.new_state(session_id, title), _Index())
 
     @property
@@ -68,9 +66,15 @@ class StateFold:
         return self._tree.encoded()
 
     def feed(self, event: Event, /) -> list[Operation]:
+        runs = self._runs
+        run = runs.feed(event)
+        if runs.began or runs.ended:
+            self._note_runs(event, run)
         handler = self._handlers.get(type(event))
         if handler is not None:
-            handler(self._speaker(event.run_id), event)
+            speaker = self._speaker(event.run_id)
+            if not speaker.is_hidden or type(event) is vocabulary.UsageDelta:
+                handler(speaker, event)
         self._tree.set(("seq",), event.seq + 1 if event.seq >= 0 else self.seq + 1)
         return self._tree.take_operations()
 
@@ -82,23 +86,19 @@ class StateFold:
     @property
     def is_going_on(self) -> bool:
         """Whether the latest run has neither ended nor been suspended."""
-        speaker = self._latest()
-        if speaker is None or speaker.is_ended:
-            return False
-        status: str = self._tree.at(("runs", str(speaker.position), "status"))
-        return status == "running"
+        return self._runs.open_top is not None
 
     def abandon(self) -> list[Operation]:
         """Nobody writes the log any more: what goes on in it was interrupted."""
-        speaker = self._latest()
-        if speaker is not None and self.is_going_on:
-            self._end(speaker, Result(success=False, outcome="interrupted", run_id=speaker.run_id))
+        self._end_all(self._runs.abandon())
         return self._tree.take_operations()
 
     def snapshot(self) -> dict[str, Any]:
-        return {"state": self._tree.value, "index": msgspec.to_builtins(self._index)}
+        index = msgspec.to_builtins(self._index)
+        return {"state": self._tree.value, "index": index, "runs": self._runs.snapshot()}
 
     def restore(self, snapshot: Mapping[str, Any], /) -> None:
+        self._runs.restore(snapshot["runs"])
         self._set_up(
             msgspec.json.decode(msgspec.json.encode(snapshot["state"])),
             msgspec.convert(snapshot["index"], _Index),
@@ -109,7 +109,7 @@ class StateFold:
         self._tree = Tree(state)
         self._speech = Speech(self._tree, self._new_id, index.queued)
         self._calls = Calls(self._tree, self._speech)
-        self._relays = Relays(self._tree, self._calls, index.relays, index.open_relays)
+        self._relays = Relays(self._tree, self._calls, index.relays, self._runs)
         self._conversation = Conversation(self._tree, self._speech, index.queued)
         self._handlers = self._all_handlers()
 
@@ -123,10 +123,10 @@ class StateFold:
             vocabulary.TextRetracted: speech.retract,
             vocabulary.Message: self._message,
             vocabulary.ToolInputDelta: calls.writing,
-            vocabulary.ToolStart: self._call,
+            vocabulary.ToolStart: calls.start,
             vocabulary.ToolProgress: calls.progress,
             vocabulary.ToolEnd: calls.end,
-            vocabulary.ReplInput: self._repl,
+            vocabulary.ReplInput: calls.repl_input,
             vocabulary.ReplProgress: calls.repl_progress,
             vocabulary.ReplOutput: calls.repl_output,
             vocabulary.Forked: calls.forked,
@@ -142,13 +142,21 @@ class StateFold:
     def _speaker(self, run_id: str) -> Speaker:
         speaker = self._index.speakers.get(run_id)
         if speaker is None:
-            speaker = self._index.speakers[run_id] = Speaker(run_id, top_run=run_id)
+            speaker = self._index.speakers[run_id] = Speaker(run_id)
         return speaker
 
-    def _latest(self) -> Speaker | None:
-        """The latest run of the conversation itself."""
-        run_id = self._index.top_run
-        return None if run_id is None else self._index.speakers.get(run_id)
+    def _note_runs(self, event: Event, run: Run) -> None:
+        """Runs that ended without a result of their own, and one that begins without a start."""
+        self._end_all(one for one in self._runs.ended if one is not run)
+        speaker = self._speaker(event.run_id)
+        speaker.is_hidden = bool(run.depth) and not run.call_id
+        if self._runs.began and not speaker.is_hidden and type(event) is not SessionStart:
+            self._begin(speaker, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
+
+    def _end_all(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            ended = Result(success=False, outcome="interrupted", run_id=run.id)
+            self._end(self._speaker(run.id), ended)
 
     def _new_id(self) -> str:
         self._index.messages += 1
@@ -159,11 +167,12 @@ class StateFold:
             return
         speaker.position = len(self._tree.at(("runs",)))
         self._tree.push(("runs",), shapes.run(event))
-        if event.parent_id:
-            self._begin_below(speaker, event)
+        run = self._runs.run
+        if run.depth:
+            speaker.parent_call = run.call_id
+            caller = self._speaker(run.parent)
+            speaker.home = self._calls.home_below(caller, run.call_id, event.timestamp_ms)
             return
-        self._abandon_latest()
-        self._index.top_run = event.run_id
         if not self._tree.at(("sessionId",)):
             self._tree.set(("sessionId",), event.run_id)
         for name, value in (("agent", event.agent), ("model", event.model), ("cwd", event.cwd)):
@@ -173,24 +182,13 @@ class StateFold:
         if self._tree.at(()).get("error") is not None:
             self._tree.set(("error",), None)
 
-    def _abandon_latest(self) -> None:
-        """A new run begins though the one before never told its end."""
-        latest = self._latest()
-        if latest is not None and not latest.is_ended:
-            self._end(latest, Result(success=False, outcome="interrupted", run_id=latest.run_id))
-
-    def _begin_below(self, speaker: Speaker, event: SessionStart) -> None:
-        index = self._index
-        caller = self._speaker(index.callers.get(event.parent_id, index.top_run or ""))
-        if caller is not speaker:
-            speaker.top_run = caller.top_run
-            speaker.parent_call = event.parent_id
-            speaker.home = self._calls.home_below(caller, event.parent_id, event.timestamp_ms)
-
     def _end(self, speaker: Speaker, event: Result) -> None:
         if speaker.is_ended:
             return
         is_error = not event.success and event.outcome not in _CALM
+        if self._runs.unheard and not speaker.is_hidden:
+            answer = vocabulary.Message(role="assistant", text=event.text, timestamp_ms=event.timestamp_ms)
+            self._speech.message(speaker, answer)
         self._calls.close_all(speaker)
         if speaker.message is None and speaker.early_notices:
             self._speech.current(speaker, event.timestamp_ms)
@@ -200,8 +198,8 @@ class StateFold:
             run = ("runs", str(speaker.position))
             self._tree.set((*run, "status"), event.outcome)
             self._tree.change((*run, "durationMs"), event.duration_ms)
-        self._relays.close(speaker.run_id, everything=not speaker.parent_call)
-        if speaker.run_id == self._index.top_run:
+        self._relays.close()
+        if not speaker.parent_call and not speaker.is_hidden:
             speaker.used = settled(speaker.used, event.usage, event.total_cost_usd)
             self._show_usage(speaker)
             self._index.before = self._index.before.plus(speaker.used)
@@ -214,16 +212,9 @@ class StateFold:
         if event.role != "user" or not self._conversation.was_queued(speaker, event):
             self._speech.message(speaker, event)
 
-    def _call(self, speaker: Speaker, event: vocabulary.ToolStart) -> None:
-        self._index.callers[event.call_id] = speaker.run_id
-        self._calls.start(speaker, event)
-
-    def _repl(self, speaker: Speaker, event: vocabulary.ReplInput) -> None:
-        self._index.callers[event.id] = speaker.run_id
-        self._calls.repl_input(speaker, event)
-
     def _usage(self, speaker: Speaker, event: vocabulary.UsageDelta) -> None:
-        top = self._speaker(speaker.top_run)
+        latest = self._runs.top
+        top = self._speaker(self._runs.run.top or (speaker.run_id if latest is None else latest.id))
         for one in (speaker, top) if top is not speaker else (top,):
             one.used = one.used.plus(event.usage)
             self._show_usage(one)
@@ -231,8 +222,12 @@ class StateFold:
     def _show_usage(self, speaker: Speaker) -> None:
         if speaker.position >= 0:
             self._tree.set(("runs", str(speaker.position), "usage"), shapes.usage(speaker.used))
-        if speaker.run_id == self._index.top_run and not speaker.is_ended:
+        if self._is_latest(speaker) and not speaker.is_ended:
             self._tree.set(("usage",), shapes.usage(self._index.before.plus(speaker.used)))
+
+    def _is_latest(self, speaker: Speaker) -> bool:
+        top = self._runs.top
+        return top is not None and speaker.run_id == top.id
 
     def _error(self, speaker: Speaker, event: vocabulary.Error) -> None:
         speaker.error = event.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.events import Relay, RelayReply
+from harness.log.run_tree import RunTree
 from harness.rendering.state import shapes
 from harness.rendering.state.calls import Calls
 from harness.rendering.state.speaker import Speaker
@@ -10,20 +11,21 @@ from harness.rendering.state.tree import Tree
 
 
 class Relays:
-    """`positions` and `open_ids` are kept by the fold, whose snapshot they are part of."""
+    """`positions` is kept by the fold, whose snapshot it is part of."""
 
-    def __init__(self, tree: Tree, calls: Calls, positions: dict[str, int], open_ids: list[str]) -> None:
+    def __init__(self, tree: Tree, calls: Calls, positions: dict[str, int], runs: RunTree) -> None:
         self._tree = tree
         self._calls = calls
         self._positions = positions
-        self._open_ids = open_ids
+        self._runs = runs
 
     def asked(self, speaker: Speaker, event: Relay) -> None:
-        if event.id in self._open_ids:
+        known = self._positions.get(event.id)
+        is_open = known is not None and self._tree.at(("relays", str(known), "status")) == "pending"
+        if is_open or event.id not in self._runs.open_relays:
             return
         place = self._tree.push(("relays",), shapes.relay(event))
         self._positions[event.id] = int(place[-1])
-        self._open_ids.append(event.id)
         if event.spawn_call_id and speaker.parent_call != event.spawn_call_id:
             # A sub-agent that works in a log of its own: what waits here is the call that began it.
             self._calls.asks(speaker, event.spawn_call_id, event.id, event.timestamp_ms)
@@ -33,7 +35,7 @@ class Relays:
             )
 
     def answered(self, speaker: Speaker, event: RelayReply) -> None:
-        if event.id not in self._open_ids:
+        if not self._runs.relays:
             # A policy refuses without asking anybody: the answer then has the id of the call.
             if event.id not in self._positions and not event.approved:
                 self._calls.refused(speaker, event.id, event.reason)
@@ -48,15 +50,12 @@ class Relays:
             call_id = self._tree.at((*place, "callId"))
             self._calls.refused(speaker, call_id, event.reason or "denied")
 
-    def close(self, run_id: str, *, everything: bool) -> None:
-        """The run has ended: nobody waits for these answers any more."""
-        for relay_id in list(self._open_ids):
-            place = ("relays", str(self._positions[relay_id]))
-            if everything or self._tree.at((*place, "runId")) == run_id:
-                self._settle(relay_id, "denied", "the run has ended")
+    def close(self) -> None:
+        """Runs have ended: nobody waits for these answers any more."""
+        for relay in self._runs.relays:
+            self._settle(relay.id, "denied", "the run has ended")
 
     def _settle(self, relay_id: str, status: str, reason: str) -> None:
-        self._open_ids.remove(relay_id)
         place = ("relays", str(self._positions[relay_id]))
         self._tree.set((*place, "status"), status)
         self._tree.change((*place, "reason"), reason)

@@ -33,8 +33,8 @@ class Speaker(msgspec.Struct):
     home: Path = ("messages",)
     """The list that its messages are in."""
     parent_call: str = ""
-    top_run: str = ""
-    """The run at the top above it; its own id when it is one."""
+    is_hidden: bool = False
+    """A child that nobody announced: there is no call in which it could speak."""
     position: int = -1
     """Among the runs of the state; -1 until its `SessionStart`."""
     message: Path | None = None

@@ -7,34 +7,22 @@ from typing import Any
 import msgspec
 
 from harness.events import Usage
-from harness.rendering.streamed import Shown
 from harness.rendering.wire import events as wire
-
-
-class Stream(Shown):
-    """A stream of text or reasoning, and how far it has come."""
-
-    wire_id: str = ""
-
-
-class OpenCall(msgspec.Struct):
-    name: str
-    pieces: int = 0
 
 
 class Run(msgspec.Struct):
     run_id: str
     parent_id: str = ""
-    depth: int = 0
     speaker_id: str = ""
     speaker_parent_id: str = ""
     """Under which ids the model is told: those of the step, or of the run itself."""
-    has_spoken: bool = False
-    texts: dict[str, Stream] = {}
-    reasonings: dict[str, Stream] = {}
+    texts: dict[str, str] = {}
+    reasonings: dict[str, str] = {}
+    """Under which ids streams are told."""
     refused: dict[str, dict[str, Any]] = {}
     """Calls that may not be carried out, with what is told as their result."""
-    calls: dict[str, OpenCall] = {}
+    progress_pieces: dict[str, int] = {}
+    """Of open calls."""
     snippets: int = 0
     """Programs that were run, in a run that works by writing programs."""
     pieces: int = 0
@@ -46,7 +34,7 @@ class Run(msgspec.Struct):
         return self.speaker_id != self.run_id
 
     def begin(self, parent_id: str, depth: int, max_iterations: int | None) -> wire.HarnessStart:
-        self.parent_id, self.depth = parent_id, depth
+        self.parent_id = parent_id
         self.speak_as("")
         return wire.HarnessStart(
             run_id=self.run_id, parent_id=parent_id, depth=depth, max_iterations=max_iterations
@@ -95,20 +83,18 @@ class Run(msgspec.Struct):
 
     def call(self, call_id: str, name: str, arguments: Any) -> wire.ToolCall:
         """A call as it is carried out."""
-        self.calls[call_id] = OpenCall(name)
         return wire.ToolCall(
             run_id=self.run_id, parent_id=self.parent_id, id=call_id, name=name, input=arguments
         )
 
-    def progress(self, call_id: str, text: str) -> wire.ToolProgress:
-        call = self.calls.setdefault(call_id, OpenCall(""))
-        call.pieces += 1
+    def progress(self, call_id: str, name: str, text: str) -> wire.ToolProgress:
+        piece = self.progress_pieces[call_id] = self.progress_pieces.get(call_id, 0) + 1
         return wire.ToolProgress(
             run_id=self.run_id,
             parent_id=self.parent_id,
-            id=f"{call_id}:progress:{call.pieces}",
+            id=f"{call_id}:progress:{piece}",
             tool_call_id=call_id,
-            name=call.name,
+            name=name,
             content=text,
         )
 

@@ -18,10 +18,8 @@ from typing import Any
 import msgspec
 
 from harness.events import (
-    Compacted,
     Error,
     Event,
-    Info,
     Message,
     ReasoningDelta,
     Relay,
@@ -33,32 +31,24 @@ from harness.events import (
     SessionStart,
     StepEnd,
     StepStart,
-    TasksChanged,
     TextDelta,
     TextRetracted,
     ToolEnd,
-    ToolInputDelta,
     ToolProgress,
     ToolStart,
-    Unknown,
-    Unrecognized,
     UsageDelta,
-    Warning,
 )
+from harness.log.run_tree import Run as LogRun
+from harness.log.run_tree import RunTree
 from harness.rendering.relays import choices_data, preview_data
-from harness.rendering.steering import STEERING
 from harness.rendering.wire import events as wire
 from harness.rendering.wire.content import denial, outcome_of, question_of, requested_calls, user_content
 from harness.rendering.wire.events import WireEvent
-from harness.rendering.wire.runs import Run, Stream, prompt_and_answer
+from harness.rendering.wire.runs import Run, prompt_and_answer
 
 
 class _State(msgspec.Struct):
     runs: dict[str, Run] = {}
-    callers: dict[str, str] = {}
-    """Of calls made by runs inside of runs: a call that is not here was made by a top run."""
-    relays: dict[str, tuple[str, str]] = {}
-    """Open questions: the run and the call."""
     streams: dict[str, int] = {}
     """How often each id of a stream was given."""
 
@@ -66,10 +56,12 @@ class _State(msgspec.Struct):
 class WireTranslation:
     """Stage: event of a log → wire events. Its snapshot is plain data."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: RunTree | None = None) -> None:
+        """`tree`: of the same log, where somebody else reads it too."""
+        self._tree = tree or RunTree()
         self._state = _State()
         self._handlers: Mapping[type[Event], Callable[[Run, Any], Sequence[WireEvent]]] = {
-            SessionStart: self._on_start,
+            SessionStart: _no_events,
             Result: self._on_result,
             StepStart: self._on_step_start,
             StepEnd: self._on_step_end,
@@ -87,45 +79,49 @@ class WireTranslation:
             ReplInput: self._on_repl_input,
             ReplProgress: self._on_repl_progress,
             ReplOutput: self._on_repl_output,
-            ToolInputDelta: _nothing,
-            TasksChanged: _nothing,
-            Compacted: _nothing,
-            Warning: _nothing,
-            Info: _nothing,
-            Unknown: _nothing,
-            Unrecognized: _nothing,
-            **dict.fromkeys(STEERING, _nothing),
         }
 
     def feed(self, event: Event, /) -> Sequence[WireEvent]:
-        run_id = event.run_id
-        run = self._state.runs.get(run_id)
-        if run is None:
-            run = self._state.runs[run_id] = Run(run_id, speaker_id=run_id)
-        return self._handlers[type(event)](run, event)
+        node = self._tree.feed(event)
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            return ()
+        run = self._run(event.run_id)
+        is_start = type(event) is SessionStart
+        if not self._tree.ended and not is_start:
+            return handler(run, event)
+        told: list[WireEvent] = [
+            self._aborted(one) for one in self._tree.ended if one is not node and one.start
+        ]
+        if node.start is event and isinstance(event, SessionStart):
+            told.append(run.begin(node.call_id, node.depth, event.max_turns))
+        return [*told, *handler(run, event)]
 
     def finish(self) -> Sequence[WireEvent]:
         return ()
 
     def snapshot(self) -> dict[str, Any]:
-        plain: dict[str, Any] = msgspec.to_builtins(self._state)
-        return plain
+        return {"tree": self._tree.snapshot(), "told": msgspec.to_builtins(self._state)}
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
-        self._state = msgspec.convert(snapshot, _State)
+        self._state = msgspec.convert(snapshot["told"], _State)
+        self._tree.restore(snapshot["tree"])
 
-    def _on_start(self, run: Run, event: SessionStart) -> Sequence[WireEvent]:
-        depth = 0
-        if event.parent_id:
-            caller = self._state.runs.get(self._state.callers.get(event.parent_id, ""))
-            depth = 1 if caller is None or caller is run else caller.depth + 1
-        return (run.begin(event.parent_id, depth, event.max_turns),)
+    def _run(self, run_id: str) -> Run:
+        run = self._state.runs.get(run_id)
+        if run is None:
+            run = self._state.runs[run_id] = Run(run_id, speaker_id=run_id)
+        return run
+
+    def _aborted(self, node: LogRun) -> WireEvent:
+        """It ends without a result of its own."""
+        run = self._state.runs.pop(node.id, None) or Run(node.id, node.call_id)
+        return wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason="aborted")
 
     def _on_result(self, run: Run, event: Result) -> Sequence[WireEvent]:
-        is_unheard = event.success and event.text and not run.has_spoken
-        told = [self._whole_text(run, "", event.text)] if is_unheard else []
-        run.forget_answer()
-        run.calls = {}
+        unheard = self._tree.unheard
+        told = [self._whole_text(run, "", unheard)] if unheard else []
+        del self._state.runs[run.run_id]
         run.speak_as("")
         reason = "aborted" if event.outcome == "interrupted" else ""
         if not run.snippets:
@@ -160,9 +156,7 @@ class WireTranslation:
         stream = run.texts.get(event.id)
         if stream is None:
             stream = run.texts[event.id] = self._new_stream(run, event.id, "text")
-            run.has_spoken = True
-        stream.add(text)
-        return (run.text(stream.wire_id, text),)
+        return (run.text(stream, text),)
 
     def _on_reasoning(self, run: Run, event: ReasoningDelta) -> Sequence[WireEvent]:
         if not event.text:
@@ -170,11 +164,11 @@ class WireTranslation:
         stream = run.reasonings.get(event.id)
         if stream is None:
             stream = run.reasonings[event.id] = self._new_stream(run, event.id, "reasoning")
-        return (run.reasoning(stream.wire_id, event.text),)
+        return (run.reasoning(stream, event.text),)
 
     def _on_retraction(self, run: Run, event: TextRetracted) -> Sequence[WireEvent]:
         stream = run.texts.pop(event.id, None)
-        return () if stream is None else (run.retracted(stream.wire_id),)
+        return () if stream is None else (run.retracted(stream),)
 
     def _on_message(self, run: Run, event: Message) -> Sequence[WireEvent]:
         if event.role == "user":
@@ -185,11 +179,11 @@ class WireTranslation:
         told: list[WireEvent] = []
         run.reasonings.pop("", None)
         stream = run.texts.pop(event.id, None)
-        rest = None if stream is None else stream.rest(event.id, event.text)
+        rest = self._tree.rest(event)
         if rest is None and event.text:
             told.append(self._whole_text(run, event.id, event.text))
         elif stream is not None and rest:
-            told.append(run.text(stream.wire_id, rest))
+            told.append(run.text(stream, rest))
         if event.parts and run.is_in_step:
             told += [run.request(call.id, call.name, call.input) for call in requested_calls(event.parts)]
         return told
@@ -198,20 +192,20 @@ class WireTranslation:
         if event.call_id in run.refused:
             return ()
         run.reasonings.pop("", None)
-        if run.depth:
-            self._state.callers[event.call_id] = run.run_id
         return (run.call(event.call_id, event.tool_name, event.input),)
 
     def _on_tool_progress(self, run: Run, event: ToolProgress) -> Sequence[WireEvent]:
-        return (run.progress(event.call_id, event.text),) if event.text else ()
+        if not event.text:
+            return ()
+        name = self._tree.call.tool_name if self._tree.call is not None else ""
+        return (run.progress(event.call_id, name, event.text),)
 
     def _on_tool_end(self, run: Run, event: ToolEnd) -> Sequence[WireEvent]:
-        run.calls.pop(event.call_id, None)
+        run.progress_pieces.pop(event.call_id, None)
         denied = run.refused.pop(event.call_id, None)
         return (run.result(event.call_id, event.tool_name, denied or outcome_of(event)),)
 
     def _on_relay(self, run: Run, event: Relay) -> Sequence[WireEvent]:
-        self._state.relays[event.id] = (run.run_id, event.call_id)
         relay = wire.Relay(
             run_id=run.run_id,
             parent_id=run.parent_id,
@@ -228,9 +222,10 @@ class WireTranslation:
 
     def _on_relay_reply(self, run: Run, event: RelayReply) -> Sequence[WireEvent]:
         # A refusal that nobody was asked about has the id of the call itself.
-        run_id, call_id = self._state.relays.pop(event.id, (run.run_id, event.id))
+        asked = next(iter(self._tree.relays), None)
+        run_id, call_id = (run.run_id, event.id) if asked is None else (asked.run_id, asked.call_id)
         if call_id and not event.approved:
-            self._state.runs[run_id].refused[call_id] = denial(event.reason)
+            self._run(run_id).refused[call_id] = denial(event.reason)
         return ()
 
     def _on_usage(self, run: Run, event: UsageDelta) -> Sequence[WireEvent]:
@@ -242,8 +237,6 @@ class WireTranslation:
     def _on_repl_input(self, run: Run, event: ReplInput) -> Sequence[WireEvent]:
         run.snippets += 1
         run.pieces = 0
-        if run.depth:
-            self._state.callers[event.id] = run.run_id
         code = wire.ReplInput(
             run_id=run.run_id,
             parent_id=run.parent_id,
@@ -280,16 +273,15 @@ class WireTranslation:
         return (output,)
 
     def _whole_text(self, run: Run, stream_id: str, text: str) -> WireEvent:
-        run.has_spoken = True
-        return run.text(self._new_stream(run, stream_id, "text").wire_id, text)
+        return run.text(self._new_stream(run, stream_id, "text"), text)
 
-    def _new_stream(self, run: Run, stream_id: str, kind: str) -> Stream:
+    def _new_stream(self, run: Run, stream_id: str, kind: str) -> str:
         name = stream_id or f"{run.speaker_id}:{kind}"
         given = self._state.streams
         times = given[name] = given.get(name, 0) + 1
-        return Stream(wire_id=name if times == 1 else f"{name}:{times}")
+        return name if times == 1 else f"{name}:{times}"
 
 
-def _nothing(run: Run, event: Event) -> Sequence[WireEvent]:
+def _no_events(run: Run, event: Event) -> Sequence[WireEvent]:
     del run, event
     return ()

@@ -32,6 +32,7 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
+from harness.log.run_tree import RunTree
 from harness.sources.loop.compaction import compacted
 from harness.sources.loop.inbox import UserMessage, said_of
 from harness.sources.loop.suspended_run import SuspendedRun
@@ -137,9 +138,10 @@ class _Run:
         self.steps = 0
         self.is_in_step = False
         self.is_suspended = False
+        self.is_aside = False
+        """Whether it waits while another run goes on: what it left open comes after that."""
         self.has_failed = False
         """Whether the model's answer of this step does not stand."""
-        self.relays: dict[str, Relay] = {}
         self.answers: dict[str, tuple[RelayReply, ...]] = {}
         self.usages: list[Usage] = []
         self.text = ""
@@ -150,7 +152,8 @@ class _Run:
 
     @property
     def is_busy(self) -> bool:
-        return self.is_in_step or (self.answer is not None and self.answer.is_open)
+        is_open = self.answer is not None and self.answer.is_open
+        return not self.is_aside and (self.is_in_step or is_open)
 
 
 class _Chronicle:
@@ -159,8 +162,8 @@ class _Chronicle:
         self._waiting: list[TranscriptEntry] = []
         """What was said while a run was busy: it comes after the results of its calls."""
         self._runs: dict[str, _Run] = {}
-        self._nested: set[str] = set()
         self._untaken: dict[str, SteeringQueued] = {}
+        self._tree = RunTree()
         self._last: Event | None = None
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
@@ -184,12 +187,19 @@ class _Chronicle:
 
     def feed(self, event: Event) -> None:
         self._last = event
+        tree = self._tree
+        is_below = tree.feed(event).depth > 0
+        for ended in tree.ended:
+            cut_off = self._runs.get(ended.id)
+            if cut_off is not None and (type(event) is not Result or ended is not tree.run):
+                self._close(cut_off, event)  # its process died, or this log is a fork from the middle of it
         handler = self._handlers.get(type(event))
-        if handler is not None and event.run_id not in self._nested:
+        if handler is not None and not is_below:
             handler(event)
 
     def finish(self) -> History:
-        waiting = next((run for run in reversed(self._runs.values()) if run.relays), None)
+        asked = {relay.run_id for relay in self._tree.open_relays.values() if not relay.spawn_call_id}
+        waiting = next((run for run in reversed(self._runs.values()) if run.id in asked), None)
         for run in [run for run in self._runs.values() if run is not waiting]:
             assert self._last is not None, "there are runs, so there are events"
             self._close(run, self._last)
@@ -200,7 +210,9 @@ class _Chronicle:
         return History(entries=self._entries, pending=pending, untaken=untaken)
 
     def _pending(self, run: _Run) -> SuspendedRun:
-        answer = run.answer or _Answer(next(iter(run.relays.values())))
+        asked = self._tree.open_relays.values()
+        relays = tuple(one for one in asked if one.run_id == run.id and not one.spawn_call_id)
+        answer = run.answer or _Answer(relays[0])
         self._entries.append(answer.entry())
         used = Usage()
         for usage in run.usages:
@@ -208,7 +220,7 @@ class _Chronicle:
         begun = frozenset(answer.begun - answer.results.keys())
         return SuspendedRun(
             run_id=run.id,
-            relays=tuple(run.relays.values()),
+            relays=relays,
             calls=tuple(answer.calls.values()),
             message_id=answer.message_id,
             results=answer.results,
@@ -229,14 +241,10 @@ class _Chronicle:
         return run
 
     def _on_start(self, event: SessionStart) -> None:
-        # What begins without a caller, but also without a name, is a sub-agent that was never announced.
-        if event.parent_id or (self._runs and not event.agent):
-            self._nested.add(event.run_id)
-            return
-        for run in list(self._runs.values()):
-            self._close(run, event)  # its process died, or this log is a fork from the middle of it
+        for run in self._runs.values():
+            run.is_aside = run.id != event.run_id
         self._release()
-        self._runs[event.run_id] = _Run(event.run_id, event.timestamp_ms)
+        self._run(event).is_suspended = False
 
     def _on_message(self, message: Message) -> None:
         if message.role != "assistant":
@@ -304,22 +312,24 @@ class _Chronicle:
         self._release()
 
     def _on_relay(self, relay: Relay) -> None:
-        if not relay.spawn_call_id:  # who asks for a sub-agent ends with its process
-            self._run(relay).relays[relay.id] = relay
+        self._run(relay)
 
     def _on_reply(self, reply: RelayReply) -> None:
         run = self._runs.get(reply.run_id)
-        relay = run.relays.pop(reply.id, None) if run is not None else None
-        if run is None or relay is None or relay.kind == "permission":
+        relay = next(iter(self._tree.relays), None)
+        if run is None or relay is None or relay.kind == "permission" or relay.spawn_call_id:
             return
         call_id = run.own_id(relay.call_id)
         run.answers[call_id] = (*run.answers.get(call_id, ()), reply)
 
     def _on_suspended(self, event: Suspended) -> None:
-        self._run(event).is_suspended = True
+        run = self._runs.get(event.run_id)
+        if run is not None:
+            run.is_suspended = True
 
     def _on_resumed(self, event: Resumed) -> None:
-        self._run(event).is_suspended = False
+        run = self._run(event)
+        run.is_suspended = run.is_aside = False
 
     def _on_usage(self, event: UsageDelta) -> None:
         run = self._runs.get(event.run_id)
@@ -355,7 +365,7 @@ class _Chronicle:
         if not self._waiting or any(run.is_busy for run in self._runs.values()):
             return
         for run in self._runs.values():
-            if run.answer is not None:
+            if run.answer is not None and not run.is_aside:
                 self._flush(run, run.answer.first)
         self._entries += self._waiting
         self._waiting.clear()

@@ -23,6 +23,7 @@ from harness.events import (
 from harness.events.steering import Steering
 from harness.log.ids import is_run_id
 from harness.log.raw import RawExit, RawStart, RawWriter
+from harness.log.run_tree import RunTree
 from harness.log.stores.files import FileStore
 from harness.sources.translation.run_lifecycle import RunLifecycle
 
@@ -40,7 +41,7 @@ class LoggedRun:
 
     @property
     def start(self) -> SessionStart | None:
-        return next((event for event in self.events if isinstance(event, SessionStart)), None)
+        return next((e for e in self.events if isinstance(e, SessionStart) and e.run_id == self.id), None)
 
     @property
     def is_told_by_us(self) -> bool:
@@ -57,39 +58,22 @@ class LoggedRun:
 
 
 def runs_in(events: Iterable[Event], recorded: Collection[str] = ()) -> list[LoggedRun]:
-    """The runs in the order in which they began; `recorded`: the ids of those that have a raw record."""
+    """The top runs in the order in which they began, each with all that is below it."""
+    tree = RunTree()
     runs: dict[str, LoggedRun] = {}
-    owners: dict[str, LoggedRun] = {}
-    callers: dict[str, LoggedRun] = {}
     for event in events:
-        run = owners.get(event.run_id)
-        if run is None:
-            run = _owner(event, recorded, callers, runs)
-            if run is None:
-                continue  # what somebody who steers has written belongs to no run
-            owners[event.run_id] = runs[run.id] = run
+        node = tree.feed(event)
         if isinstance(event, Steering):
             continue  # said of the run, not by it
+        top_id = node.top or (event.run_id if not node.depth else tree.latest)
+        if not top_id:
+            continue  # the run above it is not in this part of the log
+        run = runs.get(top_id)
+        if run is None:
+            run = runs[top_id] = LoggedRun(top_id)
         run.events.append(event)
-        if type(event) is ToolStart:
-            callers[event.call_id] = run
-        elif type(event) is Result and event.run_id == run.id:
-            run.has_ended = True
-    return list(runs.values())
-
-
-def _owner(
-    event: Event, recorded: Collection[str], callers: dict[str, LoggedRun], runs: dict[str, LoggedRun]
-) -> LoggedRun | None:
-    if event.run_id in recorded:
-        return LoggedRun(event.run_id)
-    is_start = isinstance(event, SessionStart)
-    if is_start and event.parent_id in callers:
-        return callers[event.parent_id]
-    latest = next(reversed(runs.values()), None)
-    if latest is not None and not latest.has_ended and latest.id in recorded:
-        return latest  # a program's sub-agents are not always announced
-    return LoggedRun(event.run_id) if is_start else None
+        run.has_ended = run.has_ended or (type(event) is Result and event.run_id == top_id)
+    return [run for run in runs.values() if run.start is not None or run.id in recorded]
 
 
 def raw_paths(store: FileStore, log_id: str) -> dict[str, str]:

@@ -1,0 +1,445 @@
+"""One reading of a log: which runs there are, who is whose child, what is open, and what was said.
+
+            start, or its first word          Result; a new top run; the end of the run above
+    (unknown) ───────────────────► open ─────────────────────────────────────────────────► ended
+                                    │  ▲
+                          Suspended ▼  │ Resumed, or its start once more
+                                  suspended
+
+Rules
+1. A start with a parent begins a child of the run that made that call; of the latest top run, if nobody made it.
+2. A start without a parent begins a top run. Only if it names no agent while a top run is open, it is a child
+   that was never announced: whoever starts a top run says which agent it is.
+3. A run whose start is missing begins with its first word: below the open top run, or as a top run if none is open.
+4. A top run that begins or goes on while another is open ends that: `interrupted`. With a top run ends all below it.
+5. With a run end its calls, its streams of text, and the questions that it asked.
+6. What has ended is forgotten, but for the last few runs: what is kept does not grow with the log.
+
+Feeding the same event twice is free, so any number of views can share one tree: whoever comes first folds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+from zlib import crc32
+
+import msgspec
+
+from harness.events import (
+    Event,
+    Message,
+    ReasoningDelta,
+    Relay,
+    RelayReply,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
+    Result,
+    Resumed,
+    SessionStart,
+    Steering,
+    StepEnd,
+    StepStart,
+    Suspended,
+    TextDelta,
+    TextRetracted,
+    ThreadCreated,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+)
+
+REPL_TOOL = "repl"
+"""What a program that a model runs is called, where it is shown as a call."""
+_MOST_ENDED = 32
+_MOST_CALLERS = 256
+
+
+class Shown(msgspec.Struct, gc=False):
+    """What was shown of one stream. A length and a checksum instead of the text itself, so that an
+    endless stream costs no memory.
+    """
+
+    length: int = 0
+    checksum: int = 0
+
+    def add(self, text: str) -> None:
+        self.length += len(text)
+        self.checksum = crc32(text.encode("utf-8", "surrogatepass"), self.checksum)
+
+    def rest(self, stream_id: str, message: str) -> str | None:
+        """What of a whole message is still to be shown; None when nothing of it was, so: all of it."""
+        length = self.length
+        if length and crc32(message[:length].encode("utf-8", "surrogatepass")) == self.checksum:
+            return message[length:]
+        # The id says that it is the same message: it was trimmed, or masked otherwise, at its end.
+        return "" if stream_id and length and length >= len(message) else None
+
+
+class Run(msgspec.Struct, omit_defaults=True, gc=False):
+    """Contract: views read it and never change it. Plain data."""
+
+    id: str
+    parent: str = ""
+    """The run above it; empty for a top run."""
+    call_id: str = ""
+    """The call that began it, where that is known."""
+    top: str = ""
+    depth: int = 0
+    """0 for a top run, 1 for its children, and so on."""
+    number: int = 0
+    """Of a top run: the first is 1."""
+    start: SessionStart | None = None
+    status: Literal["open", "suspended", "ended"] = "open"
+    outcome: str = ""
+    has_spoken: bool = False
+    step: str = ""
+    texts: dict[str, Shown] = {}
+    """Streams of text that are not whole yet."""
+    calls: dict[str, ToolStart] = {}
+    """Calls that have not ended."""
+
+
+class _State(msgspec.Struct):
+    runs: dict[str, Run] = {}
+    latest: str = ""
+    """The last top run."""
+    tops: int = 0
+    """How many top runs there were."""
+    conversation: str | None = None
+    """Under which id things are said that belong to no run."""
+    log_id: str = ""
+    callers: dict[str, str] = {}
+    """Calls of children only: one that is not here was made by a top run."""
+    relays: dict[str, Relay] = {}
+    ended: list[str] = []
+    """The last runs that ended, oldest first."""
+
+
+class RunTree:
+    """`feed` gives the run that an event belongs to. The other attributes say what this event did."""
+
+    def __init__(self) -> None:
+        self._state = _State()
+        self._event: Event | None = None
+        self._runs = self._state.runs
+        self._is_clear = True
+        self.run = Run("")
+        self.began = False
+        """Whether the run begins with this event."""
+        self.ended: Sequence[Run] = ()
+        """Runs that end here, inner ones first; what they leave open is still in them."""
+        self.shown: Shown | None = None
+        """What was shown of the text that this event completes, or takes back."""
+        self.unheard = ""
+        """Of a result: the answer, if nothing was said before."""
+        self.call: ToolStart | None = None
+        """The call that this event continues, ends, or tells again."""
+        self.relays: Sequence[Relay] = ()
+        """Questions that were answered, or that nobody waits for any more."""
+
+    @property
+    def top(self) -> Run | None:
+        """The latest top run."""
+        return self._runs.get(self._state.latest)
+
+    @property
+    def latest(self) -> str:
+        """The id of the latest top run; empty before the first."""
+        return self._state.latest
+
+    @property
+    def log_id(self) -> str:
+        """Of the thread, or of the first top run with a start; empty before either."""
+        return self._state.log_id
+
+    @property
+    def open_top(self) -> Run | None:
+        """The latest top run, as long as it is neither suspended nor ended."""
+        top = self._runs.get(self._state.latest)
+        return top if top is not None and top.status == "open" else None
+
+    @property
+    def unfinished_top(self) -> Run | None:
+        """The open top run; if there is none, the last of those that are suspended."""
+        top = self.open_top
+        if top is None:
+            suspended = (run for run in self._runs.values() if run.status == "suspended" and not run.depth)
+            top = max(suspended, key=lambda run: run.number, default=None)
+        return top
+
+    @property
+    def open_relays(self) -> Mapping[str, Relay]:
+        return self._state.relays
+
+    def get(self, run_id: str) -> Run | None:
+        return self._runs.get(run_id)
+
+    def depth(self, run_id: str) -> int:
+        run = self._runs.get(run_id)
+        return run.depth if run is not None else int(self.open_top is not None)
+
+    def ancestors(self, run_id: str) -> list[str]:
+        """The runs above one, nearest first, up to a top run."""
+        found: list[str] = []
+        run = self._runs.get(run_id)
+        while run is not None and run.parent and run.parent not in found:
+            found.append(run.parent)
+            run = self._runs.get(run.parent)
+        return found
+
+    def feed(self, event: Event, /) -> Run:
+        if event is self._event:
+            return self.run
+        self._event = event
+        run = self._runs.get(event.run_id)
+        if type(event) is TextDelta and run is not None and self._is_clear:
+            shown = run.texts.get(event.id)
+            if shown is not None:
+                shown.add(event.text)
+                self.run = run
+                return run
+        return self._feed(event, run)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Between two events: what the last one did is done with."""
+        self._clear()
+        plain: dict[str, Any] = msgspec.to_builtins(self._state)
+        return plain
+
+    def restore(self, snapshot: Any, /) -> None:
+        """Raises msgspec.ValidationError."""
+        self._state = msgspec.convert(snapshot, _State)
+        self._runs = self._state.runs
+        self._event = None
+
+    def abandon(self) -> Sequence[Run]:
+        """Nobody writes the log any more: what goes on in it was interrupted."""
+        self._clear()
+        top = self.open_top
+        if top is not None:
+            self._end(top, "interrupted")
+        return self.ended
+
+    def _feed(self, event: Event, run: Run | None) -> Run:
+        if not self._is_clear:
+            self._clear()
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            self._is_clear = type(event) is TextDelta
+            run = handler(self, event, run)
+        if run is None:
+            is_below = not isinstance(event, Steering) and event.run_id != self._state.conversation
+            run = Run(event.run_id, depth=int(is_below and self.open_top is not None))
+        self.run = run
+        return run
+
+    def _clear(self) -> None:
+        self._is_clear = True
+        self.began, self.shown, self.unheard, self.call, self.relays = False, None, "", None, ()
+        if not self.ended:
+            return
+        kept = self._state.ended
+        for run in self.ended:
+            run.texts, run.calls, run.start = {}, {}, None
+            if not run.depth:
+                self._state.callers.clear()
+            kept.append(run.id)
+        self.ended = ()
+        while len(kept) > _MOST_ENDED:
+            old = self._runs.get(run_id := kept.pop(0))
+            if old is not None and old.status == "ended" and run_id not in kept:
+                del self._runs[run_id]
+
+    def _begin(self, run_id: str, start: SessionStart | None, parent: Run | None, call_id: str = "") -> Run:
+        self.began = True
+        run = self._runs[run_id] = Run(run_id, top=run_id, call_id=call_id, start=start)
+        if parent is not None:
+            run.parent, run.top, run.depth = parent.id, parent.top, parent.depth + 1
+        else:
+            run.number = self._state.tops = self._state.tops + 1
+            self._take_over(run)
+        return run
+
+    def _take_over(self, run: Run) -> None:
+        before = self.open_top
+        if before is not None and before is not run:
+            self._end(before, "interrupted")
+        self._state.latest = run.id
+
+    def _end(self, run: Run, outcome: str) -> None:
+        below: list[Run] = []
+        if not run.depth:
+            below = [one for one in self._runs.values() if one.top == run.id and one.status != "ended"]
+            below.sort(key=lambda one: -one.depth)
+        ended = [one for one in below if one is not run]
+        for one in ended:
+            one.status, one.outcome = "ended", "interrupted"
+        run.status, run.outcome = "ended", outcome
+        self.ended = [*self.ended, *ended, run]
+        gone = {one.id for one in (*ended, run)}
+        self._void([relay for relay in self._state.relays.values() if relay.run_id in gone])
+
+    def _void(self, relays: Sequence[Relay]) -> None:
+        for relay in relays:
+            del self._state.relays[relay.id]
+        self.relays = [*self.relays, *relays]
+
+    def _on_start(self, event: SessionStart, run: Run | None) -> Run:
+        if run is not None and run.status != "ended":
+            run.start = run.start or event  # it may have spoken before; where it hangs was decided then
+            run = self._on_resumed(event, run)
+        elif event.parent_id or (self.open_top is not None and not event.agent):
+            return self._begin_child(event)
+        else:
+            run = self._begin(event.run_id, event, None)
+        if not run.depth:
+            self._state.log_id = self._state.log_id or run.id
+        return run
+
+    def _begin_child(self, event: SessionStart) -> Run:
+        caller = self._runs.get(self._state.callers.get(event.parent_id, self._state.latest))
+        if caller is None or caller.id == event.run_id:
+            run = self._begin(event.run_id, event, Run("", depth=0), event.parent_id)
+            run.top = ""
+            return run
+        return self._begin(event.run_id, event, caller, event.parent_id)
+
+    def _on_result(self, event: Result, run: Run | None) -> Run:
+        run = run if run is not None else self._begin(event.run_id, None, self.open_top)
+        if run.status != "ended":
+            self.unheard = event.text if event.success and not run.has_spoken else ""
+            self._end(run, event.outcome)
+        return run
+
+    def _on_suspended(self, _event: Suspended, run: Run | None) -> Run | None:
+        if run is not None and run.status == "open":
+            run.status = "suspended"
+            asked = self._state.relays.values()
+            self._void([relay for relay in asked if relay.run_id == run.id and relay.spawn_call_id])
+        return run
+
+    def _on_resumed(self, event: Event, run: Run | None) -> Run:
+        if run is None:
+            return self._begin(event.run_id, None, None)
+        if run.status == "suspended":
+            run.status = "open"
+            if not run.depth:
+                self._take_over(run)
+        return run
+
+    def _speaker(self, event: Event, run: Run | None) -> Run:
+        return run if run is not None else self._begin(event.run_id, None, self.open_top)
+
+    def _on_text(self, event: TextDelta, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        self._is_clear = not self.began
+        if event.text:
+            run.has_spoken = True
+            run.texts.setdefault(event.id, Shown()).add(event.text)
+        return run
+
+    def _on_retraction(self, event: TextRetracted, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        self.shown = run.texts.pop(event.id, None)
+        return run
+
+    def _on_message(self, event: Message, run: Run | None) -> Run | None:
+        if event.role != "assistant":
+            return run
+        run = self._speaker(event, run)
+        self.shown = run.texts.pop(event.id, None)
+        run.has_spoken = run.has_spoken or bool(event.text)
+        return run
+
+    def rest(self, event: Message) -> str | None:
+        """What of a whole message is still to be shown; None when nothing of it was, so: all of it."""
+        return None if self.shown is None else self.shown.rest(event.id, event.text)
+
+    def _on_tool_start(self, event: ToolStart, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        self.call = run.calls.get(event.call_id)
+        run.calls[event.call_id] = event
+        if run.depth:
+            callers = self._state.callers
+            callers[event.call_id] = run.id
+            if len(callers) > _MOST_CALLERS:
+                del callers[next(iter(callers))]
+        return run
+
+    def _on_progress(self, event: ToolProgress, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        self.call = run.calls.get(event.call_id)
+        return run
+
+    def _on_tool_end(self, event: ToolEnd, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        self.call = run.calls.pop(event.call_id, None)
+        return run
+
+    def _on_repl_input(self, event: ReplInput, run: Run | None) -> Run:
+        code = {"code": event.code}
+        start = ToolStart(call_id=event.id, tool_name=REPL_TOOL, input=code, timestamp_ms=event.timestamp_ms)
+        return self._on_tool_start(start, self._speaker(event, run))
+
+    def _on_repl_progress(self, event: ReplProgress, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        self.call = run.calls.get(event.id)
+        return run
+
+    def _on_repl_output(self, event: ReplOutput, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        self.call = run.calls.pop(event.id, None)
+        return run
+
+    def _on_step(self, event: StepStart, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        run.step, run.texts = event.id, {}
+        return run
+
+    def _on_step_end(self, event: StepEnd, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        run.step = ""
+        return run
+
+    def _on_relay(self, event: Relay, run: Run | None) -> Run:
+        run = self._speaker(event, run)
+        if run.status != "ended":
+            self._state.relays[event.id] = event
+        return run
+
+    def _on_reply(self, event: RelayReply, run: Run | None) -> Run | None:
+        relay = self._state.relays.pop(event.id, None)
+        self.relays = () if relay is None else (relay,)
+        return run
+
+    def _on_thread(self, event: ThreadCreated, run: Run | None) -> Run | None:
+        self._state.conversation = self._state.log_id = event.run_id
+        return run
+
+
+# ruff: noqa: SLF001 its own handlers
+_HANDLERS: Mapping[type[Event], Callable[[RunTree, Any, Run | None], Run | None]] = {
+    SessionStart: RunTree._on_start,
+    Result: RunTree._on_result,
+    Suspended: RunTree._on_suspended,
+    Resumed: RunTree._on_resumed,
+    TextDelta: RunTree._on_text,
+    ReasoningDelta: RunTree._speaker,
+    TextRetracted: RunTree._on_retraction,
+    Message: RunTree._on_message,
+    ToolInputDelta: RunTree._speaker,
+    ToolStart: RunTree._on_tool_start,
+    ToolProgress: RunTree._on_progress,
+    ToolEnd: RunTree._on_tool_end,
+    ReplInput: RunTree._on_repl_input,
+    ReplProgress: RunTree._on_repl_progress,
+    ReplOutput: RunTree._on_repl_output,
+    StepStart: RunTree._on_step,
+    StepEnd: RunTree._on_step_end,
+    Relay: RunTree._on_relay,
+    RelayReply: RunTree._on_reply,
+    ThreadCreated: RunTree._on_thread,
+}
