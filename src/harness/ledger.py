@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.config.prices import Prices
-from harness.events import Event, SessionStart, Usage, UsageDelta, Warning
+from harness.events import Event, Info, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
@@ -127,7 +127,10 @@ class Account(msgspec.Struct, kw_only=True):
         current = self.invocations[-1] if self.invocations else None
         for event in events:
             run = tree.feed(event)
+            self.next_seq = max(self.next_seq, event.seq + 1)
             begins = tree.began and not run.depth
+            if current is None and not tree.began and not isinstance(event, Info | Warning | UsageDelta):
+                continue  # said before any run
             if current is None or (begins and (current.is_over or run.id != current.run_id)):
                 current = _begun(metadata, event)
                 self.invocations.append(current)
@@ -135,7 +138,6 @@ class Account(msgspec.Struct, kw_only=True):
                 current = next((one for one in reversed(self.invocations) if one.run_id == run.top), current)
             _note(current, event)
             current.is_over = current.is_over or any(one.id == current.run_id for one in tree.ended)
-            self.next_seq = max(self.next_seq, event.seq + 1)
         self.runs = tree.snapshot()
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from own_runs import CONCURRENT_CALLS, LS, RUN, SINGLE_CALL, asked, begin, begun, ended, of, result, step
 from showing import shown
 
 from harness.events import (
-    AnyEvent,
     Error,
     Event,
     Info,
@@ -35,7 +34,6 @@ from harness.events import (
     Warning,
 )
 from harness.log import codec
-from harness.rendering.wire.translation import WireTranslation
 from harness.sources.model import Attachment, Call
 
 
@@ -364,10 +362,6 @@ def test_what_people_say_and_what_has_no_word_is_not_told() -> None:
     ]
 
     assert lines(*of(RUN, *events)) == []
-
-
-def test_every_event_of_the_vocabulary_has_its_place() -> None:
-    assert set(WireTranslation()._handlers) == set(get_args(AnyEvent))
 
 
 def test_half_a_character_does_not_stop_the_stream() -> None:

@@ -10,7 +10,6 @@ from showing import shown, shown_bytes
 from steered import steered
 
 from harness.events import (
-    AnyEvent,
     Compacted,
     Error,
     Event,
@@ -379,7 +378,3 @@ def hostile_events(text: str) -> list[Event]:
 def test_no_line_is_wider_than_the_terminal(text: str, width: int) -> None:
     for line in page(*hostile_events(text), width=width, reasoning=True).split("\n"):
         assert columns(line) <= width, line
-
-
-def test_every_event_of_the_vocabulary_has_its_place() -> None:
-    assert set(Transcript(ViewOptions())._handlers) == set(get_args(AnyEvent))

@@ -22,14 +22,33 @@ from harness.events import (
     GoalEvaluated,
     Message,
     Result,
+    Resumed,
     SessionStart,
     Signal,
     StepStart,
+    Suspended,
+    ThreadCreated,
     Usage,
     UsageDelta,
 )
+from harness.log.run_tree import Run, RunTree, RunTreeState
 
-KINDS = (SessionStart, Result, StepStart, Message, Signal, GoalEvaluated, UsageDelta)
+KINDS = frozenset(
+    (
+        ThreadCreated,
+        SessionStart,
+        Result,
+        Suspended,
+        Resumed,
+        StepStart,
+        Message,
+        Signal,
+        GoalEvaluated,
+        UsageDelta,
+    )
+)
+_REMEMBERED_RUNS = 4
+"""Runs that have ended; enough for what they say late, and little to store."""
 _LONGEST_TEXT = 100_000
 """Characters of a message that can be searched; more is pasted data, not words."""
 
@@ -59,8 +78,9 @@ class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
     updated_ms: int = 0
     """Of the last event."""
     usage: Usage = Usage()
+    runs: RunTreeState = msgspec.field(default_factory=RunTreeState)
     nested: list[str] = msgspec.field(default_factory=list)
-    """Runs of sub-agents that have not ended."""
+    """Runs of sub-agents that have not ended, in what earlier versions stored; empty once anything was fed."""
     answer_seq: int = 0
     """Where the agent's next message begins, unless a message of the user comes first."""
     run_seq: int | None = None
@@ -69,24 +89,37 @@ class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def feed(self, events: Iterable[Event]) -> Gain:
         gain = Gain([], [])
+        tree = self._tree()
         for event in events:
-            self._note(event, gain)
+            if type(event) in KINDS:
+                self._note(event, gain, tree, tree.feed(event))
             self.next_seq = event.seq + 1
             self.updated_ms = max(self.updated_ms, event.timestamp_ms)
+        self.runs = tree.state()
+        for run in self.runs.runs.values():
+            run.start = None
         return gain
 
-    def _note(self, event: Event, gain: Gain) -> None:
+    def _tree(self) -> RunTree:
+        for run_id in self.nested:
+            self.runs.runs.setdefault(run_id, Run(run_id, depth=1))
+        self.nested = []
+        return RunTree(self.runs, remembered=_REMEMBERED_RUNS)
+
+    def _note(self, event: Event, gain: Gain, tree: RunTree, run: Run) -> None:
         match event:
-            case SessionStart() | Result():
-                self._note_run(event)
-            case StepStart():
+            case SessionStart() if not run.depth:
+                self._turn(event)
+                self.run_seq = self.answer_seq = event.seq
+            case StepStart() if not run.depth:
                 self._answer(event, gain)
             case Message():
                 if event.text:
                     gain.texts.append(Text(event.seq, folded(event.text)))
                 if event.role == "assistant":
-                    self._answer(event, gain)
-                elif event.run_id not in self.nested:
+                    if not run.depth:
+                        self._answer(event, gain)
+                elif not run.depth or tree.get(run.id) is None:
                     self._ask(event, gain)
             case Signal(category="user"):
                 if isinstance(event.contents, str) and event.contents:
@@ -99,25 +132,12 @@ class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
             case _:
                 pass
 
-    def _note_run(self, event: SessionStart | Result) -> None:
-        is_nested = event.run_id in self.nested
-        match event:
-            case SessionStart() if event.parent_id and not is_nested:
-                self.nested.append(event.run_id)
-            case SessionStart() if not is_nested:
-                self._turn(event)
-                self.run_seq = self.answer_seq = event.seq
-            case Result() if is_nested:
-                self.nested.remove(event.run_id)
-            case _:
-                pass
-
     def _ask(self, event: Event, gain: Gain) -> None:
         gain.starts.append(Start(event.seq if self.run_seq is None else self.run_seq, event.seq))
         self._turn(event)
 
     def _answer(self, event: Event, gain: Gain) -> None:
-        if not self.is_answering and event.run_id not in self.nested:
+        if not self.is_answering:
             self.is_answering, self.run_seq = True, None
             gain.starts.append(Start(self.answer_seq, event.seq))
 

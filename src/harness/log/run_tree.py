@@ -102,7 +102,9 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
     """Calls that have not ended."""
 
 
-class _State(msgspec.Struct):
+class RunTreeState(msgspec.Struct, omit_defaults=True):
+    """All that a tree knows between two events. Plain data."""
+
     runs: dict[str, Run] = {}
     latest: str = ""
     """The last top run."""
@@ -121,8 +123,10 @@ class _State(msgspec.Struct):
 class RunTree:
     """`feed` gives the run that an event belongs to. The other attributes say what this event did."""
 
-    def __init__(self) -> None:
-        self._state = _State()
+    def __init__(self, state: RunTreeState | None = None, *, remembered: int = _MOST_ENDED) -> None:
+        """`state`: where another tree has stopped. `remembered`: how many of the runs that have ended."""
+        self._state = state if state is not None else RunTreeState()
+        self._remembered = remembered
         self._event: Event | None = None
         self._runs = self._state.runs
         self._is_clear = True
@@ -204,14 +208,18 @@ class RunTree:
         return self._feed(event, run)
 
     def snapshot(self) -> dict[str, Any]:
-        """Between two events: what the last one did is done with."""
-        self._clear()
-        plain: dict[str, Any] = msgspec.to_builtins(self._state)
+        """Of `state`, as plain data."""
+        plain: dict[str, Any] = msgspec.to_builtins(self.state())
         return plain
+
+    def state(self) -> RunTreeState:
+        """Between two events: what the attributes say of the last one is cleared. It is not a copy."""
+        self._clear()
+        return self._state
 
     def restore(self, snapshot: Any, /) -> None:
         """Raises msgspec.ValidationError."""
-        self._state = msgspec.convert(snapshot, _State)
+        self._state = msgspec.convert(snapshot, RunTreeState)
         self._runs = self._state.runs
         self._event = None
 
@@ -248,7 +256,7 @@ class RunTree:
                 self._state.callers.clear()
             kept.append(run.id)
         self.ended = ()
-        while len(kept) > _MOST_ENDED:
+        while len(kept) > self._remembered:
             old = self._runs.get(run_id := kept.pop(0))
             if old is not None and old.status == "ended" and run_id not in kept:
                 del self._runs[run_id]

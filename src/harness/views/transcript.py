@@ -24,17 +24,13 @@ from harness.events import (
     RelayReply,
     ReplInput,
     ReplOutput,
-    ReplProgress,
     Result,
     SessionStart,
     Signal,
-    StepEnd,
-    StepStart,
     TasksChanged,
     TextDelta,
     TextRetracted,
     ToolEnd,
-    ToolInputDelta,
     ToolProgress,
     ToolStart,
     Unknown,
@@ -105,18 +101,14 @@ class Transcript:
             ReasoningDelta: self._on_reasoning_delta,
             TextRetracted: self._on_text_retracted,
             Message: self._on_message,
-            ToolInputDelta: self._on_nothing_to_show,
             ToolStart: self._on_tool_start,
             ToolProgress: self._on_tool_progress,
             ToolEnd: self._on_tool_end,
             UsageDelta: self._on_usage,
             TasksChanged: self._on_tasks,
-            StepStart: self._on_nothing_to_show,
-            StepEnd: self._on_nothing_to_show,
             Relay: self._on_relay,
             RelayReply: self._on_relay_reply,
             ReplInput: self._on_repl_input,
-            ReplProgress: self._on_nothing_to_show,
             ReplOutput: self._on_repl_output,
             Error: self._on_error,
             Warning: self._on_warning,
@@ -140,9 +132,6 @@ class Transcript:
                 self._show(call, None)
         self._page.end_text()
         return self._page.take()
-
-    def _on_nothing_to_show(self, event: Event) -> None:
-        """Known, and told better by what follows."""
 
     def _on_start(self, event: SessionStart) -> None:
         if self._tree.run.depth:

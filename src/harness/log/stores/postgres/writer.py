@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import msgspec
-from msgspec.structs import replace
 
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event
@@ -66,7 +65,7 @@ class PostgresWriter:
             self._generation = line.generation
         self._epoch, self.next_seq, digest = row
         self._stored_seq = self.next_seq
-        self._digest = msgspec.json.decode(digest, type=Digest)
+        self._digest: bytes = digest
         held[number] = self._epoch
 
     def append(self, events: Sequence[Event]) -> int:
@@ -93,14 +92,14 @@ class PostgresWriter:
         if not events:
             return 0
         lines = codec.encode_lines(events)
-        digest = replace(self._digest, nested=[*self._digest.nested])  # counts when it is stored, not before
+        digest = msgspec.json.decode(self._digest, type=Digest)
         gain = digest.feed(events)
         values: dict[str, Any] = {
             "log": self._number,
             "epoch": self._epoch,
             "next_seq": digest.next_seq,
             "event_ms": digest.updated_ms,
-            "digest": msgspec.json.encode(digest),
+            "digest": (encoded := msgspec.json.encode(digest)),
             "seqs": [event.seq for event in events],
             "lines": lines.split(b"\n")[:-1],
             "starts": [start.seq for start in gain.starts],
@@ -110,7 +109,7 @@ class PostgresWriter:
         statement = _NOTE + (_GAIN if gain.starts or gain.texts else "") + _TELL
         if not connection.execute(statement, values).rowcount:
             raise self._refused(connection)
-        self._digest, self._stored_seq = digest, digest.next_seq
+        self._digest, self._stored_seq = encoded, digest.next_seq
         return len(lines)
 
     def _regain(self, connection: Connection[Any]) -> None:
@@ -124,7 +123,7 @@ class PostgresWriter:
             self._unlock(connection)
             raise self._refused(connection)
         self._stored_seq = row[1]
-        self._digest = msgspec.json.decode(row[2], type=Digest)
+        self._digest = row[2]
         self._generation = self._line.generation
 
     def _locked(self, connection: Connection[Any]) -> bool:
