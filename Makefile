@@ -13,7 +13,7 @@ SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api reposi
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs bench web verify-agents lock clean
+.PHONY: help setup demo test agreement check golden docs bench web verify-agents lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ demo: $(READY) ## let the agent fix a small project, live (MODEL=local: a real s
 
 test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k replay"
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+agreement: $(READY) ## all views agree on LOGS changed recordings (40000 unless told)
+	@HARNESS_CHANGED_LOGS=$(or $(LOGS),40000) $(BIN)/python -m pytest -n auto tests/views/test_views_agree.py
 
 check: $(READY) ## format, lint, types, layers, shape rules, documents current
 	$(BIN)/ruff format --check .

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 from changed_logs import FromTheFuture, numbered
-from harness.log.log_summary import Digest
 from showing import shown_bytes
 
 import harness.views
@@ -29,6 +28,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.ledger import Account
+from harness.log.digest import Digest
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.rendering.runner_events import RunnerTranslation
