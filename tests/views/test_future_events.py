@@ -28,7 +28,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.ledger import Account
-from harness.log.digest import Digest
+from harness.log.log_summary import Digest
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.rendering.runner_events import RunnerTranslation
