@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.sources.agent_runs import end_of, of, play
+from tests.sources.agents.agent_runs import end_of, of, play
 
 from harness import FileStore, Request, Run, start
 from harness.errors import UsageError

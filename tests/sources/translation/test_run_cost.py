@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sources.agent_runs import end_of, of
+from tests.sources.agents.agent_runs import end_of, of
 from tests.views.showing import shown_bytes
 
 from harness import FileStore, Limits, Request, start

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sources.agent_runs import end_of, of, play, recorded
+from tests.sources.agents.agent_runs import end_of, of, play, recorded
 
 from harness import FileStore, Request, start
 from harness.events import Error, Event, Result, ToolEnd, Unknown, Usage, UsageDelta, Warning

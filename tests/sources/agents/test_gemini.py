@@ -32,7 +32,7 @@ from harness.testing.golden import Case, find_cases, translate
 play = partial(agent_runs.play, "gemini", cwd="/here")
 recorded = partial(agent_runs.recorded, "gemini")
 CASES = {
-    case.name: case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent == "gemini"
+    case.name: case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "gemini"
 }
 INIT = {"type": "init", "session_id": "s-1", "model": "gemini-test"}
 OK = {

@@ -33,7 +33,7 @@ from harness.testing.golden import Case, find_cases, translate
 
 events_of = partial(agent_runs.play, "opencode", prompt="")
 CASES = [
-    case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent in ("opencode", "kilo")
+    case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent in ("opencode", "kilo")
 ]
 
 

@@ -31,7 +31,7 @@ from harness.sources.request import Limits, Request
 from harness.testing.golden import Case, find_cases, translate
 from harness.views.activity import Activities
 
-CASES = {str(case): case for case in find_cases(Path(__file__).parent.parent / "agents")}
+CASES = {str(case): case for case in find_cases(Path(__file__).parents[2] / "agents")}
 ALWAYS = ("run", "--output-format", "stream-json")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agent_runs import of, play
+from tests.sources.agents.agent_runs import of, play
 
 from harness.events import ToolEnd
 from harness.sources.formats.fields import exit_code_of, output_of

@@ -32,7 +32,7 @@ from harness.testing.golden import Case, find_cases, translate
 
 play = partial(agent_runs.play, "cursor", cwd="")
 CASES = {
-    case.name: case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent == "cursor"
+    case.name: case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "cursor"
 }
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "cwd": "/here", "model": "Auto"}
 OK = {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "duration_ms": 5}

@@ -11,7 +11,7 @@ import agent_runs
 from harness.events import Event
 from harness.testing.golden import find_cases
 
-CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent == "codex"]
+CASES = [case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "codex"]
 
 
 run = partial(agent_runs.play, "codex", cwd="", prompt="")

@@ -36,7 +36,7 @@ from harness.testing.golden import Case, find_cases, translate
 
 play = partial(agent_runs.play, "qwen", cwd="")
 recorded = partial(agent_runs.recorded, "qwen")
-CASES = {case.name: case for case in find_cases(Path(__file__).parents[1] / "agents") if case.agent == "qwen"}
+CASES = {case.name: case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "qwen"}
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "cwd": "/here", "model": "qwen-test"}
 OK = {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "num_turns": 1}
 ALWAYS = ("--output-format", "stream-json", "--include-partial-messages")

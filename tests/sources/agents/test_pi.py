@@ -37,7 +37,7 @@ from harness.testing.golden import Case, find_cases, translate
 play = partial(agent_runs.play, "pi", cwd="")
 CASES = {
     f"{case.version}/{case.name}": case
-    for case in find_cases(Path(__file__).parents[1] / "agents")
+    for case in find_cases(Path(__file__).parents[2] / "agents")
     if case.agent == "pi"
 }
 SESSION = {"type": "session", "id": "s-1", "cwd": "/here"}

@@ -29,7 +29,7 @@ from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 
 play = partial(agent_runs.play, "antigravity", cwd="/w")
-CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent == "antigravity"]
+CASES = [case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "antigravity"]
 CURRENT = (1, 2, 17)
 TIMEOUT = ("--print-timeout", "24h")
 USED = {"input_tokens": 100, "output_tokens": 20, "thinking_tokens": 12, "cache_read_tokens": 7}

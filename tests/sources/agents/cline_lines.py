@@ -13,7 +13,7 @@ from harness.testing.golden import find_cases
 play = partial(agent_runs.play, "cline", cwd="/here")
 CASES = {
     case.name: case
-    for case in find_cases(Path(__file__).parents[1] / "agents")
+    for case in find_cases(Path(__file__).parents[2] / "agents")
     if case.agent == "cline" and case.version == "3.0.65"
 }
 DONE = {"type": "run_result", "finishReason": "completed", "text": "Done."}

@@ -32,7 +32,7 @@ from harness.sources.agents.claude import AGENT
 from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, find_cases, translate
 
-CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent == "claude"]
+CASES = [case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "claude"]
 OLD_INIT = {**INIT, "claude_code_version": "2.0.60"}
 SPAWN = call("Task", "spawn", subagent_type="helper", description="Look", prompt="look around")
 STARTED = {

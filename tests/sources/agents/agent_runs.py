@@ -14,7 +14,7 @@ from harness.sources.registry import load
 from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import find_cases, translate
 
-ROOT = Path(__file__).parents[1] / "agents"
+ROOT = Path(__file__).parents[2] / "agents"
 Kind = TypeVar("Kind", bound=Event)
 
 

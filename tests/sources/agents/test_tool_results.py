@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.sources.agent_runs import end_of, of, play, recorded
+from tests.sources.agents.agent_runs import end_of, of, play, recorded
 from tests.views.showing import shown_bytes
 
 from harness.events import Error, Event, Result, ToolEnd

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from agent_runs import end_of, of, play
+from tests.sources.agents.agent_runs import end_of, of, play
 
 from harness.events import Message, SessionStart, ToolEnd, Unknown
 
