@@ -12,8 +12,8 @@ import pytest
 from workbench import Bench
 
 from harness.events.operation import List, Search
-from harness.sources.tools import grep
 from harness.sources.tools import grep as grep_module
+from harness.sources.tools import grep_program
 from harness.sources.tools.glob import GlobTool
 from harness.sources.tools.grep import GrepTool
 from harness.sources.tools.list import ListTool
@@ -290,7 +290,7 @@ def test_the_search_program_needs_nothing_but_python(bench: Bench) -> None:
             sys.executable,
             "-I",
             "-S",
-            grep.__file__,
+            grep_program.__file__,
             '{"expression": "needle", "context": 0, "files_only": false}',
         ],
         input=f"{path}\0".encode(),

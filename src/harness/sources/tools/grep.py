@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -22,114 +21,13 @@ from harness.events.operation import Search
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.sources.tools import grep_program
 from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.tools.grep_pattern import Expression, NotUnderstood, translated
 from harness.sources.translation.json_lines import LineBlocks
 from harness.sources.workspace.commands import Enough, run_command
 from harness.sources.workspace.roots import ToolWorkspace
 from harness.sources.workspace.tree import Glob, TreeEntry, walk
-
-# Search files by a regular expression. A program: `python search.py '{"expression": …}' < names`.
-
-LARGEST_SEARCHED_BYTES = 64 * 1024 * 1024
-LONGEST_LINE = 500
-_SNIFFED_BYTES = 8192
-_UTF_8_MARK, _UTF_16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
-
-
-def search(query: dict[str, Any], paths: Iterable[str]) -> Iterator[str]:
-    """Path, NUL, number, `:` or `-`, text; `--` between groups; of `files_only` path and NUL alone."""
-    expression = re.compile(query["expression"], re.MULTILINE)
-    context, is_first = query["context"], True
-    for path in paths:
-        text = _text(path)
-        hits = dict.fromkeys(_hits(expression, text))
-        lines = _lines(text) if hits else []
-        named = path.replace("\n", "\\n")
-        if query["files_only"]:
-            if hits:
-                yield f"{named}\0"
-            continue
-        for group in _groups(hits, context, len(lines)):
-            if context and not is_first:
-                yield "--"
-            is_first = False
-            for number in group:
-                sign = ":" if number in hits else "-"
-                yield f"{named}\0{number + 1}{sign}{_shown(lines[number])}"
-
-
-def _shown(line: str) -> str:
-    line = line.removesuffix("\r")
-    line = f"{line[:LONGEST_LINE]} [cut]" if len(line) > LONGEST_LINE else line
-    return line.replace("\0", "\\0")
-
-
-def _text(path: str) -> str:
-    """Nothing, when it is no text."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_SEARCHED_BYTES)
-    except OSError:
-        return ""
-    if data.startswith(_UTF_16_MARKS):
-        return data.decode("utf-16", "replace")
-    if b"\0" in data[:_SNIFFED_BYTES]:
-        return ""
-    return data.removeprefix(_UTF_8_MARK).decode("utf-8", "surrogateescape")
-
-
-def _hits(expression: re.Pattern[str], text: str) -> Iterator[int]:
-    """The numbers of lines that match, from 0. No match goes beyond its line, so the text is searched in one go."""
-    place = counted = number = 0
-    while place < len(text) and (found := expression.search(text, place)):
-        start = found.start()
-        if start == len(text) and text.endswith("\n"):  # behind the last line
-            return
-        number += text.count("\n", counted, start)
-        counted = start
-        yield number
-        place = text.find("\n", start) + 1
-        if not place:
-            return
-
-
-def _lines(text: str) -> list[str]:
-    lines = text.split("\n")
-    return lines[:-1] if not lines[-1] else lines
-
-
-def _groups(hits: Iterable[int], context: int, count: int) -> Iterator[range]:
-    """Lines to be shown, joined where they touch."""
-    begin = end = -1
-    for hit in hits:
-        first, last = max(0, hit - context), min(count, hit + context + 1)
-        if begin >= 0 and first <= end:
-            end = last
-            continue
-        if begin >= 0:
-            yield range(begin, end)
-        begin, end = first, last
-    if begin >= 0:
-        yield range(begin, end)
-
-
-def main() -> int:
-    import json
-
-    try:
-        paths = filter(None, os.fsdecode(sys.stdin.buffer.read()).split("\0"))
-        for line in search(json.loads(sys.argv[1]), paths):
-            sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:  # nobody wants to know more
-        return 0
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
 
 TIMEOUT_S = 60.0
 MOST_BYTES = 40_000
@@ -148,7 +46,7 @@ _RIPGREP = (
     # With its own limit it compiles some patterns for half a minute; what is too large for it is searched without it.
     "--regex-size-limit=20M",
 )
-_PROGRAM = os.path.abspath(__file__)
+_PROGRAM = os.path.abspath(grep_program.__file__)
 _EXPECTED = (0, 1, 123)
 """123: that of `xargs` when the program it started said that it found nothing."""
 
