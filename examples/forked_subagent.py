@@ -15,13 +15,8 @@ SCRIPT = Scripted(
     [
         "Noted: the secret number is 7.",
         {
-            "events": [
-                {
-                    "type": "tool_call",
-                    "name": "subagent",
-                    "input": {"agentType": "second-opinion", "task": "Double the number that I told you."},
-                }
-            ]
+            "tool": "subagent",
+            "input": {"agentType": "second-opinion", "task": "Double the number that I told you."},
         },
         "You told me 7; doubled it is 14.",  # said by the sub-agent, which knows the conversation
         "My colleague says 14.",

@@ -15,15 +15,7 @@ from harness.sources.models.scripted import Scripted
 
 SCRIPT = Scripted(
     [
-        {
-            "events": [
-                {
-                    "type": "tool_call",
-                    "name": "submit_plan",
-                    "input": {"title": "Greeting", "plan": "1. Say hello.\n2. Say goodbye."},
-                }
-            ]
-        },
+        {"tool": "submit_plan", "input": {"title": "Greeting", "plan": "1. Say hello.\n2. Say goodbye."}},
         "Hello. Goodbye.",
     ]
 )

@@ -176,8 +176,8 @@ def test_a_sub_agent_of_gemini_ends_with_a_call(tmp_path: Path) -> None:
 def test_with_a_fixture_a_request_without_tools_is_a_side_request(tmp_path: Path) -> None:
     play = ScriptRun(parse_script({"turns": [{"text": "one"}]}), load_fixture("opencode"), context(tmp_path))
     toolless = ModelRequest(model="m", system="", opening="Title?", answers=0)
-    assert play.reply(toolless, 1).lane == "side"
-    assert play.reply(asked(), 2).lane == "main"
+    assert play.reply(toolless, 1).conversation == "side"
+    assert play.reply(asked(), 2).conversation == "main"
 
 
 def test_an_offline_agent_is_everything_that_a_run_needs(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""docs/lab.md names everything there is, and its examples are good."""
+"""docs/lab.md and docs/scripts.md name everything there is, and their examples are good."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import msgspec
 import pytest
 
 from harness.interfaces.cli.parser import parser_of
-from harness.lab import parse_script, read_script
-from harness.lab.wire import ModelRequest, all_wires
+from harness.lab import read_script
+from harness.lab.wire import ModelRequest, Tokens, all_wires
 from harness.sources.models.script import (
     FAULTS,
     INTENTS,
     ScriptConversation,
     ScriptPart,
+    ScriptUsage,
     SideRequests,
     Stop,
-    Tokens,
 )
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("lab.md", "scripts.md"))
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -30,12 +31,12 @@ EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 def test_every_example_is_a_script(number: int, tmp_path: Path) -> None:
     path = tmp_path / "example.toml"
     path.write_text(EXAMPLES[number], encoding="utf-8")
-    assert read_script(str(path)).lanes
+    assert read_script(str(path)).conversations
 
 
 def test_everything_that_can_be_written_is_told() -> None:
     named = {*INTENTS, *FAULTS, *get_args(Stop)}
-    for kind in (*INTENTS.values(), *set(FAULTS.values()), Tokens, SideRequests):
+    for kind in (*INTENTS.values(), *set(FAULTS.values()), ScriptUsage, SideRequests):
         named |= {field.name for field in msgspec.structs.fields(kind)}
     named |= {field.name for kind in get_args(ScriptPart) for field in msgspec.structs.fields(kind)}
     named |= {field.name for field in msgspec.structs.fields(ScriptConversation)}
@@ -49,6 +50,5 @@ def test_every_api_and_every_option_is_told() -> None:
 
 
 def test_the_defaults_of_tokens_are_those_in_the_page() -> None:
-    tokens = parse_script({"turns": [[]]}).lanes["main"].turns[0].tokens
-    assert ", ".join(str(count) for count in msgspec.structs.astuple(tokens)) in PAGE
+    assert ", ".join(str(count) for count in msgspec.structs.astuple(Tokens())) in PAGE
     assert ModelRequest(model="", system="", opening="", answers=0).content_type == "text/event-stream"

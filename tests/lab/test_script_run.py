@@ -15,7 +15,8 @@ from harness.lab import ScriptRun, parse_script
 from harness.lab.fixture import LabContext, load_fixture
 from harness.lab.script_run import OVER
 from harness.lab.tool_calls import as_offered
-from harness.sources.models.script import EditIntent, ListIntent, ScriptToolCall
+from harness.lab.wire import AnswerText, ModelRequest
+from harness.sources.models.script import EditIntent, ListIntent, ScriptToolCall, StatusFault
 
 SHELL = {"tool": "shell", "input": {"command": "echo"}}
 CHAT = ROUTES["chat"]
@@ -330,3 +331,26 @@ def test_a_tool_that_is_not_offered_is_not_called_where_another_does() -> None:
     (calls,) = load_fixture("claude").render(ListIntent(path="src"), place).calls
     assert as_offered(calls, {"Bash": {}, "LS": {}}).tool == "LS"
     assert as_offered(calls, {"Bash": {}}).tool == "Bash"
+
+
+OLD = {
+    "goes_by": "conversation",
+    "responses": [
+        {"events": [{"type": "text", "content": "one"}]},
+        {"events": [{"type": "error", "message": "boom"}]},
+    ],
+    "lanes": [{"marker": "COUNT", "responses": [{"events": [{"type": "text", "content": "Two."}]}]}],
+}
+
+
+def test_a_script_of_the_old_spelling_is_served_too() -> None:
+    def asked(answers: int, opening: str = "Hi.") -> ModelRequest:
+        return ModelRequest(model="m", system="", opening=opening, answers=answers)
+
+    run = ScriptRun(parse_script(OLD))
+    assert run.reply(asked(0), 1).answer.parts == (AnswerText("one", None),)
+    assert run.reply(asked(2), 2).answer.parts == (AnswerText("one", None),)
+    assert run.reply(asked(0, "COUNT them"), 3).answer.parts == (AnswerText("Two.", None),)
+    failure = run.reply(asked(1), 4).failure
+    assert isinstance(failure, StatusFault)
+    assert (failure.fault, failure.message) == ("500", "boom")

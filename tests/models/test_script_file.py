@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
+from harness.events import Usage
 from harness.lab import parse_script, read_script
 from harness.sources.models.file_positions import Positions
 from harness.sources.models.script import (
@@ -23,7 +24,6 @@ from harness.sources.models.script import (
     ScriptToolCall,
     StatusFault,
     TodoIntent,
-    Tokens,
 )
 
 GOOD = """\
@@ -60,24 +60,24 @@ def write(folder: Path, text: str, name: str = "script.toml") -> str:
 
 def test_a_script_is_read_as_it_is_written(tmp_path: Path) -> None:
     script = read_script(write(tmp_path, GOOD))
-    first, second, third = script.lanes["main"].turns
+    first, second, third = script.conversations["main"].turns
     assert first.parts == (
         ScriptReasoning(reasoning="Hm."),
         ScriptText(text="Let me [look].", pieces=2),
         ReadIntent(path="src/a.py", lines=(10, 20)),
     )
-    assert first.tokens == Tokens(input=5, output=6)
+    assert first.usage == Usage(input=5, output=6)
     assert second.parts == (ScriptText(text='several "lines" {\n'),)
     assert third.parts == (ScriptToolCall(tool="Bash", input={"command": "ls"}),)
     assert third.faults == (StatusFault(fault="429", times=2, retry_after_s=1), DropFault(fault="drop"))
-    assert third.tokens == Tokens(input=5, output=6, cache_read=9)
+    assert third.usage == Usage(input=5, output=6, cache_read=9)
     assert third.stop == "length"
     assert [turn.place for turn in (first, second, third)] == [
         "script.toml:4",
         "script.toml:9",
         "script.toml:12",
     ]
-    counter = script.lanes["counter"]
+    counter = script.conversations["counter"]
     assert (counter.marker, counter.repeat_last, counter.turns[0].parts) == (
         "COUNT",
         True,
@@ -93,8 +93,8 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     as_json = read_script(write(tmp_path, json.dumps(data, indent=1), "script.json"))
     as_toml = read_script(write(tmp_path, GOOD))
     for name in ("main", "counter"):
-        turns = zip(as_json.lanes[name].turns, as_toml.lanes[name].turns, strict=True)
-        assert all((a.parts, a.faults, a.tokens) == (b.parts, b.faults, b.tokens) for a, b in turns)
+        turns = zip(as_json.conversations[name].turns, as_toml.conversations[name].turns, strict=True)
+        assert all((a.parts, a.faults, a.usage) == (b.parts, b.faults, b.usage) for a, b in turns)
 
 
 def test_every_call_and_every_fault_can_be_written() -> None:
@@ -116,23 +116,23 @@ def test_every_call_and_every_fault_can_be_written() -> None:
     for name, kind in INTENTS.items():
         wanted = [field for field in kind.__struct_fields__ if field in needed]
         part = {"call": name, **{field: needed[field] for field in wanted}}
-        assert isinstance(parse_script({"turns": [part]}).lanes["main"].turns[0].parts[0], kind)
+        assert isinstance(parse_script({"turns": [part]}).conversations["main"].turns[0].parts[0], kind)
     for name, kind in FAULTS.items():
-        turn = parse_script({"turns": [[{"fault": name}]]}).lanes["main"].turns[0]
+        turn = parse_script({"turns": [[{"fault": name}]]}).conversations["main"].turns[0]
         assert isinstance(turn.faults[0], kind)
 
 
 def test_what_is_not_said_has_a_default() -> None:
     script = parse_script({"turns": [[{"call": "list"}, {"call": "agent", "prompt": "x"}]]})
-    assert script.lanes["main"].turns[0].parts == (ListIntent(path="."), AgentIntent(prompt="x"))
-    todo = parse_script({"turns": [{"call": "todo", "items": ["a"]}]}).lanes["main"].turns[0].parts[0]
+    assert script.conversations["main"].turns[0].parts == (ListIntent(path="."), AgentIntent(prompt="x"))
+    todo = parse_script({"turns": [{"call": "todo", "items": ["a"]}]}).conversations["main"].turns[0].parts[0]
     assert isinstance(todo, TodoIntent)
     assert [(item.text, item.status) for item in todo.entries] == [("a", "pending")]
 
 
 MISTAKES = {
-    "syntax": ("turns = [\n  { text = }\n]", 2, "not TOML", "docs/lab.md"),
-    "unfinished": ("turns = [\n", 1, "not TOML", "docs/lab.md"),
+    "syntax": ("turns = [\n  { text = }\n]", 2, "not TOML", "docs/scripts.md"),
+    "unfinished": ("turns = [\n", 1, "not TOML", "docs/scripts.md"),
     "unknown field of the file": (
         "turns = [{ text = 'x' }]\ntruns = 1",
         2,

@@ -96,8 +96,8 @@ class ToolTemplate(msgspec.Struct, frozen=True):
         return context.is_at_least(*self.since) and not (self.until and context.is_at_least(*self.until))
 
     def fill(self, values: Mapping[str, Any]) -> ScriptToolCall:
-        tool, namespace = str(filled(self.tool, values)), str(filled(self.namespace, values))
-        return ScriptToolCall(tool=tool, input=filled(self.input, values), namespace=namespace)
+        tool, namespace = str(fill_template(self.tool, values)), str(fill_template(self.namespace, values))
+        return ScriptToolCall(tool=tool, input=fill_template(self.input, values), namespace=namespace)
 
 
 class CallSteps(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,16 +158,16 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
         files = {**self.files, **(self.mcp_files if has_servers else {})}
         args = self.args + (self.mcp_args if has_servers else ())
         config = LaunchConfig(
-            env=filled(self.env, values),
-            files={path: _as_file(filled(content, values)) for path, content in files.items()},
-            args=tuple(str(filled(word, values)) for word in args),
+            env=fill_template(self.env, values),
+            files={path: _as_file(fill_template(content, values)) for path, content in files.items()},
+            args=tuple(str(fill_template(word, values)) for word in args),
             model=self.model,
         )
         return self.adjust(config, context) if self.adjust else config
 
     def _mcp_values(self, context: LabContext) -> dict[str, Any]:
         servers = {
-            name: filled(
+            name: fill_template(
                 self.mcp_server, {"command": list(command), "program": command[0], "args": list(command[1:])}
             )
             for name, command in context.mcp_servers.items()
@@ -253,19 +253,19 @@ def _as_file(content: Any) -> str:
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
-def filled(template: Any, values: Mapping[str, Any]) -> Any:
+def fill_template(template: Any, values: Mapping[str, Any]) -> Any:
     """A template with its fields replaced. Raises KeyError for a field that there is none of."""
     if isinstance(template, str):
         if found := _FIELD.fullmatch(template):
             return values[found[1]]
         return _FIELD.sub(lambda found: str(values[found[1]]), template)
     if isinstance(template, Mapping):
-        made = {key: filled(inner, values) for key, inner in template.items()}
+        made = {key: fill_template(inner, values) for key, inner in template.items()}
         return {key: value for key, value in made.items() if value is not None}
     if isinstance(template, list):
-        return [filled(inner, values) for inner in template]
+        return [fill_template(inner, values) for inner in template]
     if isinstance(template, ForEach):
-        return [filled(template.item, item) for item in values["items"]]
+        return [fill_template(template.item, item) for item in values["items"]]
     return template
 
 

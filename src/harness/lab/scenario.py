@@ -109,12 +109,14 @@ class Scenario(_Fields, frozen=True, kw_only=True):
     @property
     def is_about_recovery(self) -> bool:
         """Whether something goes wrong that an agent should get over."""
-        turns = [turn for lane in self.script.lanes.values() for turn in lane.turns]
+        turns = [turn for one in self.script.conversations.values() for turn in one.turns]
         return self.expect.outcome == "completed" and any(turn.faults for turn in turns)
 
     def not_offered(self, agent: Agent, fixture: AgentFixture, version: Version = ()) -> str:
         """Why this agent cannot play it, in this version if that is known; empty when it can."""
-        parts = [part for lane in self.script.lanes.values() for turn in lane.turns for part in turn.parts]
+        parts = [
+            part for one in self.script.conversations.values() for turn in one.turns for part in turn.parts
+        ]
         for part in parts:
             if type(part) not in INTENTS.values():
                 continue
@@ -147,14 +149,18 @@ def read_scenario(path: str) -> Scenario:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file_name}: not TOML: {error}", hint="see docs/lab.md") from None
+        raise UsageError(
+            f"{file_name}: not TOML: {error}", hint="see docs/doctor.md and docs/scripts.md"
+        ) from None
     own = {field.name for field in msgspec.structs.fields(_Fields)}
     source = {name: value for name, value in data.items() if name not in own}
     try:
         fields = msgspec.convert({name: data[name] for name in own & data.keys()}, _Fields)
     except msgspec.ValidationError as error:
         line = Positions(text).line(_path_in(str(error)))
-        raise UsageError(f"{file_name}:{line}: {error}", hint="see docs/lab.md") from None
+        raise UsageError(
+            f"{file_name}:{line}: {error}", hint="see docs/doctor.md and docs/scripts.md"
+        ) from None
     return Scenario(
         **{name: getattr(fields, name) for name in own},
         name=file_name.removesuffix(".toml"),

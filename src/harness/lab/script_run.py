@@ -1,8 +1,10 @@
-"""A script made ready for one agent: every call in that agent's own words, and which turn answers which request.
+"""A script that answers the requests of one agent: which turn is for which request, and what goes wrong first.
 
-A request is answered from what it holds itself: the lane by a marker in its opening, the turn by how
-many answers the conversation already has. So a retry gets the same turn, any number of conversations may
-go on at once, and a session that is resumed later goes on in the script. Only faults are counted.
+A request is answered from what it holds itself: the conversation by a marker in its opening, the turn by how many
+answers it already has. So a retry gets the same turn, any number of conversations may be open at once, and a session
+that is resumed later continues in the script. Only faults are counted.
+
+Requests beside the conversation (a title, a check, a summary) get a short harmless answer.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from harness.events import Usage
 from harness.lab.fixture import AgentFixture, LabContext
 from harness.lab.tool_calls import as_offered, render
 from harness.lab.wire import (
@@ -24,6 +27,7 @@ from harness.lab.wire import (
     AnswerText,
     ModelRequest,
     Record,
+    Tokens,
     WireAnswer,
     encode,
     record_of,
@@ -38,77 +42,31 @@ from harness.sources.models.script import (
     HugeFault,
     Script,
     ScriptConversation,
+    ScriptError,
     ScriptReasoning,
     ScriptText,
     ScriptToolCall,
     ScriptTurn,
     SlowFault,
     StatusFault,
-    Tokens,
-    filled,
+    fill_placeholders,
 )
 
-# Harmless answers to requests beside the conversation: a title, a check, a summary.
-
-_DEEPEST = 8
-
-
-def harmless(asked: ModelRequest, text: str, id: str) -> tuple[AnswerPart, ...]:
-    """The tool that must be called, the JSON that must come, or else a short text."""
-    if asked.forced_tool:
-        sample = record_of(sample_of(asked.tools.get(asked.forced_tool, {}), text))
-        return (AnswerCall(id, asked.forced_tool, sample, encode(sample).decode()),)
-    if asked.schema:
-        return (AnswerText(encode(sample_of(asked.schema, text)).decode()),)
-    return (AnswerText(text),)
-
-
-def sample_of(schema: Record, text: str, depth: int = 0) -> Any:
-    """The smallest value that a JSON schema asks for, as far as such schemas go."""
-    if "const" in schema:
-        return schema["const"]
-    if isinstance(chosen := schema.get("enum"), list) and chosen:
-        return chosen[0]
-    for name in ("anyOf", "oneOf", "allOf"):
-        if options := records(schema.get(name)):
-            return sample_of(options[0], text, depth + 1)
-    kind = schema.get("type")
-    kind = kind[0] if isinstance(kind, list) and kind else kind
-    match kind.lower() if isinstance(kind, str) else "object":
-        case "string":
-            return text
-        case "integer" | "number":
-            return schema.get("minimum", 0)
-        case "boolean":
-            return False
-        case "array":
-            count = schema.get("minItems", 0) if depth < _DEEPEST else 0
-            return [sample_of(record_of(schema.get("items")), text, depth + 1)] * count
-        case "null":
-            return None
-        case _:
-            properties = record_of(schema.get("properties")) if depth < _DEEPEST else {}
-            wanted = schema.get("required", list(properties))
-            return {
-                name: sample_of(record_of(properties[name]), text, depth + 1)
-                for name in properties
-                if name in wanted
-            }
-
-
 SIDE = "side"
-"""The lane of requests beside the conversation."""
+"""In place of a conversation's name: a request beside the conversation."""
 OVER = "The script has no further turn."
 
+_NO_USAGE = Usage(input=0, output=0, cache_read=0, cache_write=0, reasoning=0)
 _NO_TOKENS = Tokens(input=0, output=0, cache_read=0, cache_write=0, reasoning=0)
+_DEEPEST = 8
 _ANSWER_ID = re.compile(r"([a-z][a-z0-9-]*)_(\d+)_\d+")
 _Key: TypeAlias = tuple[str, int, str, int]
 
 
 class ScriptReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one request."""
+    """What is done with one request."""
 
-    lane: str
+    conversation: str
     turn: int
     answer: WireAnswer
     failure: StatusFault | DropFault | None = None
@@ -125,37 +83,37 @@ class ScriptRun:
         self, script: Script, fixture: AgentFixture | None = None, context: LabContext | None = None
     ) -> None:
         self._script = script
-        self._lanes = render(script, fixture, context)
+        self._conversations = render(script, fixture, context)
         is_toolless = script.side.toolless
         self._is_toolless_side = fixture is not None if is_toolless is None else is_toolless
         self._side_markers = script.side.markers + (fixture.side_markers if fixture else ())
         self._called = {
             call.tool
-            for lane in self._lanes.values()
-            for turn in lane.turns
+            for conversation in self._conversations.values()
+            for turn in conversation.turns
             for part in turn.parts
             if isinstance(part, ScriptToolCall | Alternatives)
             for call in (part.calls if isinstance(part, Alternatives) else (part,))
         }
-        self._texts = _texts_of(self._lanes.values(), script.side.text)
+        self._texts = _texts_of(self._conversations.values(), script.side.text)
         self._lock = threading.Lock()
         self._met: dict[_Key, int] = {}
         """How often each fault was met since its turn was last answered without it."""
         self._arrived: dict[str, int] = {}
 
     def reply(self, asked: ModelRequest, number: int) -> ScriptReply:
-        """`number` tells this request from all others."""
+        """`number` is another one for each request."""
         asked = self._without_foreign(asked)
         if self._is_side(asked):
             id = f"{SIDE}_0_{number}"
-            parts = harmless(asked, self._script.side.text, f"{id}_0")
+            parts = _harmless(asked, self._script.side.text, f"{id}_0")
             answer = WireAnswer(id=id, model=asked.model, parts=parts, tokens=_NO_TOKENS)
-            return ScriptReply(lane=SIDE, turn=0, answer=answer)
+            return ScriptReply(conversation=SIDE, turn=0, answer=answer)
         with self._lock:
             return self._turn(asked, number)
 
     def _without_foreign(self, asked: ModelRequest) -> ModelRequest:
-        """Some agents open a conversation with an answer of their own making: that is no turn of ours."""
+        """Some agents open a conversation with an answer that they made themselves: that is no turn of ours."""
         opening, count = asked.opening, 0
         for text, said_next in asked.leading:
             if not self._is_foreign(text):
@@ -176,31 +134,29 @@ class ScriptRun:
 
     def _turn(self, asked: ModelRequest, number: int) -> ScriptReply:
         name, index = self._place_of(asked)
-        lane = self._lanes.get(name)
-        is_over = lane is None or (index >= len(lane.turns) and not lane.repeat_last)
-        if lane is None or is_over:
-            turn, index = ScriptTurn(parts=(ScriptText(text=OVER),), tokens=_NO_TOKENS), max(0, index)
-        else:
-            turn = lane.turns[min(index, len(lane.turns) - 1)]
+        conversation = self._conversations.get(name)
+        turn = conversation.turn_at(index) if conversation else None
+        is_over = turn is None
+        if turn is None:
+            turn, index = ScriptTurn(parts=(ScriptText(text=OVER),), usage=_NO_USAGE), max(0, index)
         key = (name, index, asked.opening)
-        failing = [fault for fault in turn.faults if isinstance(fault, StatusFault | DropFault)]
-        failure = self._next(key, failing)
+        failure = self._next(key, _failures(turn))
         held = [] if failure and isinstance(failure, StatusFault) else self._hold(key, turn)
         if failure is None:
             self._arrived[name] = index + 1
         id = f"{name}_{index}_{number}"
         return ScriptReply(
-            lane=name,
+            conversation=name,
             turn=index,
             answer=WireAnswer(
                 id=id,
                 model=asked.model,
                 parts=tuple(_parts(turn, held, asked, id)),
-                tokens=turn.tokens,
-                stop=turn.stop,
+                tokens=_tokens(turn.usage),
+                stop="length" if turn.stop == "length" else "refusal" if turn.stop == "refusal" else None,
             ),
             failure=failure,
-            slow=next((fault for fault in held if isinstance(fault, SlowFault)), None),
+            slow=next((fault for fault in held if isinstance(fault, SlowFault)), None) or self._pause(),
             is_over=is_over,
         )
 
@@ -208,12 +164,17 @@ class ScriptRun:
         if found := _ANSWER_ID.fullmatch(asked.previous_id):
             return found[1], int(found[2]) + 1
         said = f"{asked.system}\n{asked.opening}"
-        marked = (name for name, lane in self._lanes.items() if lane.marker and lane.marker in said)
+        named = self._conversations.items()
+        marked = (name for name, one in named if one.marker and one.marker in said)
         name = next(marked, MAIN)
-        lane = self._lanes.get(name)
-        if lane is not None and lane.order == "arrival":
+        conversation = self._conversations.get(name)
+        if conversation is not None and conversation.order == "arrival":
             return name, self._arrived.get(name, 0)
         return name, asked.answers
+
+    def _pause(self) -> SlowFault | None:
+        pause_s = self._script.pause_ms / 1000
+        return SlowFault(fault="slow", pause_s=pause_s) if pause_s else None
 
     def _next(
         self, key: tuple[str, int, str], faults: list[StatusFault | DropFault]
@@ -244,16 +205,30 @@ class ScriptRun:
         return held
 
 
+def _failures(turn: ScriptTurn) -> list[StatusFault | DropFault]:
+    """The faults that fail a request, and an error of the script itself after them."""
+    faults = [fault for fault in turn.faults if isinstance(fault, StatusFault | DropFault)]
+    errors = [part.error for part in turn.parts if isinstance(part, ScriptError)]
+    return [*faults, *(StatusFault(fault="500", message=error, times="always") for error in errors)]
+
+
+def _tokens(usage: Usage) -> Tokens:
+    """What the script does not say is as `Tokens` has it."""
+    names = Tokens.__struct_fields__
+    given = {name: count for name in names if (count := getattr(usage, name)) is not None}
+    return Tokens(**given)
+
+
 def _folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def _texts_of(lanes: Iterable[ScriptConversation], side: str) -> set[str]:
+def _texts_of(conversations: Iterable[ScriptConversation], side: str) -> set[str]:
     """Everything that this model may have said."""
     said = [
         part.text
-        for lane in lanes
-        for turn in lane.turns
+        for conversation in conversations
+        for turn in conversation.turns
         for part in turn.parts
         if isinstance(part, ScriptText)
     ]
@@ -269,9 +244,9 @@ def _parts(turn: ScriptTurn, held: list[Fault], asked: ModelRequest, id: str) ->
             case ScriptText():
                 parts.append(AnswerText(part.text, part.pieces))
             case ScriptReasoning():
-                parts.append(AnswerReasoning(part.reasoning))
+                parts.append(AnswerReasoning(part.reasoning, part.pieces))
             case ScriptToolCall():
-                given = filled(part.input, asked.results)
+                given = part.input if part.literal else fill_placeholders(part.input, asked.results)
                 text = given if isinstance(given, str) else encode(given).decode()
                 cut = text[: max(1, len(text) * 2 // 3)] if is_malformed else text
                 name = f"{id}_{len(parts)}"
@@ -283,3 +258,46 @@ def _parts(turn: ScriptTurn, held: list[Fault], asked: ModelRequest, id: str) ->
 def _filler(size_bytes: int) -> str:
     line = "x" * 99 + "\n"
     return (line * (size_bytes // 100 + 1))[:size_bytes]
+
+
+def _harmless(asked: ModelRequest, text: str, id: str) -> tuple[AnswerPart, ...]:
+    """The tool that must be called, the JSON that must come, or else a short text."""
+    if asked.forced_tool:
+        sample = record_of(_sample(asked.tools.get(asked.forced_tool, {}), text))
+        return (AnswerCall(id, asked.forced_tool, sample, encode(sample).decode()),)
+    if asked.schema:
+        return (AnswerText(encode(_sample(asked.schema, text)).decode()),)
+    return (AnswerText(text),)
+
+
+def _sample(schema: Record, text: str, depth: int = 0) -> Any:
+    """The smallest value that a JSON schema asks for, as far as such schemas go."""
+    if "const" in schema:
+        return schema["const"]
+    if isinstance(chosen := schema.get("enum"), list) and chosen:
+        return chosen[0]
+    for name in ("anyOf", "oneOf", "allOf"):
+        if options := records(schema.get(name)):
+            return _sample(options[0], text, depth + 1)
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    match kind.lower() if isinstance(kind, str) else "object":
+        case "string":
+            return text
+        case "integer" | "number":
+            return schema.get("minimum", 0)
+        case "boolean":
+            return False
+        case "array":
+            count = schema.get("minItems", 0) if depth < _DEEPEST else 0
+            return [_sample(record_of(schema.get("items")), text, depth + 1)] * count
+        case "null":
+            return None
+        case _:
+            properties = record_of(schema.get("properties")) if depth < _DEEPEST else {}
+            wanted = schema.get("required", list(properties))
+            return {
+                name: _sample(record_of(properties[name]), text, depth + 1)
+                for name in properties
+                if name in wanted
+            }

@@ -138,7 +138,7 @@ class Exchange:
             return
         reply = self._script_run.reply(asked, self._number)
         failure = reply.failure
-        about = {"wire": name, "lane": reply.lane, "turn": reply.turn, "model": asked.model}
+        about = {"wire": name, "lane": reply.conversation, "turn": reply.turn, "model": asked.model}
         if isinstance(failure, StatusFault) and (failure.after is None or not asked.is_streamed):
             self._note(int(failure.fault), "refused", **about)
             self._refuse(wire, failure)
@@ -249,7 +249,7 @@ def _outcome(reply: ScriptReply) -> str:
         return "refused"
     if isinstance(reply.failure, DropFault):
         return "dropped"
-    if reply.lane == SIDE:
+    if reply.conversation == SIDE:
         return "side"
     return "over" if reply.is_over else "answered"
 

@@ -1,4 +1,9 @@
-"""A script in one agent's own words: meanings become its tools, and inputs take what earlier results hold."""
+"""A script's calls as tool calls of one agent.
+
+`render` turns intents into the agent's tools before the first request. Tools are renamed, and their inputs reshaped,
+from release to release: a fixture may give several forms, the newest first, and `as_offered` chooses by the tools
+that a request offers.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ from harness.sources.models.script import (
     Alternatives,
     Script,
     ScriptConversation,
+    ScriptError,
     ScriptPart,
     ScriptReasoning,
     ScriptText,
@@ -28,18 +34,18 @@ from harness.sources.models.script import (
 def render(
     script: Script, fixture: AgentFixture | None, context: LabContext | None
 ) -> Mapping[str, ScriptConversation]:
-    """The lanes with nothing but texts, reasoning and the agent's own tools.
+    """The conversations with nothing but texts, reasoning, errors and the agent's own tools.
 
     Raises UsageError for a call by intent that cannot be made.
     """
-    lanes = script.lanes
+    conversations = script.conversations
     if fixture is not None and fixture.agent_end is not None:
-        lanes = _with_ends(lanes, fixture.agent_end)
-    return {name: _rendered(lane, fixture, context) for name, lane in lanes.items()}
+        conversations = _with_ends(conversations, fixture.agent_end)
+    return {name: _rendered(conversation, fixture, context) for name, conversation in conversations.items()}
 
 
 def _owned(call: ScriptToolCall, number: int) -> ScriptToolCall:
-    """The same with `each` made the number of the meaning that it belongs to."""
+    """The same with `each` made the number of the intent that it belongs to."""
 
     def keep(which: str, expression: str) -> str:
         return f"{{{{{number if which == 'each' else which} {expression}}}}}"
@@ -47,36 +53,40 @@ def _owned(call: ScriptToolCall, number: int) -> ScriptToolCall:
     return msgspec.structs.replace(call, input=replace_placeholders(call.input, keep))
 
 
-def _with_ends(lanes: dict[str, ScriptConversation], end: ToolTemplate) -> dict[str, ScriptConversation]:
-    """The lanes of sub-agents, whose last words are a call."""
+def _with_ends(
+    conversations: dict[str, ScriptConversation], end: ToolTemplate
+) -> dict[str, ScriptConversation]:
+    """Conversations of sub-agents end with a call."""
     prompts = [
         part.prompt
-        for lane in lanes.values()
-        for turn in lane.turns
+        for conversation in conversations.values()
+        for turn in conversation.turns
         for part in turn.parts
         if isinstance(part, AgentIntent)
     ]
-    ended = {}
-    for name, lane in lanes.items():
-        last = lane.turns[-1]
+    ended = dict(conversations)
+    for name, conversation in conversations.items():
+        if not conversation.turns:
+            continue
+        last = conversation.turns[-1]
         text = "".join(part.text for part in last.parts if isinstance(part, ScriptText))
         is_text = all(isinstance(part, ScriptText | ScriptReasoning) for part in last.parts)
-        if is_text and lane.marker and any(lane.marker in prompt for prompt in prompts):
+        if is_text and conversation.marker and any(conversation.marker in prompt for prompt in prompts):
             last = msgspec.structs.replace(last, parts=(end.fill({"text": text}),))
-        ended[name] = msgspec.structs.replace(lane, turns=(*lane.turns[:-1], last))
+        ended[name] = msgspec.structs.replace(conversation, turns=(*conversation.turns[:-1], last))
     return ended
 
 
 def _rendered(
-    lane: ScriptConversation, fixture: AgentFixture | None, context: LabContext | None
+    conversation: ScriptConversation, fixture: AgentFixture | None, context: LabContext | None
 ) -> ScriptConversation:
     turns: list[ScriptTurn] = []
-    for turn in lane.turns:
+    for turn in conversation.turns:
         now: list[ScriptPart] = []
         then: list[ScriptPart] = []
         followed = 0
         for part in turn.parts:
-            if isinstance(part, ScriptText | ScriptReasoning | ScriptToolCall | Alternatives):
+            if isinstance(part, ScriptText | ScriptReasoning | ScriptToolCall | ScriptError | Alternatives):
                 now.append(part)
                 continue
             what = f"{turn.place}: `{intent_name(part)}` is a call by intent"
@@ -92,11 +102,9 @@ def _rendered(
             then += [_owned(call, followed) for call in steps.then]
         turns.append(msgspec.structs.replace(turn, parts=tuple(now)))
         if then:
-            turns.append(ScriptTurn(parts=tuple(then), tokens=turn.tokens, place=turn.place))
-    return msgspec.structs.replace(lane, turns=tuple(turns))
+            turns.append(ScriptTurn(parts=tuple(then), usage=turn.usage, place=turn.place))
+    return msgspec.structs.replace(conversation, turns=tuple(turns))
 
-
-# A call in the shape that the running version of an agent offers: its tools are in every request.
 
 _SAME = (
     (

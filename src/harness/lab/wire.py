@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from harness.lab import wires
-from harness.sources.models.script import Stop, Tokens
+from harness.sources.models.script import Stop
 
 Record: TypeAlias = dict[str, Any]
 Endpoint: TypeAlias = Literal["answer", "count", "models"]
@@ -85,6 +85,16 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = "text/event-stream"
 
 
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model call uses. `input` is without what is cached, `output` without reasoning."""
+
+    input: int = 1000
+    output: int = 50
+    cache_read: int = 200
+    cache_write: int = 0
+    reasoning: int = 0
+
+
 class AnswerText(msgspec.Struct, frozen=True):
     text: str
     piece_count: int | None = None
@@ -92,6 +102,7 @@ class AnswerText(msgspec.Struct, frozen=True):
 
 class AnswerReasoning(msgspec.Struct, frozen=True):
     text: str
+    piece_count: int | None = None
 
 
 class AnswerCall(msgspec.Struct, frozen=True):

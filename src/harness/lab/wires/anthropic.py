@@ -132,7 +132,7 @@ def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
                 deltas = [_delta("text", piece) for piece in pieces(part.text, part.piece_count)]
             case AnswerReasoning():
                 opened = {"type": "thinking", "thinking": "", "signature": ""}
-                deltas = [_delta("thinking", piece) for piece in pieces(part.text)]
+                deltas = [_delta("thinking", piece) for piece in pieces(part.text, part.piece_count)]
                 deltas.append({"type": "signature_delta", "signature": _SIGNATURE})
             case AnswerCall():
                 opened = _block(part) | {"input": {}}

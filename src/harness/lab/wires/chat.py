@@ -112,7 +112,7 @@ def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
             case AnswerText():
                 deltas: list[Record] = [{"content": piece} for piece in pieces(part.text, part.piece_count)]
             case AnswerReasoning():
-                deltas = [{"reasoning_content": piece} for piece in pieces(part.text)]
+                deltas = [{"reasoning_content": piece} for piece in pieces(part.text, part.piece_count)]
             case AnswerCall():
                 deltas = [{"tool_calls": [{"index": calls, **_call(part, "")}]}]
                 for piece in pieces(part.arguments):

@@ -137,7 +137,7 @@ def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int
                 count = 1 if is_whole else part.piece_count
                 yield from ((index, [{"text": piece}]) for piece in pieces(part.text, count))
             case AnswerReasoning():
-                count = 1 if is_whole else None
+                count = 1 if is_whole else part.piece_count
                 yield from ((index, [{"text": piece, "thought": True}]) for piece in pieces(part.text, count))
             case AnswerCall(is_malformed=False):
                 given = part.input if isinstance(part.input, dict) else {"input": part.input}

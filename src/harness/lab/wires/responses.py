@@ -142,7 +142,7 @@ def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[st
         case AnswerReasoning():
             place = {"summary_index": 0}
             yield "reasoning_summary_part.added", place | {"part": _summary("")}
-            for piece in pieces(part.text):
+            for piece in pieces(part.text, part.piece_count):
                 yield "reasoning_summary_text.delta", place | {"delta": piece}
             yield "reasoning_summary_text.done", place | {"text": part.text}
             yield "reasoning_summary_part.done", place | {"part": _summary(part.text)}

@@ -1,26 +1,29 @@
-"""Scripts: what the scripted model says, turn by turn, in a TOML or JSON file that anybody can write.
+"""Scripts: what a scripted model says, turn by turn. One format for `scripted/FILE`, the lab and its scenarios.
 
     turns = [
-      [{ text = "Let me look." }, { call = "read", path = "src/app.py", lines = [10, 20] }],
+      [{ text = "Let me look." }, { tool = "list", input = {} }],
       { text = "Done." },
     ]
 
-    [lanes.counter]                      # a second conversation: the sub-agent whose prompt has the marker
+    [lanes.counter]                      # a second conversation: the one whose opening has the marker
     marker = "COUNT-FILES"
-    turns = [{ call = "run", command = "ls | wc -l" }, { text = "Two." }]
+    turns = [{ tool = "bash", input = { command = "ls | wc -l" } }, { text = "Two." }]
 
 A turn is a part or a list of parts; several calls in one turn are made at once. The parts:
 
     text, reasoning      what the model says
-    call                 a tool call by intent (see `harness.sources.models.script_intents`)
-    tool                 a tool call by the agent's own name: { tool = "Bash", input = { command = "ls" } }
-    usage                the tokens of this turn, where the file's own do not fit
-    stop                 why the model ends here, if it is neither its own will nor a tool call
-    fault                what goes wrong first, and how often
+    tool                 a call of a tool by its name
+    call                 a call by intent, which becomes a tool of the agent that runs (the lab only)
+    usage                the tokens of this turn, where those of the file do not fit
+    stop                 why the model ends here, if it is neither its own decision nor a call
+    error                the answer fails here
+    fault                what goes wrong on the wire, and how often (the lab only)
 
 A value of a `tool` call's input may be `"{{expression}}"`: the first match of that regular expression
 (of its group, if it has one) in the latest tool results; `"{{2 expression}}"` is the second, and
 `"{{all expression}}"` the list of all. Digits become a number.
+
+Here are the types; `script_file` reads files, and the older spellings of them.
 """
 
 from __future__ import annotations
@@ -32,7 +35,65 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Meta
 
-# What a scripted model can ask an agent to do, said by meaning: a bench turns it into that agent's own tool.
+from harness.events import Usage
+
+MAIN = "main"
+"""The name of the conversation whose turns stand at the top of the file: for all that have no other marker."""
+
+_Count: TypeAlias = Annotated[int, Meta(ge=0)]
+_Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+_Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+Times: TypeAlias = _Positive | Literal["always"]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ScriptText(_Part, frozen=True, kw_only=True):
+    text: str
+    pieces: _Positive | None = None
+    """In how many pieces it is streamed."""
+
+
+class ScriptReasoning(_Part, frozen=True, kw_only=True):
+    reasoning: str
+    pieces: _Positive | None = None
+
+
+class ScriptToolCall(_Part, frozen=True, kw_only=True):
+    tool: str
+    input: dict[str, Any] | str = {}
+    """A string is for tools that take free text; where there are none, it is sent as it is."""
+    id: str = ""
+    """Of the call, where the script chooses it; the lab makes its own."""
+    namespace: str = ""
+    """Of the Responses API."""
+    literal: bool = False
+    """Whether `{{…}}` in the input is only text."""
+
+
+class ScriptError(_Part, frozen=True, kw_only=True):
+    """The answer fails here. The lab refuses the request with status 500."""
+
+    error: str
+    code: str = "scripted"
+
+
+class Alternatives(msgspec.Struct, frozen=True):
+    """Calls for one intent, the newest form first: what the agent offers decides. No script has it."""
+
+    calls: tuple[ScriptToolCall, ...]
+
+
+class ScriptUsage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The tokens of a turn, as a script has them. `input` is without what is cached, `output` without reasoning."""
+
+    input: _Count | None = None
+    output: _Count | None = None
+    cache_read: _Count | None = None
+    cache_write: _Count | None = None
+    reasoning: _Count | None = None
 
 
 def _spelled(class_name: str) -> str:
@@ -43,7 +104,7 @@ def _spelled(class_name: str) -> str:
 class _Intent(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="call", tag=_spelled
 ):
-    """One call. Paths are as the script has them; a bench makes them absolute where its agent wants that."""
+    """What an agent is asked to do; a fixture of the lab says which of its tools that is. Paths are as written."""
 
 
 class ReadIntent(_Intent, frozen=True, kw_only=True):
@@ -99,7 +160,7 @@ class SkillIntent(_Intent, frozen=True, kw_only=True):
 
 
 class AgentIntent(_Intent, frozen=True, kw_only=True):
-    """A sub-agent; the lane whose marker is in the prompt answers it."""
+    """A sub-agent; the conversation whose marker is in the prompt answers it."""
 
     prompt: str
     title: str = "Sub-task"
@@ -155,53 +216,6 @@ def intent_name(intent: Intent) -> str:
     return _spelled(type(intent).__name__)
 
 
-MAIN = "main"
-"""The lane of every conversation that has no other lane's marker."""
-
-_Count: TypeAlias = Annotated[int, Meta(ge=0)]
-_Positive: TypeAlias = Annotated[int, Meta(ge=1)]
-_Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
-Times: TypeAlias = _Positive | Literal["always"]
-
-
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class ScriptText(_Part, frozen=True, kw_only=True):
-    text: str
-    pieces: _Positive | None = None
-    """In how many pieces it is streamed."""
-
-
-class ScriptReasoning(_Part, frozen=True, kw_only=True):
-    reasoning: str
-
-
-class ScriptToolCall(_Part, frozen=True, kw_only=True):
-    tool: str
-    input: dict[str, Any] | str = {}
-    """A string is for tools that take free text; where there are none, it is sent as it is."""
-    namespace: str = ""
-    """Of the Responses API."""
-
-
-class Alternatives(msgspec.Struct, frozen=True):
-    """Ways to call for one meaning, the newest first: the agent's own offer decides. No script has it."""
-
-    calls: tuple[ScriptToolCall, ...]
-
-
-class Tokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model call uses. `input` is without what is cached, `output` without reasoning."""
-
-    input: _Count = 1000
-    output: _Count = 50
-    cache_read: _Count = 200
-    cache_write: _Count = 0
-    reasoning: _Count = 0
-
-
 Status: TypeAlias = Literal[
     "400", "401", "402", "403", "404", "408", "409", "413", "422", "429", "500", "502", "503", "504", "529"
 ]
@@ -212,7 +226,7 @@ class StatusFault(_Part, frozen=True, kw_only=True):
 
     fault: Status
     times: Times = 1
-    """How many requests for this turn meet it; then the turn is answered, and it counts anew."""
+    """How many requests for this turn meet it; then the turn is answered, and the count begins again."""
     retry_after_s: _Seconds | None = None
     message: str = ""
     after: _Count | None = None
@@ -262,14 +276,17 @@ FAULTS: dict[str, type[Fault]] = {
 }
 Stop: TypeAlias = Literal["length", "refusal"]
 TurnOrder: TypeAlias = Literal["conversation", "arrival"]
-ScriptPart: TypeAlias = ScriptText | ScriptReasoning | ScriptToolCall | Alternatives | Intent
+ScriptPart: TypeAlias = ScriptText | ScriptReasoning | ScriptToolCall | ScriptError | Alternatives | Intent
 
 
 class ScriptTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model answers to one request."""
+
     parts: tuple[ScriptPart, ...]
     faults: tuple[Fault, ...] = ()
-    tokens: Tokens = Tokens()
-    stop: Stop | None = None
+    usage: Usage = Usage()
+    """What neither the turn nor its file says is None."""
+    stop: str | None = None
     place: str = ""
     """Where it stands, for error messages: `file.toml:12`."""
 
@@ -277,32 +294,45 @@ class ScriptTurn(msgspec.Struct, frozen=True, kw_only=True):
 class ScriptConversation(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[ScriptTurn, ...]
     marker: str = ""
-    repeat_last: bool = False
-    """The last turn again and again, instead of an end."""
     order: TurnOrder = "conversation"
-    """How the turn is found: by the answers that the request already holds, or one after the other."""
+    """How the turn is found: by the answers that the conversation already holds, or one after the other."""
+    repeat_last: bool = False
+    """After the last turn: the last one again and again."""
+    start_over: bool = False
+    """After the last turn: from the first one again."""
+
+    def turn_at(self, index: int) -> ScriptTurn | None:
+        """None: the script is over."""
+        if index < len(self.turns):
+            return self.turns[index]
+        if not self.turns or not (self.repeat_last or self.start_over):
+            return None
+        return self.turns[index % len(self.turns) if self.start_over else -1]
 
 
 class SideRequests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requests beside the conversation (titles, summaries, checks), and what they are told."""
+    """Requests beside the conversation (titles, summaries, checks), and their answer. For the lab only."""
 
     text: str = "Lab session"
     toolless: bool | None = None
-    """Whether a request without tools is one. Unless said: yes for an agent on a bench, else no."""
+    """Whether a request without tools is one. By default: yes for an agent with a fixture, else no."""
     markers: tuple[str, ...] = ()
     """Texts that only such a request holds."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    lanes: dict[str, ScriptConversation]
+    conversations: dict[str, ScriptConversation]
+    """Name → conversation; the name is `main`, or that of a table of `lanes`."""
     side: SideRequests = SideRequests()
+    pause_ms: int = 0
+    """Before every piece of an answer."""
     name: str = "script"
 
 
 _PLACEHOLDER = re.compile(r"\{\{(?:(all|each|[1-9]\d?) )?(.+)\}\}", re.DOTALL)
 
 
-def filled(value: Any, results: tuple[str, ...]) -> Any:
+def fill_placeholders(value: Any, results: tuple[str, ...]) -> Any:
     """An input with what it takes from the latest results; where there is no match, with an empty text."""
 
     def match(which: str, expression: str) -> Any:

@@ -1,14 +1,32 @@
-"""Reads script files, and says of a mistake where it is, what it is, and what would be right."""
+"""Reads script files. A mistake is reported with its file and line, what is wrong, and what is allowed.
+
+Files may also be written in the older spelling of `scripted/FILE`, which the same reader understands:
+
+    old                                             now
+    [[responses]] events = [ … ]                    turns = [[ … ]]
+    { type = "text", content = "…" }                { text = "…" }
+    { type = "reasoning", content = "…" }           { reasoning = "…" }
+    { type = "tool_call", name = "…", input = … }   { tool = "…", input = …, literal = true }
+    { type = "error", message = "…", code = "…" }   { error = "…", code = "…" }
+    { type = "usage", inputTokens = … }             { usage = { input = … } }; the old counts are totals
+    stop_reason = "…" of a response                 { stop = "…" }
+    [[lanes]] marker, responses                     [lanes.NAME] marker, turns
+    goes_by = "call", the default                   order = "arrival"
+    goes_by = "conversation"                        start_over = true
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from harness.errors import UsageError
+from harness.events import Usage
+from harness.sources.formats.fields import besides
 from harness.sources.models.file_positions import Path, Positions
 from harness.sources.models.script import (
     FAULTS,
@@ -18,21 +36,43 @@ from harness.sources.models.script import (
     ReadIntent,
     Script,
     ScriptConversation,
+    ScriptError,
     ScriptPart,
     ScriptReasoning,
     ScriptText,
     ScriptToolCall,
     ScriptTurn,
+    ScriptUsage,
     SideRequests,
     Stop,
-    Tokens,
     TurnOrder,
     wrong_expression,
 )
 
+_FIELDS = ("turns", "repeat_last", "start_over", "order", "usage", "pause_ms", "side", "lanes")
+_CONVERSATION_FIELDS = ("marker", "turns", "repeat_last", "start_over", "order")
+_PART_KEYS = ("call", "fault", "usage", "stop", "error", "tool", "reasoning", "text")
+_PARTS = {"tool": ScriptToolCall, "reasoning": ScriptReasoning, "text": ScriptText, "error": ScriptError}
+
+_OLD_FIELDS = ("responses", "lanes", "pause_ms", "goes_by")
+_OLD_TURN_FIELDS = ("events", "stop_reason")
+_OLD_PARTS = {
+    "text": {"content": "text", "pieces": "pieces"},
+    "reasoning": {"content": "reasoning", "pieces": "pieces"},
+    "tool_call": {"name": "tool", "input": "input", "id": "id"},
+    "error": {"message": "error", "code": "code"},
+}
+"""Kind → the old name of each field, and the name that it has now. The first is required."""
+_OLD_USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens", "reasoningTokens")
+_OLD_ORDERS: dict[str, dict[str, Any]] = {"call": {"order": "arrival"}, "conversation": {"start_over": True}}
+
+_LANE_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
+_PATH_IN_REASON = re.compile(r" - at `\$([^`]*)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
 
 def read_script(path: str) -> Script:
-    """Raises UsageError: which file, which line, what is wrong, and what would be right."""
+    """Raises UsageError: which file, which line, what is wrong, and what is allowed."""
     import tomllib
 
     try:
@@ -43,10 +83,11 @@ def read_script(path: str) -> Script:
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
         raise UsageError(f"cannot read the script {path!r}: {reason}") from error
+    is_json = path.endswith(".json") or (not path.endswith(".toml") and text.lstrip().startswith("{"))
     try:
-        data = msgspec.json.decode(text) if path.endswith(".json") else tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
-        raise _syntax_error(path, text, error) from None
+        data = msgspec.json.decode(text) if is_json else tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError, RecursionError) as error:
+        raise _syntax_error(path, text, "JSON" if is_json else "TOML", error) from None
     return _Reader(os.path.basename(path), Positions(text)).script(data)
 
 
@@ -55,29 +96,29 @@ def parse_script(data: dict[str, Any], name: str = "script", text: str = "") -> 
     return _Reader(name, Positions(text)).script(data)
 
 
-def _syntax_error(path: str, text: str, error: Exception) -> UsageError:
+def parse_turn(data: Any, name: str = "script") -> ScriptTurn:
+    """One turn that was made in a program: a text, a part, a list of parts, or a response of the old spelling."""
+    if isinstance(data, str):
+        data = {"text": data}
+    plain = dict(data) if isinstance(data, Mapping) else list(data) if isinstance(data, tuple) else data
+    return _Reader(name, Positions("")).turn(plain, ())
+
+
+def _syntax_error(path: str, text: str, kind: str, error: Exception) -> UsageError:
     reason = str(error)
-    kind = "JSON" if isinstance(error, msgspec.DecodeError) else "TOML"
     if found := re.search(r"\(at line (\d+), column (\d+)\)", reason):
         line, reason = int(found[1]), reason[: found.start()].strip()
     elif found := re.search(r"\(byte (\d+)\)", reason):
         line, reason = text.encode()[: int(found[1])].count(b"\n") + 1, reason[: found.start()].strip()
     else:
         line = text.rstrip().count("\n") + 1
-    return UsageError(f"{os.path.basename(path)}:{line}: not {kind}: {reason}", hint="see docs/lab.md")
+    return UsageError(f"{os.path.basename(path)}:{line}: not {kind}: {reason}", hint="see docs/scripts.md")
 
 
-_FIELDS = ("turns", "repeat_last", "order", "usage", "side", "lanes")
-_LANE_FIELDS = ("marker", "turns", "repeat_last", "order")
-_PART_KEYS = ("call", "fault", "usage", "stop", "tool", "reasoning", "text")
-_LANE_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
-_PATH_IN_REASON = re.compile(r" - at `\$([^`]*)`$")
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-
-
-class _LaneOptions(msgspec.Struct, frozen=True, kw_only=True):
+class _ConversationOptions(msgspec.Struct, frozen=True, kw_only=True):
     marker: str = ""
     repeat_last: bool = False
+    start_over: bool = False
 
 
 class _Reader:
@@ -86,70 +127,118 @@ class _Reader:
     def __init__(self, name: str, positions: Positions) -> None:
         self._name = name
         self._positions = positions
-        self._tokens = Tokens()
+        self._usage = ScriptUsage()
 
     def script(self, data: Any) -> Script:
-        self._table(data, (), _FIELDS)
+        is_old = isinstance(data, dict) and (
+            "responses" in data or "goes_by" in data or isinstance(data.get("lanes"), list)
+        )
+        self._table(data, (), _OLD_FIELDS if is_old else _FIELDS)
         try:
             msgspec.json.encode(data)
         except (UnicodeEncodeError, TypeError, ValueError) as error:
             raise self._error((), f"it holds what JSON cannot carry: {error}") from None
-        self._tokens = self._convert(data.get("usage", {}), Tokens, ("usage",))
-        lanes = {}
+        self._usage = self._convert(data.get("usage", {}), ScriptUsage, ("usage",))
+        pause_ms = self._convert(data.get("pause_ms", 0), int, ("pause_ms",), "a number of milliseconds")
+        if pause_ms < 0:
+            raise self._error(("pause_ms",), "`pause_ms` must not be negative")
+        conversations = self._old_conversations(data) if is_old else self._conversations(data)
+        side = self._convert(data.get("side", {}), SideRequests, ("side",))
+        return Script(conversations=conversations, side=side, pause_ms=pause_ms, name=self._name)
+
+    def _conversations(self, data: dict[str, Any]) -> dict[str, ScriptConversation]:
+        conversations = {}
         if "turns" in data:
-            lanes[MAIN] = self._lane(data, ())
+            conversations[MAIN] = self._conversation(data, ())
         for name, value in self._table(data.get("lanes", {}), ("lanes",)).items():
             path: Path = ("lanes", name)
             if name == MAIN or not _LANE_NAME.fullmatch(name):
                 allowed = f"up to 20 small letters, digits and -, and not {MAIN!r}"
                 raise self._error(path, f"no name for a lane: {name!r}", allowed)
-            self._table(value, path, _LANE_FIELDS)
+            self._table(value, path, _CONVERSATION_FIELDS)
             if not isinstance(value.get("marker"), str) or not value["marker"].strip():
                 raise self._error(path, "a lane needs a `marker`", "a text that begins its conversation")
-            lanes[name] = self._lane(value, path)
-        if not lanes:
+            conversations[name] = self._conversation(value, path)
+        if not conversations:
             raise self._error((), "there is no turn", "`turns = [ … ]`, or lanes with turns")
-        side = self._convert(data.get("side", {}), SideRequests, ("side",))
-        return Script(lanes=lanes, side=side, name=self._name)
+        return conversations
 
-    def _lane(self, data: dict[str, Any], path: Path) -> ScriptConversation:
+    def _conversation(self, data: dict[str, Any], path: Path) -> ScriptConversation:
         turns = data.get("turns")
         if not isinstance(turns, list) or not turns:
             raise self._error((*path, "turns"), "`turns` must be a list of turns, at least one")
-        named = {name: data[name] for name in ("marker", "repeat_last") if name in data}
-        options = self._convert(named, _LaneOptions, path)
+        named = {name: data[name] for name in ("marker", "repeat_last", "start_over") if name in data}
+        options = self._convert(named, _ConversationOptions, path)
         order = data.get("order", "conversation")
         return ScriptConversation(
-            turns=tuple(self._turn(turn, (*path, "turns", number)) for number, turn in enumerate(turns)),
+            turns=tuple(self.turn(turn, (*path, "turns", number)) for number, turn in enumerate(turns)),
             marker=options.marker,
             repeat_last=options.repeat_last,
+            start_over=options.start_over,
             order=self._convert(order, TurnOrder, (*path, "order"), "conversation, arrival"),
         )
 
-    def _turn(self, data: Any, path: Path) -> ScriptTurn:
+    def _old_conversations(self, data: dict[str, Any]) -> dict[str, ScriptConversation]:
+        goes_by = data.get("goes_by", "call")
+        if goes_by not in _OLD_ORDERS:
+            raise self._error(("goes_by",), f"{goes_by!r} is no way to go", ", ".join(_OLD_ORDERS))
+        order = _OLD_ORDERS[goes_by]
+        main = self._old_turns(data, ())
+        conversations = {MAIN: ScriptConversation(turns=main, **order)}
+        for number, value in enumerate(self._list(data.get("lanes", []), ("lanes",))):
+            path: Path = ("lanes", number)
+            self._table(value, path, ("marker", "responses"))
+            marker = self._convert(value.get("marker"), str, (*path, "marker"), "a text")
+            turns = self._old_turns(value, path)
+            conversations[f"lane-{number + 1}"] = ScriptConversation(turns=turns, marker=marker, **order)
+        return conversations
+
+    def _old_turns(self, data: dict[str, Any], path: Path) -> tuple[ScriptTurn, ...]:
+        path = (*path, "responses")
+        given = self._list(data.get("responses", []), path)
+        return tuple(self.turn(turn, (*path, number)) for number, turn in enumerate(given))
+
+    def turn(self, data: Any, path: Path) -> ScriptTurn:
+        stop: str | None = None
+        if isinstance(data, dict) and "events" in data:
+            self._table(data, path, _OLD_TURN_FIELDS)
+            if "stop_reason" in data:
+                stop = self._convert(data["stop_reason"], str, (*path, "stop_reason"), "a text")
+            path = (*path, "events")
+            data = self._list(data["events"], path)
         values = list(enumerate(data)) if isinstance(data, list) else [(-1, data)]
         parts: list[ScriptPart] = []
         faults: list[Fault] = []
-        tokens, stop = self._tokens, None
+        usage: Usage | None = None
         for number, value in values:
             where = path if number < 0 else (*path, number)
+            if isinstance(value, dict) and value.get("type") == "usage":
+                usage = self._old_usage(value, where).plus(usage or Usage())
+                continue
             kind, part = self._part(value, where)
             if kind == "fault":
                 faults.append(part)
             elif kind == "usage":
-                tokens = part
+                usage = part
             elif kind == "stop":
                 stop = part
             else:
                 parts.append(part)
-        place = f"{self._name}:{self._positions.line(path)}"
-        return ScriptTurn(parts=tuple(parts), faults=tuple(faults), tokens=tokens, stop=stop, place=place)
+        return ScriptTurn(
+            parts=tuple(parts),
+            faults=tuple(faults),
+            usage=_as_usage(self._usage) if usage is None else usage,
+            stop=stop,
+            place=f"{self._name}:{self._positions.line(path)}",
+        )
 
     def _part(self, value: Any, path: Path) -> tuple[str, Any]:
         if not isinstance(value, dict):
             raise self._error(
                 path, f"a part must be a table, not {value!r:.60}", f"{{ text = {value!r:.40} }}"
             )
+        if "type" in value:
+            value = self._new_part(value, path)
         kind = next((key for key in _PART_KEYS if key in value), "")
         named = value.get(kind)
         match kind:
@@ -165,22 +254,46 @@ class _Reader:
             case "usage":
                 self._table(value, path, ("usage",))
                 given = self._table(named, (*path, kind))
-                return kind, self._convert(
-                    msgspec.structs.asdict(self._tokens) | given, Tokens, (*path, kind)
-                )
+                both = msgspec.structs.asdict(self._usage) | given
+                return kind, _as_usage(self._convert(both, ScriptUsage, (*path, kind)))
             case "stop":
                 self._table(value, path, ("stop",))
                 return kind, self._convert(named, Stop, (*path, kind), "length or refusal")
-            case "tool" | "reasoning" | "text":
-                kinds = {"tool": ScriptToolCall, "reasoning": ScriptReasoning, "text": ScriptText}
-                part = self._convert(value, kinds[kind], path)
-                if isinstance(part, ScriptToolCall) and (mistake := wrong_expression(part.input)):
-                    raise self._error((*path, "input"), mistake)
-                return kind, part
-            case _:
+            case "":
                 keys = ", ".join(sorted(map(str, value))) or "nothing"
                 allowed = f"exactly one of {', '.join(reversed(_PART_KEYS))}"
                 raise self._error(path, f"this part has {keys}, and so says nothing", allowed)
+            case _:
+                part = self._convert(value, _PARTS[kind], path)
+                is_filled = isinstance(part, ScriptToolCall) and not part.literal
+                if is_filled and (mistake := wrong_expression(part.input)):
+                    raise self._error((*path, "input"), mistake)
+                return kind, part
+
+    def _new_part(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
+        """A part of the old spelling, in the one of now."""
+        kind = value["type"]
+        if not isinstance(kind, str) or kind not in _OLD_PARTS:
+            raise self._error((*path, "type"), f"{kind!r} is not an event", ", ".join([*_OLD_PARTS, "usage"]))
+        names = _OLD_PARTS[kind]
+        self._table(value, path, ("type", *names))
+        required = next(iter(names))
+        if required not in value:
+            raise self._error(path, f"`{required}` is missing", ", ".join(names))
+        literal = {"literal": True} if kind == "tool_call" else {}
+        return {names[name]: inner for name, inner in value.items() if name != "type"} | literal
+
+    def _old_usage(self, value: dict[str, Any], path: Path) -> Usage:
+        self._table(value, path, ("type", *_OLD_USAGE))
+        counts = [self._convert(value.get(name), int | None, (*path, name)) for name in _OLD_USAGE]
+        whole_input, whole_output, cache_read, cache_write, reasoning = counts
+        return Usage(
+            input=besides(whole_input, cache_read, cache_write),
+            output=besides(whole_output, reasoning),
+            cache_read=cache_read,
+            cache_write=cache_write,
+            reasoning=reasoning,
+        )
 
     def _named(self, table: dict[str, type[Any]], name: Any, path: Path, what: str) -> type[Any]:
         if not isinstance(name, str) or name not in table:
@@ -193,6 +306,11 @@ class _Reader:
         for key in value:
             if allowed and key not in allowed:
                 raise self._error((*path, key), f"unknown field {key!r}", ", ".join(allowed))
+        return value
+
+    def _list(self, value: Any, path: Path) -> list[Any]:
+        if not isinstance(value, list):
+            raise self._error(path, f"a list was expected, not {value!r:.60}")
         return value
 
     def _convert(self, value: Any, kind: Any, path: Path, allowed: str = "") -> Any:
@@ -214,4 +332,8 @@ class _Reader:
     def _error(self, path: Path, reason: str, allowed: str = "") -> UsageError:
         steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
         where = f"{self._name}:{self._positions.line(path)}: {steps}: ".replace(": : ", ": ")
-        return UsageError(where + reason, hint=f"allowed: {allowed}" if allowed else "see docs/lab.md")
+        return UsageError(where + reason, hint=f"allowed: {allowed}" if allowed else "see docs/scripts.md")
+
+
+def _as_usage(given: ScriptUsage) -> Usage:
+    return Usage(**msgspec.structs.asdict(given))

@@ -1,6 +1,6 @@
 """A scripted model on loopback that any agent can be run against: offline, at no cost, the same every time.
 
-A script is a TOML or JSON file of turns; docs/lab.md tells how to write one.
+A script is a TOML or JSON file of turns; docs/scripts.md says how to write one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACTIONS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     for action in actions.values():
-        action.add_argument("script", metavar="SCRIPT", help="TOML or JSON (see docs/lab.md)")
+        action.add_argument("script", metavar="SCRIPT", help="TOML or JSON (see docs/scripts.md)")
         help_text = "the agent whose tools the script's calls by intent are to be"
         completes(action.add_argument("-a", "--agent", default="", metavar="NAME", help=help_text), "agents")
     add = actions["serve"].add_argument
@@ -60,8 +60,8 @@ def _check(script: Script, agent: str) -> int:
     if agent:
         context = LabContext(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
         ScriptRun(script, load_fixture(_canonical(agent)), context)
-    turns = sum(len(lane.turns) for lane in script.lanes.values())
-    lanes = number_of(len(script.lanes), "lane")
+    turns = sum(len(one.turns) for one in script.conversations.values())
+    lanes = number_of(len(script.conversations), "lane")
     write_text(f"{script.name}: {number_of(turns, 'turn')} in {lanes}\n")
     return 0
 
