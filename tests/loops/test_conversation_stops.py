@@ -133,7 +133,7 @@ class Deaf:
 
 @in_loop
 async def test_a_model_that_ignores_its_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.sources.loop.agent_loop.GRACE_S", 0.05)
+    monkeypatch.setattr("harness.sources.loop.agent_run.GRACE_S", 0.05)
     deaf = Deaf()
     talk = Talk(deaf, says("ok"))
     await asyncio.wait_for(_cancelled(talk, at=TextDelta), 2)
@@ -152,7 +152,7 @@ async def test_a_model_that_ignores_its_end_is_left_behind(monkeypatch: pytest.M
 async def test_a_deaf_model_of_a_sub_agent_is_left_behind_before_its_parent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.sources.loop.agent_loop.GRACE_S", 0.2)
+    monkeypatch.setattr("harness.sources.loop.agent_run.GRACE_S", 0.2)
     monkeypatch.setattr(calls_module, "_GRACE_S", 0.2)
 
     @tool

@@ -31,7 +31,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.agent_loop import AgentRun
+from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.native import system_prompt

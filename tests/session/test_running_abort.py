@@ -189,7 +189,7 @@ async def test_what_a_stopped_tool_still_says_is_not_told(monkeypatch: pytest.Mo
         return "too late"
 
     monkeypatch.setattr("harness.sources.loop.tool_calls._GRACE_S", 0.05)
-    monkeypatch.setattr("harness.sources.loop.agent_loop.GRACE_S", 0.05)
+    monkeypatch.setattr("harness.sources.loop.agent_run.GRACE_S", 0.05)
     async with opened(Live(call("stubborn")), tools=[stubborn], initial_state=YOLO) as (harness, record):
         first = started(harness.send_message(content="go"))
         await reached.wait()

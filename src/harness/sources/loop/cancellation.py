@@ -42,6 +42,13 @@ def _release(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
+def check_stopped(host: LoopContext) -> None:
+    """Raises CancelledError when the run was stopped before it began, or when something swallowed the cancellation."""
+    task = asyncio.current_task()
+    if host.stopped is not None or (task is not None and task.cancelling()):
+        raise asyncio.CancelledError
+
+
 async def stoppable(
     host: LoopContext, body: Coroutine[Any, Any, _Outcome], grace_s: Callable[[], float]
 ) -> _Outcome:

@@ -8,17 +8,20 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from harness.events import Compacted, Error, Event, UsageDelta, Warning
 from harness.sources.loop import compaction
+from harness.sources.loop.cancellation import check_stopped
 from harness.sources.loop.compaction import is_summary, tail_start, tokens_in
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.model_calls import ModelStep, ModelSteps, call_model
 from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.model import AssistantTurn, SystemTurn, ToolSpec, ToolTurn, Turn, UserTurn
 from harness.sources.models.context_window import window_of
@@ -61,13 +64,13 @@ class Compactor:
         options: AgentOptions,
         steps: ModelSteps,
         transcript: LoopTranscript,
-        put: Callable[[Event], bool],
+        recorder: RunRecorder,
     ) -> None:
         self._host = host
         self._options = options
         self._steps = steps
         self._transcript = transcript
-        self._put = put
+        self._put = recorder.put
         self._window = options.context_window or window_of(options.model.name)
         self._measured = 0
         """Tokens of the first `_measured_turns`, as the provider counted them."""
@@ -78,21 +81,38 @@ class Compactor:
         self._try_at = 0.0
         """Not before the conversation has so many tokens."""
 
-    async def make_room(self, tools: Sequence[ToolSpec]) -> None:
+    async def ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
+        """One model call with the whole transcript, or with less of it when that is too long: then there are two."""
+        steps, turns, model = self._steps, self._transcript.turns, self._options.model.name
+        await self._make_room(tools)
+        sent = len(turns)
+        step = await steps.ask(turns, tools, _refusal_as_warning)
+        refusal = step.error
+        if refusal is not None and _is_refusal(refusal):
+            check_stopped(self._host)
+            if not await self._make_room_after(refusal, tools):
+                steps.fail(_last_refusal(refusal, model))
+                return step
+            sent = len(turns)
+            step = await steps.ask(turns, tools, partial(_last_refusal, model=model))
+        self._measure(step, sent)
+        return step
+
+    async def _make_room(self, tools: Sequence[ToolSpec]) -> None:
         """Before a model call."""
         size = self._size(tools)
         if size > max(_FULL * self._window, self._try_at):
             await self._compact("auto", size, tools)
             self._try_at = self._size(tools) + _GROWTH * self._window
 
-    async def make_room_after(self, refusal: Error, tools: Sequence[ToolSpec]) -> bool:
+    async def _make_room_after(self, refusal: Error, tools: Sequence[ToolSpec]) -> bool:
         """The model could not read all of it. False when nothing can be left out."""
         size = self._size(tools)
         known = int(_REFUSED * max(size, tokens_in(self._transcript.turns)))
         self._window = min(self._window, known, stated_window(refusal.message) or known)
         return await self._compact("too_long", size, tools)
 
-    def measure(self, step: ModelStep, sent: int) -> None:
+    def _measure(self, step: ModelStep, sent: int) -> None:
         """How long the provider says that it was; `sent`: how many turns."""
         used = step.usage
         told = (used.input or 0) + (used.cache_read or 0) + (used.cache_write or 0)
@@ -177,9 +197,9 @@ class Compactor:
         self._put(event if event.id else replace(event, id=self._host.new_id()))
 
 
-def refusal_as_warning(error: Error) -> Event:
+def _refusal_as_warning(error: Error) -> Event:
     """A refusal that is answered with less is no failure."""
-    if not is_refusal(error):
+    if not _is_refusal(error):
         return error
     return Warning(
         message=f"the conversation is too long for the model, and is shortened: {error.message}",
@@ -187,9 +207,9 @@ def refusal_as_warning(error: Error) -> Event:
     )
 
 
-def last_refusal(error: Error, model: str) -> Error:
+def _last_refusal(error: Error, model: str) -> Error:
     """The last word on a conversation that cannot be made short enough."""
-    if not is_refusal(error):
+    if not _is_refusal(error):
         return error
     return replace(
         error,
@@ -198,7 +218,7 @@ def last_refusal(error: Error, model: str) -> Error:
     )
 
 
-def is_refusal(error: Error) -> bool:
+def _is_refusal(error: Error) -> bool:
     return is_too_long(error.code, error.message)
 
 

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import Message, RelayReply, Result, Signal, Suspended
-from harness.sources.loop.agent_loop import AgentRun
+from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.approvals import check_reply
 from harness.sources.loop.inbox import Inbox, UserMessage
 from harness.sources.loop.loop_context import LoopContext

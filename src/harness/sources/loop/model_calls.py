@@ -13,6 +13,8 @@ from harness.events import (
     Error,
     Event,
     Message,
+    Outcome,
+    Result,
     StepEnd,
     StepStart,
     TextDelta,
@@ -24,6 +26,8 @@ from harness.events import (
 )
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.run_recorder import RunRecorder
+from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.transcript import LoopTranscript, TurnPlace
 from harness.sources.loop.turns import calls_of, is_call
 from harness.sources.model import Call, ToolSpec, Turn
@@ -60,8 +64,7 @@ class ModelSteps:
         self,
         host: LoopContext,
         options: AgentOptions,
-        run_id: str,
-        put: Callable[[Event], bool],
+        recorder: RunRecorder,
         transcript: LoopTranscript,
     ) -> None:
         self.count = 0
@@ -76,8 +79,8 @@ class ModelSteps:
         """The call that is going on."""
         self._host = host
         self._options = options
-        self._run_id = run_id
-        self._put = put
+        self._run_id = recorder.run_id
+        self._put = recorder.put
         self._transcript = transcript
         self._told_of_error: Callable[[Error], Event] | None = None
         self._takers: dict[type[Event], Callable[[ModelStep, Any], Event | None]] = {
@@ -124,22 +127,45 @@ class ModelSteps:
         self.text = step.text or self.text
         end = step.end or StepEnd(id=step.id)
         self.stop_reason = end.stop_reason or stop_reason
-        if self.stop_reason in CUT_SHORT and step.calls:  # the loop goes on with the calls
-            self.warn_cut_short()
+        if step.calls:  # the loop continues with them
+            self.warn_if_cut_short()
         self._put(replace(end, id=step.id, stop_reason=self.stop_reason))
 
+    def restore(self, pending: SuspendedRun) -> None:
+        """Count on where a suspended run stopped."""
+        self.count, self.used, self.text = pending.steps, pending.used, pending.text
+
+    def result(self, outcome: Outcome, duration_ms: int) -> Result:
+        """Of the run whose calls these were."""
+        has_reason = outcome == "completed" or self._is_cut_short
+        return Result(
+            success=outcome == "completed",
+            outcome=outcome,
+            text=self.text,
+            duration_ms=duration_ms,
+            total_cost_usd=self.used.cost_usd,
+            usage=self.used if self.used else None,
+            stop_reason=self.stop_reason if has_reason else "",
+            turns=self.count,
+        )
+
     @property
-    def is_cut_short(self) -> bool:
+    def _is_cut_short(self) -> bool:
         """Of the last call."""
         return self.stop_reason in CUT_SHORT
 
-    def warn_cut_short(self) -> None:
-        self._put(Warning(message=CUT_SHORT[self.stop_reason], code=self.stop_reason))
+    def warn_if_cut_short(self) -> None:
+        """The last answer was only the beginning of one, and the run continues all the same."""
+        if self._is_cut_short:
+            self._put(Warning(message=CUT_SHORT[self.stop_reason], code=self.stop_reason))
 
-    def fail_cut_short(self) -> None:
-        """It was the last answer of the run."""
+    def fail_if_cut_short(self) -> bool:
+        """The last answer of the run was only the beginning of one: a failure, and the log has it as an error."""
+        if not self._is_cut_short:
+            return False
         self.failure = CUT_SHORT[self.stop_reason]
         self._put(Error(message=self.failure, code=self.stop_reason))
+        return True
 
     async def _listen(self, stream: AsyncIterator[Event], step: ModelStep) -> None:
         put, takers, pieces, host = self._put, self._takers, step.pieces, self._host

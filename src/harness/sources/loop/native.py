@@ -15,7 +15,7 @@ from harness.errors import UnknownSession, UsageError
 from harness.events import Info, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
-from harness.sources.loop.agent_loop import AgentRun
+from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.approvals import answering
 from harness.sources.loop.history import history
 from harness.sources.loop.inbox import Inbox

@@ -27,7 +27,7 @@ from harness.log.ids import new_run_id
 from harness.log.redact.redactor import secrets_in
 from harness.log.store import Metadata, Store
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.agent_loop import AgentRun
+from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import LoopContext, environment_for_tools
 from harness.sources.loop.options import AgentOptions

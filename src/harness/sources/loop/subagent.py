@@ -11,7 +11,7 @@ from harness.sources.loop.loop_context import LoopContext
 from harness.sources.tool import ToolFailure
 
 if TYPE_CHECKING:
-    from harness.sources.loop.agent_loop import AgentRun
+    from harness.sources.loop.agent_run import AgentRun
 
 
 async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> str:
@@ -21,7 +21,9 @@ async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> st
             f"sub-agents may not nest deeper than {parent.options.max_depth}: do this task yourself"
         )
     child = parent.child(call_id, name)
-    result = await ended(parent.host, child.run_id, child.run(task), if_stopped="the sub-agent was stopped")
+    result = await ended(
+        parent.context, child.run_id, child.run(task), if_stopped="the sub-agent was stopped"
+    )
     if result.outcome not in ("completed", "limit_exceeded"):
         raise ToolFailure(f"the sub-agent failed: {child.failure or result.outcome}")
     return result.text

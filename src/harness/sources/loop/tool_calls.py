@@ -35,7 +35,7 @@ from harness.sources.loop.resources import Resources
 from harness.sources.loop.suspended_run import Resumption, SuspendedRun
 from harness.sources.loop.tool_messages import bounded, data_of, failure_words, problem_of
 from harness.sources.loop.turns import file_parts, tool_turn
-from harness.sources.model import Call, ToolTurn
+from harness.sources.model import Call, ToolSpec, ToolTurn
 from harness.sources.tool import (
     Question,
     Stream,
@@ -51,7 +51,7 @@ _GRACE_S = 3.0
 """How long calls that are stopped may take to put away what they began."""
 
 
-class _Admitted:
+class AdmittedCall:
     """A call that may run."""
 
     __slots__ = ("answers", "arguments", "call", "call_id", "context", "question", "tool")
@@ -101,7 +101,9 @@ class ToolExecutor:
         self._depth = depth
         self._asker = asker
         self._tools: dict[str, Tool] = {}
-        self.offer(options.tools)
+        self._specs: list[ToolSpec] = []
+        self._more: Sequence[Tool] | None = None
+        self.offered()
         self._open: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
         self._asking = asyncio.Lock()
@@ -111,35 +113,48 @@ class ToolExecutor:
         """The full ids of calls that were begun and have not ended."""
         return self._open.keys()
 
-    def offer(self, tools: Sequence[Tool]) -> None:
-        """From now on these may be called, and no others."""
-        self._tools = {tool.spec.name: tool for tool in tools}
+    def offered(self) -> list[ToolSpec]:
+        """What the model may call in its next step: the tools of the options, and those that there are besides now."""
+        more = self._options.more_tools() if self._options.more_tools is not None else ()
+        if more is not self._more:
+            self._more = more
+            own = {tool.spec.name for tool in self._options.tools}
+            tools = (*self._options.tools, *(tool for tool in more if tool.spec.name not in own))
+            self._tools = {tool.spec.name: tool for tool in tools}
+            self._specs = [tool.spec for tool in tools]
+        return self._specs
 
-    async def carry_out(
+    async def admit(
         self, calls: Sequence[Call], resumption: Resumption | None = None
-    ) -> list[ToolTurn] | None:
-        """All of them; what the model is told of each, in order. None: `relay` must be answered first."""
-        if resumption is None:
-            self.ended.clear()
-            turns: list[ToolTurn | _Admitted] = [await self._admit(call) for call in calls]
-        else:
-            turns = [await self._admit_again(call, resumption) for call in calls]
+    ) -> list[ToolTurn | AdmittedCall]:
+        """Ask for permission, one call after the other; a call that may not or cannot run has its result at once."""
+        if resumption is not None:
+            return [await self._admit_again(call, resumption) for call in calls]
+        self.ended.clear()
+        return [await self._admit(call) for call in calls]
+
+    async def execute(self, admitted: list[ToolTurn | AdmittedCall]) -> list[ToolTurn] | None:
+        """Run all that were admitted at the same time; the results of all calls, in order.
+
+        None when a call waits for a person: `relay` must be answered first.
+        """
+        turns = admitted
         self._host.outbox.flush()  # what is about to be done is in the log before it is done
         tasks = {
             asyncio.create_task(self._execute(turn)): place
             for place, turn in enumerate(turns)
-            if isinstance(turn, _Admitted)
+            if isinstance(turn, AdmittedCall)
         }
         if tasks:
             await self._wait(tasks, turns)
-        told = [turn for turn in turns if isinstance(turn, ToolTurn)]
-        if len(told) < len(turns):
-            self.relay = self._question(next(turn for turn in turns if isinstance(turn, _Admitted)))
+        results = [turn for turn in turns if isinstance(turn, ToolTurn)]
+        if len(results) < len(turns):
+            self.relay = self._question(next(turn for turn in turns if isinstance(turn, AdmittedCall)))
             return None
-        return told
+        return results
 
-    def take_over(self, pending: SuspendedRun) -> None:
-        """The calls of a step that an earlier part of the run began."""
+    def restore(self, pending: SuspendedRun) -> None:
+        """The calls of a step that was begun before the run was suspended."""
         for call in pending.calls:
             call_id, entry = f"{pending.run_id}/{call.id}", pending.results.get(call.id)
             if entry is not None and isinstance(entry.turn, ToolTurn):
@@ -161,7 +176,7 @@ class ToolExecutor:
             self.ended[call_id] = tool_turn(call_id.removeprefix(f"{self._channel.run_id}/"), end)
             self._put_end(end)
 
-    async def _admit_again(self, call: Call, resumption: Resumption) -> ToolTurn | _Admitted:
+    async def _admit_again(self, call: Call, resumption: Resumption) -> ToolTurn | AdmittedCall:
         """A call that was admitted earlier is not asked about again, and one that has ended not carried out."""
         call_id = f"{self._channel.run_id}/{call.id}"
         if (turn := self.ended.get(call_id)) is not None:
@@ -180,7 +195,7 @@ class ToolExecutor:
 
     async def _admit(
         self, call: Call, relay: Relay | None = None, reply: RelayReply | None = None
-    ) -> ToolTurn | _Admitted:
+    ) -> ToolTurn | AdmittedCall:
         """`relay`: somebody was asked already, and this was the answer, if there is one."""
         call_id = f"{self._channel.run_id}/{call.id}"
         tool = self._tools.get(call.name)
@@ -203,8 +218,8 @@ class ToolExecutor:
             return self._end(call, call_id, ToolOutput(text=problem, success=False))
         return self._admitted(call, call_id, tool, [])
 
-    def _admitted(self, call: Call, call_id: str, tool: Tool, answers: list[RelayReply]) -> _Admitted:
-        admitted = _Admitted(call, call_id, tool)
+    def _admitted(self, call: Call, call_id: str, tool: Tool, answers: list[RelayReply]) -> AdmittedCall:
+        admitted = AdmittedCall(call, call_id, tool)
         admitted.answers = answers
         admitted.context = self._context(admitted)
         return admitted
@@ -250,7 +265,7 @@ class ToolExecutor:
             self._options.permissions.grant(permission)
         return None
 
-    def _question(self, admitted: _Admitted) -> Relay:
+    def _question(self, admitted: AdmittedCall) -> Relay:
         question = admitted.question
         assert question is not None, "what has not ended waits"
         return Relay(
@@ -267,13 +282,13 @@ class ToolExecutor:
             spawn_call_id=self._asker[1],
         )
 
-    async def _suspend(self, admitted: _Admitted, question: Question) -> Any:
+    async def _suspend(self, admitted: AdmittedCall, question: Question) -> Any:
         """What a call is told when it asks: an answer that is there, or one that it has to wait for."""
         if not admitted.answers and self._can_suspend:
             raise Suspension(question)
         return await self._wait_here(admitted, question)
 
-    async def _wait_here(self, admitted: _Admitted, question: Question) -> Any:
+    async def _wait_here(self, admitted: AdmittedCall, question: Question) -> Any:
         """The same without letting go of anything."""
         if admitted.answers:
             reply = admitted.answers.pop(0)
@@ -315,7 +330,7 @@ class ToolExecutor:
         return reply
 
     async def _wait(
-        self, tasks: dict[asyncio.Task[ToolTurn | _Admitted], int], turns: list[ToolTurn | _Admitted]
+        self, tasks: dict[asyncio.Task[ToolTurn | AdmittedCall], int], turns: list[ToolTurn | AdmittedCall]
     ) -> None:
         deadline_s = self._options.tool_deadline_s
         try:
@@ -327,14 +342,14 @@ class ToolExecutor:
             raise
         for task, place in tasks.items():
             admitted = turns[place]
-            assert isinstance(admitted, _Admitted)
+            assert isinstance(admitted, AdmittedCall)
             if task.done() and not task.cancelled():
                 turns[place] = task.result()
             else:
                 output = ToolOutput(text=f"it did not end within {deadline_s or 0:g} s", success=False)
                 turns[place] = self._end(admitted.call, admitted.call_id, output)
 
-    async def _stop(self, tasks: Collection[asyncio.Task[ToolTurn | _Admitted]]) -> None:
+    async def _stop(self, tasks: Collection[asyncio.Task[ToolTurn | AdmittedCall]]) -> None:
         """Cancel them, and wait a little; who is cancelled again does not wait. Some never listen."""
         for task in tasks:
             task.cancel()
@@ -344,7 +359,7 @@ class ToolExecutor:
         finally:
             self._host.abandon(task for task in tasks if not task.done())
 
-    async def _execute(self, admitted: _Admitted) -> ToolTurn | _Admitted:
+    async def _execute(self, admitted: AdmittedCall) -> ToolTurn | AdmittedCall:
         """The call itself when it waits for an answer."""
         started_ms = self._host.hub.clock()
         context = admitted.context
@@ -371,7 +386,7 @@ class ToolExecutor:
         duration_ms = self._host.hub.clock() - started_ms
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
 
-    def _denial(self, admitted: _Admitted) -> str | None:
+    def _denial(self, admitted: AdmittedCall) -> str | None:
         """Somebody may have changed his mind since the call was allowed."""
         arguments = admitted.arguments
         operations = _operations(admitted.tool, arguments)
@@ -407,7 +422,7 @@ class ToolExecutor:
             if tasks is not None:
                 self._channel.put(TasksChanged(tasks=tasks))
 
-    def _context(self, admitted: _Admitted) -> ToolContext:
+    def _context(self, admitted: AdmittedCall) -> ToolContext:
         call_id = admitted.call_id
         return ToolContext(
             cwd=self._host.cwd,

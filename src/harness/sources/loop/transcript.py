@@ -87,6 +87,14 @@ class LoopTranscript:
         """Who has no event of their own, and gets the place of the run's `Result`."""
         self._unsettled: deque[TurnPlace] = deque()
 
+    @classmethod
+    def of_turns(cls, turns: Sequence[Turn], *, is_recorded: bool) -> LoopTranscript:
+        """Of a run on its own, which continues these turns; they have no place in its log."""
+        transcript = cls(is_recorded=is_recorded)
+        transcript.turns += turns
+        transcript.call_ids |= ids_in(turns)
+        return transcript
+
     @property
     def prompt(self) -> list[Turn]:
         """The system prompt, if there is one."""

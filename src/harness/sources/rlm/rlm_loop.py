@@ -264,7 +264,7 @@ class RlmRun:
         """`exec`."""
         self._commands += 1
         call = Call(f"exec-{self._commands}", Exec.spec.name, arguments)
-        turns = await self._calls.carry_out([call])
+        turns = await self._calls.execute(await self._calls.admit([call]))
         assert turns is not None, "commands ask no questions"
         [turn] = turns
         result = self._results.pop(f"{self.run_id}/{call.id}", None)
