@@ -77,9 +77,7 @@ class AgentRun:
         """Whether the log has its start."""
         self._parent_id, self._name, self._session_id = parent_id, name, session_id
         self._is_in_conversation = transcript is not None
-        self._transcript = transcript or LoopTranscript.of_turns(
-            turns, is_recorded=options.before_step is not None or options.stop_when is not None
-        )
+        self._transcript = transcript or LoopTranscript.of_turns(turns, is_recorded=options.wants_entries)
         self._transcript.instruct(options.system_prompt)
         self._recorder = RunRecorder(context, self.run_id, self._transcript)
         self._tools = ToolExecutor(

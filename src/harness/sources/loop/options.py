@@ -65,6 +65,11 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     stop_when: Callable[[StepContext], bool] | None = None
     """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""
 
+    @property
+    def wants_entries(self) -> bool:
+        """Whether a function of the options is given the entries of the transcript."""
+        return self.before_step is not None or self.stop_when is not None
+
     def ask(self, turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> Ask:
         """What the model is asked with."""
         return Ask(
