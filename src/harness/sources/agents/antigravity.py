@@ -49,11 +49,11 @@ from harness.sources.formats.paths import absolute
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.toolset import (
     Input,
-    Meaning,
+    ToolMapping,
     Toolset,
     lines_of,
     listing,
-    nothing,
+    no_operation,
     running,
     searching,
     spawning,
@@ -99,7 +99,7 @@ def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
     return [Fetch(url=url, query=query)] if url or query else None
 
 
-_MEANINGS: dict[str, Meaning] = {
+_TOOLS: dict[str, ToolMapping] = {
     "browser_subagent": spawning("Task", "TaskSummary", names=("TaskName",)),
     "codebase_search": searching("Query", paths=("TargetDirectories",)),
     "find_by_name": searching("Pattern", paths=("SearchDirectory",)),
@@ -125,10 +125,10 @@ _MEANINGS: dict[str, Meaning] = {
         "send_command_input",
         "task_boundary",
     ),
-    nothing,
+    no_operation,
 )
 
-ANTIGRAVITY = Toolset(meanings=_MEANINGS)
+ANTIGRAVITY = Toolset(tools=_TOOLS)
 
 
 _RECORDS_SINCE: Version = (1, 1, 8)
@@ -319,7 +319,7 @@ class AntigravityTranslator(PlainAnswer):
         call_id, asked = f"step-{index}", info.get("parameters")
         if call_id in self._ended:
             return ()
-        operations = ANTIGRAVITY.meaning_of(name, asked, self.working_directory)
+        operations = ANTIGRAVITY.operations(name, asked, self.working_directory)
         raw = step if operations is None else None
         out = self._start(call_id, name, asked, operations or [], raw)
         if step.get("state") in _ENDED:

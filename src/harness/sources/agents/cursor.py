@@ -30,14 +30,14 @@ from harness.sources.formats.toolset import (
     Input,
     PendingCall,
     Toolset,
-    keeping_tasks,
     lines_of,
     listing,
-    nothing,
+    no_operation,
     patching,
     reading,
     running,
     searching,
+    tracking_tasks,
     writing,
 )
 from harness.sources.request import Request
@@ -136,7 +136,7 @@ def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
     return [Fetch(url=url, query=query)] if url or query else None
 
 
-def _read_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+def _read_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     """A file that was asked for whole, and came whole."""
     lines = count_of(detail.get("totalLines")) or None
     if not lines or detail.get("exceededLimit") is True or len(call.operations) != 1:
@@ -147,7 +147,7 @@ def _read_really(call: PendingCall, detail: Input, _output: str) -> list[Operati
     return [replace(asked, start_line=1, end_line=lines)]
 
 
-def _written_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+def _write_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     path = absolute(text_of(detail.get("path")), call.cwd)
     asked = call.operation or Write(path=path)
     if not isinstance(asked, Write) or not (path or asked.path):
@@ -159,7 +159,7 @@ def _written_really(call: PendingCall, detail: Input, _output: str) -> list[Oper
 
 
 CURSOR = Toolset(
-    meanings={
+    tools={
         "read": reading(*_PATHS),
         "write": _write,
         "edit": writing(*_PATHS),
@@ -178,7 +178,7 @@ CURSOR = Toolset(
         "task": _spawn,
     }
     | dict.fromkeys(SHELLS, running("command", directory="workingDirectory"))
-    | dict.fromkeys(TODO_LISTS, keeping_tasks)
+    | dict.fromkeys(TODO_LISTS, tracking_tasks)
     | dict.fromkeys(
         (
             "askQuestion",
@@ -190,11 +190,11 @@ CURSOR = Toolset(
             "readLints",
             "switchMode",
         ),
-        nothing,
+        no_operation,
     ),
-    corrections={
-        "read": _read_really,
-        **dict.fromkeys(("write", "edit", "editNotebook"), _written_really),
+    results={
+        "read": _read_result,
+        **dict.fromkeys(("write", "edit", "editNotebook"), _write_result),
     },
     shells=SHELLS,
     spawners=SPAWNERS,

@@ -53,21 +53,21 @@ from harness.sources.formats.stream_results import error_of, outcome_of
 from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.formats.toolset import (
     Input,
-    Meaning,
     PendingCall,
+    ToolMapping,
     Toolset,
-    agreed,
+    consistent_exit_code,
     fetching,
-    keeping_tasks,
     lines_of,
     listing,
-    nothing,
+    no_operation,
     patching,
     reading,
     running,
     searching,
     spawning,
-    unannounced,
+    tracking_tasks,
+    unmatched_result,
     using_skill,
     writing,
 )
@@ -92,7 +92,7 @@ def _patch(asked: Input, cwd: str) -> list[Operation] | None:
     return patching("input")(inner or asked, cwd)
 
 
-_MEANINGS: dict[str, Meaning] = {
+_TOOLS: dict[str, ToolMapping] = {
     SHELL: running("command"),
     "Read": reading("file_path", "path"),
     "LS": listing("directory_path", "path"),
@@ -106,7 +106,7 @@ _MEANINGS: dict[str, Meaning] = {
     SPAWNER: spawning("description", "prompt", names=("subagent_type",)),
     "WebSearch": fetching,
     "FetchUrl": fetching,
-    **dict.fromkeys(TODO_LISTS, keeping_tasks),
+    **dict.fromkeys(TODO_LISTS, tracking_tasks),
 } | dict.fromkeys(
     (
         "AskUser",
@@ -119,12 +119,16 @@ _MEANINGS: dict[str, Meaning] = {
         "TaskStop",
         "ToolSearch",
     ),
-    nothing,
+    no_operation,
 )
 
 
 def exit_code_of(name: str, output: str, *, is_success: bool | None) -> int | None:
-    return agreed(is_success, _EXIT_CODE.search(output[-_TRAILER_LENGTH:])) if name == SHELL else None
+    return (
+        consistent_exit_code(is_success, _EXIT_CODE.search(output[-_TRAILER_LENGTH:]))
+        if name == SHELL
+        else None
+    )
 
 
 def todo_list_of(asked: Input) -> list[Task] | None:
@@ -139,14 +143,14 @@ def todo_list_of(asked: Input) -> list[Task] | None:
     return tasks_of(found) if found else None
 
 
-def _read_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     asked, shown = call.operation, _SHOWN_LINES.search(output[-_TRAILER_LENGTH:])
     if shown is None or not isinstance(asked, Read):
         return None
     return [replace(asked, start_line=int(shown[1]), end_line=int(shown[2]))]
 
 
-def _edited_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+def _edit_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     asked = call.operation
     lines = [record_of(line) for line in items_of(detail.get("diffLines"))]
     numbers = [
@@ -159,13 +163,13 @@ def _edited_really(call: PendingCall, detail: Input, _output: str) -> list[Opera
     return [replace(asked, start_line=min(numbers), end_line=max(numbers))]
 
 
-def _created_really(call: PendingCall, _detail: Input, _output: str) -> list[Operation] | None:
+def _create_result(call: PendingCall, _detail: Input, _output: str) -> list[Operation] | None:
     asked = call.operation
     start, end = lines_of(text_of(call.input.get("content")))
     return [replace(asked, start_line=start, end_line=end)] if isinstance(asked, Write) else None
 
 
-def _patched_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+def _patch_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     found: list[Operation] = []
     for item in items_of(detail.get("files")):
         file = record_of(item)
@@ -178,13 +182,13 @@ def _patched_really(call: PendingCall, detail: Input, _output: str) -> list[Oper
 
 
 DROID = Toolset(
-    meanings=_MEANINGS,
-    corrections={
-        "Read": _read_really,
-        "Edit": _edited_really,
-        "MultiEdit": _edited_really,
-        "Create": _created_really,
-        "ApplyPatch": _patched_really,
+    tools=_TOOLS,
+    results={
+        "Read": _read_result,
+        "Edit": _edit_result,
+        "MultiEdit": _edit_result,
+        "Create": _create_result,
+        "ApplyPatch": _patch_result,
     },
     spawners=frozenset({SPAWNER}),
 )
@@ -301,7 +305,7 @@ class DroidTranslator(PlainAnswer):
     def _tool_result(self, record: Record) -> Sequence[Event]:
         call = self._calls.pop(text_of(record.get("id")), None)
         if call is None:
-            return [unannounced(record)]
+            return [unmatched_result(record)]
         is_error = record.get("isError") is True or bool(record.get("error"))
         is_success = False if is_error else True if record.get("isError") is False else None
         output = _output_of(record)
@@ -319,7 +323,7 @@ class DroidTranslator(PlainAnswer):
                 success=is_success,
                 output=output,
                 exit_code=exit_code_of(call.name, output, is_success=is_success),
-                operations=None if is_error else DROID.told_by_result(call, detail, output),
+                operations=None if is_error else DROID.operations_after(call, detail, output),
             )
         )
         tasks = todo_list_of(call.input) if call.name in TODO_LISTS and not is_error else None

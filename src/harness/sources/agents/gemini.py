@@ -38,10 +38,10 @@ from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.error_messages import NodeTraces
 from harness.sources.formats.fields import count_of, output_of, record_of, text_of
-from harness.sources.formats.gemini_tools import APPROVED, GEMINI, verdict_of
+from harness.sources.formats.gemini_tools import APPROVED, GEMINI, exit_status_of
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall, unannounced
+from harness.sources.formats.toolset import PendingCall, unmatched_result
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
@@ -257,14 +257,14 @@ class GeminiTranslator(PlainAnswer):
         out = self._flush()
         call = self._calls.pop(text_of(record.get("tool_id")), None)
         if call is None:
-            return [*out, unannounced(record)]
+            return [*out, unmatched_result(record)]
         told = record.get("error")
         error = record_of(told)
         output = text_of(error.get("message")) or output_of(told) or output_of(record.get("output"))
         is_success = _STATUSES.get(text_of(record.get("status")), False if told else None)
         exit_code = None
         if is_success and call.name in GEMINI.shells:
-            is_success, exit_code = verdict_of(call, output if "output" in record else None)
+            is_success, exit_code = exit_status_of(call, output if "output" in record else None)
         if call.name in GEMINI.spawners:
             out += self._children.end(call.id, "failed" if is_success is False else "completed", output)
         out.append(
@@ -275,7 +275,7 @@ class GeminiTranslator(PlainAnswer):
                 # Who answers has answered, also without a word.
                 output=output if "output" in record or told or is_success is None else None,
                 exit_code=exit_code,
-                operations=None if is_success is False else GEMINI.told_by_result(call, {}, output),
+                operations=None if is_success is False else GEMINI.operations_after(call, {}, output),
             )
         )
         kind = text_of(error.get("type"))

@@ -47,19 +47,19 @@ from harness.sources.formats.fields import (
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.formats.toolset import (
+    ExitStatus,
     Input,
-    Meaning,
     PendingCall,
+    ToolMapping,
     Toolset,
-    Verdict,
     fetching,
-    keeping_tasks,
-    nothing,
+    no_operation,
     reading,
     running,
     searching,
     spawning,
-    unannounced,
+    tracking_tasks,
+    unmatched_result,
     using_skill,
     writing,
 )
@@ -108,7 +108,7 @@ _PATTERNS = {
 }
 """Tool → how a success begins, and how a failure does."""
 
-_MEANINGS: dict[str, Meaning] = {
+_TOOLS: dict[str, ToolMapping] = {
     **dict.fromkeys(SHELLS, running("command")),
     "Read": reading("path", start="line_offset", count="n_lines"),
     "ReadFile": reading("path", start="line_offset", count="n_lines"),
@@ -125,7 +125,7 @@ _MEANINGS: dict[str, Meaning] = {
     SWARM: spawning("description", "prompt_template", names=("subagent_type",)),
     "FetchURL": fetching,
     "SearchWeb": fetching,
-    **dict.fromkeys(TODO_LISTS, keeping_tasks),
+    **dict.fromkeys(TODO_LISTS, tracking_tasks),
 } | dict.fromkeys(
     (
         "AskUserQuestion",
@@ -144,7 +144,7 @@ _MEANINGS: dict[str, Meaning] = {
         "UpdateGoal",
         "WaitFor",
     ),
-    nothing,
+    no_operation,
 )
 
 
@@ -159,7 +159,7 @@ class SpawnedAgent:
     item: str = ""
 
 
-def verdict_of(call: PendingCall, output: str) -> Verdict:
+def exit_status_of(call: PendingCall, output: str) -> ExitStatus:
     """Told in words alone: of commands only that they failed, by the last line of what they give back."""
     if _REFUSED.match(output):
         return False, None
@@ -206,7 +206,7 @@ def members_of_swarm(output: str) -> Iterator[SpawnedAgent]:
         )
 
 
-def _read_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     lines = _NUMBERED_LINE.findall(output)
     asked = call.operation
     is_part = not {"line_offset", "n_lines"}.isdisjoint(call.input)
@@ -215,7 +215,7 @@ def _read_really(call: PendingCall, _detail: Input, output: str) -> list[Operati
     return [replace(asked, start_line=int(lines[0]), end_line=int(lines[-1]))]
 
 
-def _spawned_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _spawn_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     agent = agent_of(output)
     asked = call.operation
     if not isinstance(asked, Spawn) or not agent.id:
@@ -223,7 +223,7 @@ def _spawned_really(call: PendingCall, _detail: Input, output: str) -> list[Oper
     return [replace(asked, agent_id=agent.id, name=asked.name or agent.name)]
 
 
-def _swarmed_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _swarm_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     asked = call.operation
     if not isinstance(asked, Spawn):
         return None
@@ -234,8 +234,8 @@ def _swarmed_really(call: PendingCall, _detail: Input, output: str) -> list[Oper
 
 
 KIMI = Toolset(
-    meanings=_MEANINGS,
-    corrections={"Read": _read_really, SPAWNER: _spawned_really, SWARM: _swarmed_really},
+    tools=_TOOLS,
+    results={"Read": _read_result, SPAWNER: _spawn_result, SWARM: _swarm_result},
 )
 
 
@@ -371,9 +371,9 @@ class KimiTranslator(PlainAnswer):
     def _tool(self, record: Record) -> Sequence[Event]:
         call = self._calls.pop(text_of(record.get("tool_call_id")), None)
         if call is None:
-            return [unannounced(record)]
+            return [unmatched_result(record)]
         output = output_of(record.get("content"))
-        is_success, exit_code = verdict_of(call, output)
+        is_success, exit_code = exit_status_of(call, output)
         out = self._spawned(call, output)
         out.append(
             ToolEnd(
@@ -382,7 +382,7 @@ class KimiTranslator(PlainAnswer):
                 success=is_success,
                 output=output,
                 exit_code=exit_code,
-                operations=KIMI.told_by_result(call, {}, output) if is_success is not False else None,
+                operations=KIMI.operations_after(call, {}, output) if is_success is not False else None,
             )
         )
         if call.name in TODO_LISTS and is_success:

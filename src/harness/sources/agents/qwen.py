@@ -40,21 +40,21 @@ from harness.sources.formats.fields import (
     record_of,
     text_of,
 )
-from harness.sources.formats.gemini_tools import GEMINI, verdict_of
+from harness.sources.formats.gemini_tools import GEMINI, exit_status_of
 from harness.sources.formats.model_ledger import ModelLedger
 from harness.sources.formats.stream_json import StreamJson
 from harness.sources.formats.toolset import (
+    ExitStatus,
     Input,
     PendingCall,
     Toolset,
-    Verdict,
-    agreed,
+    consistent_exit_code,
     fetching,
-    keeping_tasks,
-    nothing,
+    no_operation,
     reading,
     running,
     spawning,
+    tracking_tasks,
     using_skill,
     writing,
 )
@@ -74,45 +74,45 @@ _REPORT = re.compile(
 _TASK_ID = re.compile(r"^task_id: (\S+)", re.MULTILINE)
 
 
-def _read_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     told = _READ_LINES.match(output)
     if told is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Read):
         return None
     return [replace(asked, start_line=int(told[1]), end_line=int(told[2]))]
 
 
-def _written_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _write_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     if len(call.operations) != 1 or not isinstance(asked := call.operations[0], Write):
         return None
     change = "create" if output.startswith(_CREATED) else "update" if output.startswith(_OVERWRITTEN) else ""
     return [replace(asked, change=change)] if change else None
 
 
-def _spawned_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _spawn_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     told = _TASK_ID.search(output)
     if told is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Spawn):
         return None
     return [replace(asked, agent_id=told[1])]
 
 
-def _command_ended(_call: PendingCall, _detail: Any, output: str, is_success: bool) -> Verdict:
+def _command_ended(_call: PendingCall, _detail: Any, output: str, is_success: bool) -> ExitStatus:
     """A command that failed, or wrote nothing, gives back a report that ends with its exit code."""
-    return is_success, agreed(is_success, _REPORT.match(output))
+    return is_success, consistent_exit_code(is_success, _REPORT.match(output))
 
 
-def _command_ran(call: PendingCall, detail: Any, output: str, is_success: bool) -> Verdict:
+def _command_ran(call: PendingCall, detail: Any, output: str, is_success: bool) -> ExitStatus:
     """Of a command that wrote something, nothing but that is told; of one that wrote nothing, a report of it."""
     if not is_success:
         return _command_ended(call, detail, output, is_success)
     if output.startswith(f"Command: {text_of(call.input.get('command'))}\nDirectory: "):
-        code = agreed(None, _REPORT.match(output))
+        code = consistent_exit_code(None, _REPORT.match(output))
         return (None if code is None else code == 0), code
-    return verdict_of(call, output or None)
+    return exit_status_of(call, output or None)
 
 
 QWEN = Toolset(
-    meanings={
-        **GEMINI.meanings,
+    tools={
+        **GEMINI.tools,
         "edit": writing(*_PATHS, change="update"),
         SHELL: running("command", directory="directory"),
         "skill": using_skill("skill", "name"),
@@ -122,7 +122,7 @@ QWEN = Toolset(
         "notebook_edit": writing("notebook_path", *_PATHS, change="update"),
         "zoom_image": reading(*_PATHS, "image_path"),
     }
-    | dict.fromkeys(("todo_write", "task_create", "task_get", "task_list", "task_update"), keeping_tasks)
+    | dict.fromkeys(("todo_write", "task_create", "task_get", "task_list", "task_update"), tracking_tasks)
     | dict.fromkeys(
         (
             "ask_user_question",
@@ -145,19 +145,19 @@ QWEN = Toolset(
             "tool_search",
             "update_goal",
         ),
-        nothing,
+        no_operation,
     ),
-    corrections={
-        "read_file": _read_really,
-        "write_file": _written_really,
-        "agent": _spawned_really,
-        "task": _spawned_really,
+    results={
+        "read_file": _read_result,
+        "write_file": _write_result,
+        "agent": _spawn_result,
+        "task": _spawn_result,
     },
     shells=frozenset({SHELL}),
     spawners=frozenset({"agent", "task"}),
-    verdict=_command_ended,
+    exit_status=_command_ended,
 )
-QWEN_BEFORE_0_21 = replace(QWEN, verdict=_command_ran)
+QWEN_BEFORE_0_21 = replace(QWEN, exit_status=_command_ran)
 """Until then only a command that could not be run was an error."""
 
 

@@ -19,20 +19,20 @@ from harness.sources.formats.shell import operations_of
 from harness.sources.formats.shell.operations import directory_after
 from harness.sources.formats.todo_lists import TaskList
 from harness.sources.formats.toolset import (
+    ExitStatus,
     Input,
-    Meaning,
     PendingCall,
+    ToolMapping,
     Toolset,
-    Verdict,
-    agreed,
-    as_the_call,
+    consistent_exit_code,
     fetching,
-    keeping_tasks,
     lines_of,
     listing,
-    nothing,
+    no_operation,
+    same_as_call,
     spawning,
-    unannounced,
+    tracking_tasks,
+    unmatched_result,
     using_skill,
     writing,
 )
@@ -66,7 +66,7 @@ def _run(input: Input, cwd: str) -> list[Operation] | None:
     return operations_of(command, cwd) if command else None
 
 
-_MEANINGS: dict[str, Meaning] = {
+_TOOLS: dict[str, ToolMapping] = {
     **dict.fromkeys(_READERS, _read),
     **dict.fromkeys(_WRITERS, writing("file_path", "filePath", "path", "notebook_path", "notebookPath")),
     **dict.fromkeys(("Grep", "Glob"), _search),
@@ -76,7 +76,7 @@ _MEANINGS: dict[str, Meaning] = {
     **dict.fromkeys(SPAWNERS, spawning("description", "prompt", names=("subagent_type",))),
     **dict.fromkeys(("WebFetch", "WebSearch", "web_fetch", "web_search"), fetching),
     **dict.fromkeys(
-        ("TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"), keeping_tasks
+        ("TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"), tracking_tasks
     ),
 } | dict.fromkeys(
     (
@@ -106,11 +106,11 @@ _MEANINGS: dict[str, Meaning] = {
         "ToolSearch",
         "Workflow",
     ),
-    nothing,
+    no_operation,
 )
 
 
-def _read_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+def _read_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     file = record_of(detail.get("file"))
     path = first_text(file, "filePath", "file_path", "path")
     start = count_of(file.get("startLine")) or None
@@ -120,7 +120,7 @@ def _read_really(call: PendingCall, detail: Input, _output: str) -> list[Operati
     return [Read(path=absolute(path, call.cwd), start_line=start, end_line=start + lines - 1)]
 
 
-def _written_really(call: PendingCall, detail: Input, output: str) -> list[Operation] | None:
+def _write_result(call: PendingCall, detail: Input, output: str) -> list[Operation] | None:
     asked = call.operation
     if not isinstance(asked, Write):
         return None
@@ -162,7 +162,7 @@ def _changed(hunk: Input) -> list[int]:
     return found
 
 
-def _run_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+def _run_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     known = {operation.path for operation in call.operations if isinstance(operation, Write)}
     changed = [
         path
@@ -172,32 +172,32 @@ def _run_really(call: PendingCall, detail: Input, _output: str) -> list[Operatio
     return [*call.operations, *(Write(path=path) for path in dict.fromkeys(changed))] if changed else None
 
 
-def _spawned_really(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+def _spawn_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     asked, agent_id = call.operation, text_of(detail.get("agentId"))
     return [replace(asked, agent_id=agent_id)] if isinstance(asked, Spawn) and agent_id else None
 
 
-def _command_ended(_call: PendingCall, detail: Any, output: str, is_success: bool) -> Verdict:
+def _command_ended(_call: PendingCall, detail: Any, output: str, is_success: bool) -> ExitStatus:
     """Told only in words, and only for failures; the data beside the result repeat them."""
     if is_success:
         return True, None
-    return False, agreed(False, _EXIT_CODE.match(detail if isinstance(detail, str) else output))
+    return False, consistent_exit_code(False, _EXIT_CODE.match(detail if isinstance(detail, str) else output))
 
 
 CLAUDE = Toolset(
-    meanings=_MEANINGS,
-    corrections={
-        **dict.fromkeys(_READERS, _read_really),
-        **dict.fromkeys(_WRITERS, _written_really),
-        **dict.fromkeys(SHELLS, _run_really),
-        **dict.fromkeys(SPAWNERS, _spawned_really),
+    tools=_TOOLS,
+    results={
+        **dict.fromkeys(_READERS, _read_result),
+        **dict.fromkeys(_WRITERS, _write_result),
+        **dict.fromkeys(SHELLS, _run_result),
+        **dict.fromkeys(SPAWNERS, _spawn_result),
     },
     shells=SHELLS,
     spawners=SPAWNERS,
-    verdict=_command_ended,
+    exit_status=_command_ended,
     keeps_directory=True,
 )
-CLAUDE_1 = replace(CLAUDE, verdict=as_the_call)
+CLAUDE_1 = replace(CLAUDE, exit_status=same_as_call)
 """Before 2.0: a failed command gives back what it wrote, and nothing else."""
 
 
@@ -227,16 +227,8 @@ class ClaudeCalls:
         if not call_id:
             return None
         cwd = self._shell_cwd if name in self.tools.shells and not run_id else self._cwd
-        operations = self.tools.meaning_of(name, asked, cwd)
-        self.open[call_id] = PendingCall(call_id, name, record_of(asked), run_id, cwd, operations or [])
-        return ToolStart(
-            call_id=call_id,
-            tool_name=name or "unknown",
-            input=asked,
-            operations=operations or [],
-            raw=block if operations is None else None,
-            run_id=run_id,
-        )
+        self.open[call_id], start = self.tools.start(call_id, name, asked, cwd, block, run_id=run_id)
+        return start
 
     def end(self, block: dict[str, Any], detail: Any, run_id: str) -> list[Event]:
         """A result, and what the record says of it besides (`detail`)."""
@@ -246,8 +238,8 @@ class ClaudeCalls:
         if call is None:
             return self._unannounced(block, told, run_id, is_success=went_well)
         is_shell = call.name in self.tools.shells
-        verdict = self.tools.verdict if is_shell else as_the_call
-        is_success, exit_code = verdict(call, detail, output, went_well)
+        exit_status = self.tools.exit_status if is_shell else same_as_call
+        is_success, exit_code = exit_status(call, detail, output, went_well)
         out: list[Event] = [
             ToolEnd(
                 call_id=call.id,
@@ -256,7 +248,7 @@ class ClaudeCalls:
                 output=output,
                 exit_code=exit_code,
                 duration_ms=_duration_ms(told),
-                operations=None if is_success is False else self.tools.told_by_result(call, detail, output),
+                operations=None if is_success is False else self.tools.operations_after(call, detail, output),
                 run_id=call.run_id,
             )
         ]
@@ -293,9 +285,9 @@ class ClaudeCalls:
         file = record_of(detail.get("file"))
         call_id, path = text_of(block.get("tool_use_id")), first_text(file, "filePath", "file_path", "path")
         if not call_id or not path:
-            return [unannounced(block, run_id)]
+            return [unmatched_result(block, run_id)]
         asked = PendingCall(call_id, "Read", {}, run_id, self._cwd, [Read(path=absolute(path, self._cwd))])
-        operations = self.tools.told_by_result(asked, detail, "") or asked.operations
+        operations = self.tools.operations_after(asked, detail, "") or asked.operations
         output = output_of(block.get("content"))
         return [
             ToolStart(call_id=call_id, tool_name="Read", operations=operations, run_id=run_id),

@@ -11,19 +11,19 @@ from harness.events.operation import Fetch, Operation, Read, Search, Skill, Spaw
 from harness.sources.formats.fields import count_of, first_text, items_of, text_of
 from harness.sources.formats.paths import absolute
 from harness.sources.formats.toolset import (
+    ExitStatus,
     Input,
-    Meaning,
     PendingCall,
+    ToolMapping,
     Toolset,
-    Verdict,
     fetching,
-    keeping_tasks,
     lines_of,
     listing,
-    nothing,
+    no_operation,
     running,
     searching,
     spawning,
+    tracking_tasks,
     using_skill,
     writing,
 )
@@ -83,7 +83,7 @@ def _fetch(asked: Input, cwd: str) -> list[Operation] | None:
     return fetching(asked, cwd) or found or ([Fetch(query=prompt)] if prompt else None)
 
 
-def _named_agent(name: str) -> Meaning:
+def _named_agent(name: str) -> ToolMapping:
     """Agents that were tools of their own before there was one tool for all."""
 
     def meaning(asked: Input, _cwd: str) -> list[Operation]:
@@ -92,7 +92,7 @@ def _named_agent(name: str) -> Meaning:
     return meaning
 
 
-def _skill_really(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+def _skill_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     asked, found = call.operation, _SKILL_DIRECTORY.search(output)
     if found is None or not isinstance(asked, Skill):
         return None
@@ -102,7 +102,7 @@ def _skill_really(call: PendingCall, _detail: Input, output: str) -> list[Operat
 _NAMED_AGENTS = ("codebase_investigator", "cli_help", "generalist", "browser_agent")
 
 GEMINI = Toolset(
-    meanings={
+    tools={
         "read_file": read_file,
         "read_many_files": _read_many,
         "write_file": write_file,
@@ -117,7 +117,7 @@ GEMINI = Toolset(
         "delegate_to_agent": spawning("prompt", "objective", names=("agent_name",)),
         "web_fetch": _fetch,
         "google_web_search": fetching,
-        "write_todos": keeping_tasks,
+        "write_todos": tracking_tasks,
     }
     | {name: _named_agent(name) for name in _NAMED_AGENTS}
     | dict.fromkeys(
@@ -130,7 +130,7 @@ GEMINI = Toolset(
             "tracker_visualize",
             "update_topic",
         ),
-        keeping_tasks,
+        tracking_tasks,
     )
     | dict.fromkeys(
         (
@@ -145,15 +145,15 @@ GEMINI = Toolset(
             "read_mcp_resource",
             "save_memory",
         ),
-        nothing,
+        no_operation,
     ),
-    corrections={"activate_skill": _skill_really},
+    results={"activate_skill": _skill_result},
     shells=frozenset({"run_shell_command"}),
     spawners=frozenset({"invoke_agent", "delegate_to_agent", *_NAMED_AGENTS}),
 )
 
 
-def verdict_of(call: PendingCall, output: str | None) -> Verdict:
+def exit_status_of(call: PendingCall, output: str | None) -> ExitStatus:
     """What became of a command that ran: told only of commands that wrote nothing.
 
     No output is not an empty one: some versions show none at all, whatever a command has written.

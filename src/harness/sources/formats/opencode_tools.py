@@ -1,14 +1,12 @@
-"""What the tools of OpenCode and its relatives mean.
+"""The tools of OpenCode and its relatives, and the calls in their streams.
 
-Told by a call's input and by what its record tells besides (`metadata`): real line ranges, changed files,
+A call's operations come from its input and from the `metadata` of its record: real line ranges, changed files,
 where a skill lies.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -16,16 +14,28 @@ from msgspec.structs import replace
 from harness.events import Event, SessionStart, TasksChanged, ToolEnd, ToolStart, Warning
 from harness.events.operation import Command, List, Operation, Read, Search, Skill, Spawn, Write
 from harness.events.run import Task
-from harness.sources.formats import toolset
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.fields import count_of, exit_code_of, first_text, items_of, record_of, text_of
 from harness.sources.formats.patches import changed_lines, operations_of_patch
 from harness.sources.formats.paths import absolute
 from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import DIRECTORIES, PATHS, QUERIES, lines_asked, lines_of
+from harness.sources.formats.toolset import (
+    DIRECTORIES,
+    PATHS,
+    QUERIES,
+    Input,
+    Toolset,
+    fetching,
+    lines_asked,
+    lines_of,
+    listing,
+    no_operation,
+    running,
+    tracking_tasks,
+)
 
-Fields: TypeAlias = dict[str, Any]
-Meaning: TypeAlias = Callable[[Fields, Fields, str], "list[Operation] | None"]
+_METADATA = "#metadata"
+"""The field of a call's input under which its mapping finds the metadata of the record."""
 
 SHELLS = frozenset({"bash", "shell"})
 SPAWNERS = frozenset({"task", "agent_manager"})
@@ -39,7 +49,8 @@ _LISTED = re.compile(r"<path>([^\n]*)</path>\n<type>directory</type>\n")
 _SYMBOL_LOOKUPS = ("symbol", "reference", "definition", "implementation", "call")
 
 
-def _read(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+def _read(input: Input, cwd: str) -> list[Operation] | None:
+    metadata = record_of(input.get(_METADATA))
     shown = record_of(metadata.get("display"))
     path = absolute(text_of(shown.get("path")) or first_text(input, *PATHS), cwd)
     if not path:
@@ -52,7 +63,8 @@ def _read(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
     return [Read(path=path, start_line=start, end_line=end)]
 
 
-def _write(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+def _write(input: Input, cwd: str) -> list[Operation] | None:
+    metadata = record_of(input.get(_METADATA))
     path = absolute(text_of(metadata.get("filepath")) or first_text(input, *PATHS), cwd)
     if not path:
         return None
@@ -62,15 +74,17 @@ def _write(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
     return [Write(path=path, start_line=start, end_line=end, change=change)]
 
 
-def _edit(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+def _edit(input: Input, cwd: str) -> list[Operation] | None:
+    metadata = record_of(input.get(_METADATA))
     told = record_of(metadata.get("filediff"))
     path = absolute(text_of(told.get("file")) or first_text(input, *PATHS), cwd)
     diff = text_of(told.get("patch")) or text_of(metadata.get("diff"))
     return [_changed(path, "update" if diff else "", diff)] if path else None
 
 
-def _patch(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+def _patch(input: Input, cwd: str) -> list[Operation] | None:
     """What was changed, or, where that failed, what should have been."""
+    metadata = record_of(input.get(_METADATA))
     writes: list[Operation] = []
     for item in items_of(metadata.get("files")):
         file = record_of(item)
@@ -92,18 +106,18 @@ def _changed(path: str, change: str, diff: str) -> Write:
     return Write(path=path, start_line=start, end_line=end, change=change)
 
 
-def _search(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:
+def _search(input: Input, cwd: str) -> list[Operation] | None:
     query = first_text(input, *QUERIES)
     path = absolute(first_text(input, *DIRECTORIES), cwd)
     return [Search(query=query, path=path)] if query else None
 
 
-def _recall(input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
+def _recall(input: Input, _cwd: str) -> list[Operation]:
     query = text_of(input.get("query"))
     return [Search(query=query)] if query else []
 
 
-def _look_up(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | None:
+def _look_up(input: Input, cwd: str) -> list[Operation] | None:
     """A language server was asked; only some of the questions are searches."""
     asked = text_of(input.get("operation"))
     is_search = any(word in asked.lower() for word in _SYMBOL_LOOKUPS)
@@ -111,74 +125,70 @@ def _look_up(input: Fields, _metadata: Fields, cwd: str) -> list[Operation] | No
     return [Search(query=query, path=absolute(first_text(input, *PATHS), cwd))] if query else None
 
 
-def _run_in_background(input: Fields, _metadata: Fields, _cwd: str) -> list[Operation]:
+def _run_in_background(input: Input, _cwd: str) -> list[Operation]:
     command = text_of(input.get("command"))
     return [Command(command=command)] if command and input.get("action", "start") == "start" else []
 
 
-def _skill(input: Fields, metadata: Fields, cwd: str) -> list[Operation] | None:
+def _skill(input: Input, cwd: str) -> list[Operation] | None:
+    metadata = record_of(input.get(_METADATA))
     name = first_text(metadata, "name") or first_text(input, "name", "skill", "skill_name")
     directory = text_of(metadata.get("dir")) or (f"skills/{name}" if name else "")
     return [Skill(path=absolute(f"{directory}/SKILL.md", cwd), name=name)] if directory else None
 
 
-def _spawn(input: Fields, metadata: Fields, _cwd: str) -> list[Operation] | None:
+def _spawn(input: Input, _cwd: str) -> list[Operation] | None:
+    metadata = record_of(input.get(_METADATA))
     agent_id, name = agent_id_of(input, metadata), agent_name_of(input)
     task = first_text(input, "description", "prompt", "task")
     return [Spawn(agent_id=agent_id, name=name, task=task)] if agent_id or name else None
 
 
-def _as_asked(meaning: toolset.Meaning) -> Meaning:
-    """Of a tool whose record tells no more than its input."""
-    return lambda asked, _metadata, cwd: meaning(asked, cwd)
-
-
-_TOOLS: dict[str, Meaning] = {
-    "background_process": _run_in_background,
-    "kilo_local_recall": _recall,
-    "list": _as_asked(toolset.listing(*DIRECTORIES)),
-    "lsp": _look_up,
-    "read": _read,
-    "skill": _skill,
-    "write": _write,
-    **dict.fromkeys(("apply_patch", "patch"), _patch),
-    **dict.fromkeys(("codesearch", "glob", "grep", "semantic_search"), _search),
-    **dict.fromkeys(("edit", "multiedit"), _edit),
-    **dict.fromkeys(("webfetch", "websearch"), _as_asked(toolset.fetching)),
-    **dict.fromkeys(SHELLS, _as_asked(toolset.running("command", "cmd", "script", directory="workdir"))),
-    **dict.fromkeys(SPAWNERS, _spawn),
-    **dict.fromkeys(TODO_LISTS, _as_asked(toolset.keeping_tasks)),
-} | dict.fromkeys(
-    (
-        "batch",
-        "board_post",
-        "board_read",
-        "cancel_wakeup",
-        "compact",
-        "cron_create",
-        "cron_delete",
-        "cron_list",
-        "get_context_info",
-        "goal",
-        "goal_report",
-        "link_pr",
-        "plan_enter",
-        "plan_exit",
-        "question",
-        "schedule_wakeup",
-        "suggest",
+OPENCODE = Toolset(
+    tools={
+        "background_process": _run_in_background,
+        "kilo_local_recall": _recall,
+        "list": listing(*DIRECTORIES),
+        "lsp": _look_up,
+        "read": _read,
+        "skill": _skill,
+        "write": _write,
+        **dict.fromkeys(("apply_patch", "patch"), _patch),
+        **dict.fromkeys(("codesearch", "glob", "grep", "semantic_search"), _search),
+        **dict.fromkeys(("edit", "multiedit"), _edit),
+        **dict.fromkeys(("webfetch", "websearch"), fetching),
+        **dict.fromkeys(SHELLS, running("command", "cmd", "script", directory="workdir")),
+        **dict.fromkeys(SPAWNERS, _spawn),
+        **dict.fromkeys(TODO_LISTS, tracking_tasks),
+    }
+    | dict.fromkeys(
+        (
+            "batch",
+            "board_post",
+            "board_read",
+            "cancel_wakeup",
+            "compact",
+            "cron_create",
+            "cron_delete",
+            "cron_list",
+            "get_context_info",
+            "goal",
+            "goal_report",
+            "link_pr",
+            "plan_enter",
+            "plan_exit",
+            "question",
+            "schedule_wakeup",
+            "suggest",
+        ),
+        no_operation,
     ),
-    _as_asked(toolset.nothing),
+    shells=SHELLS,
+    spawners=SPAWNERS,
 )
 
 
-def meaning_of(name: str, input: Any, metadata: Fields, cwd: str) -> list[Operation] | None:
-    """The operations of a call; None when nobody knows what it means."""
-    meaning = _TOOLS.get(name)
-    return meaning(input, metadata, cwd) if meaning is not None and isinstance(input, dict) else None
-
-
-def shown_by(name: str, state: Fields, metadata: Fields) -> Fields:
+def shown_by(name: str, state: Input, metadata: Input) -> Input:
     """What a record tells besides; until 1.15 that it was a directory which was read, only its words tell."""
     listed = (
         _LISTED.match(text_of(state.get("output"))) if name == "read" and "display" not in metadata else None
@@ -188,16 +198,16 @@ def shown_by(name: str, state: Fields, metadata: Fields) -> Fields:
     return {**metadata, "display": {"type": "directory", "path": listed[1]}}
 
 
-def agent_id_of(input: Fields, metadata: Fields) -> str:
+def agent_id_of(input: Input, metadata: Input) -> str:
     """The session of the sub-agent that a call spawned; "" when there was none."""
     return first_text(metadata, *_AGENT_IDS) or first_text(input, *_AGENT_IDS)
 
 
-def agent_name_of(input: Fields) -> str:
+def agent_name_of(input: Input) -> str:
     return first_text(input, *_AGENT_NAMES) or text_of(input.get("description"))
 
 
-def todo_list_of(input: Fields, metadata: Fields) -> list[Task] | None:
+def todo_list_of(input: Input, metadata: Input) -> list[Task] | None:
     """The whole list after a call; None when it does not tell."""
     return tasks_of(metadata.get("todos", input.get("todos")))
 
@@ -236,7 +246,7 @@ class OpenCodeCalls:
         self._refusals_ahead = 0
         """How many refusals stdout told that stderr did not yet; below zero, the other way round."""
 
-    def tell(self, part: Fields, cwd: str) -> list[Event] | None:
+    def tell(self, part: Input, cwd: str) -> list[Event] | None:
         """What a record says of a call: nothing if that was told before, None if it is no call."""
         name = first_text(part, "tool", "toolName", "name").lower()
         if not name:
@@ -246,7 +256,8 @@ class OpenCodeCalls:
         if call_id in self._ended:
             return []
         input, metadata = state.get("input", state.get("arguments")), record_of(state.get("metadata"))
-        operations = meaning_of(name, input, shown_by(name, state, metadata), cwd)
+        asked = {**input, _METADATA: shown_by(name, state, metadata)} if isinstance(input, dict) else input
+        operations = OPENCODE.operations(name, asked, cwd)
         wanted = text_of(record_of(input).get("tool")) if name == _INVALID else ""
         start = ToolStart(
             call_id=call_id,
@@ -267,7 +278,7 @@ class OpenCodeCalls:
         self._refusals_ahead -= 1
         return [Warning(message=text, code="permission_denied")] if self._refusals_ahead < 0 else []
 
-    def _call_id_of(self, part: Fields) -> str:
+    def _call_id_of(self, part: Input) -> str:
         part_id = text_of(part.get("id"))
         call_id = first_text(part, "callID", "callId", "call_id", "toolCallId") or part_id
         if not call_id:
@@ -275,7 +286,7 @@ class OpenCodeCalls:
         is_taken = part_id and self._parts.setdefault(call_id, part_id) != part_id
         return part_id if is_taken else call_id
 
-    def _end(self, start: ToolStart, name: str, state: Fields, cwd: str) -> list[Event]:
+    def _end(self, start: ToolStart, name: str, state: Input, cwd: str) -> list[Event]:
         input, metadata = record_of(start.input), record_of(state.get("metadata"))
         is_success = _is_success(name, state, metadata)
         end = ToolEnd(
@@ -298,7 +309,7 @@ class OpenCodeCalls:
             out.append(TasksChanged(tasks=tasks))
         return [*out, *self._denial(end)]
 
-    def _child(self, start: ToolStart, end: ToolEnd, metadata: Fields, cwd: str) -> list[Event]:
+    def _child(self, start: ToolStart, end: ToolEnd, metadata: Input, cwd: str) -> list[Event]:
         """A sub-agent's own records are not shown; that it ran, what it was asked and what it said is."""
         input = record_of(start.input)
         agent_id = agent_id_of(input, metadata)
@@ -337,7 +348,7 @@ class OpenCodeCalls:
         return [Warning(message=f"permission denied: {end.tool_name}: {sentence}", code="permission_denied")]
 
 
-def _is_success(name: str, state: Fields, metadata: Fields) -> bool | None:
+def _is_success(name: str, state: Input, metadata: Input) -> bool | None:
     """A command that failed is `completed` all the same, and so is a call of a tool that does not exist."""
     is_success = _SUCCESS.get(text_of(state.get("status")))
     if not is_success:
@@ -347,7 +358,7 @@ def _is_success(name: str, state: Fields, metadata: Fields) -> bool | None:
     return name != _INVALID and metadata.get("ok") is not False
 
 
-def _output_of(state: Fields) -> str | None:
+def _output_of(state: Input) -> str | None:
     for key in ("output", "error"):
         value = state.get(key)
         if value is not None:
@@ -355,7 +366,7 @@ def _output_of(state: Fields) -> str | None:
     return None
 
 
-def _duration_ms(state: Fields) -> int | None:
+def _duration_ms(state: Input) -> int | None:
     time = record_of(state.get("time"))
     start, end = count_of(time.get("start")), count_of(time.get("end"))
     return end - start if start is not None and end is not None and end >= start else None

@@ -1,20 +1,19 @@
-"""What the tools of Cline mean, and what their results tell.
+"""The tools of Cline, and the calls in its stream.
 
 Many of its tools do several things in one call: the `n`-th item of the result is about the `n`-th
-thing that was asked for, so a call's meaning is a list of groups, one per item. Success is told in
-as many ways as there are kinds of results; an exit code only in words.
+thing of the input, so the operations of a call come in groups, one per item. Success is stated in
+as many ways as there are kinds of results; an exit code only in the text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from harness.events import Event, ToolEnd, ToolProgress, ToolStart, Warning
+from harness.events import Event, ToolEnd, ToolProgress, Warning
 from harness.events.operation import (
     Command,
     Fetch,
@@ -33,10 +32,20 @@ from harness.sources.formats.fields import count_of, first_text, output_of, reco
 from harness.sources.formats.patches import operations_of_patch
 from harness.sources.formats.paths import absolute
 from harness.sources.formats.shell import operations_of
-from harness.sources.formats.toolset import DIRECTORIES, PATHS, QUERIES, Input, agreed, lines_asked
+from harness.sources.formats.toolset import (
+    DIRECTORIES,
+    PATHS,
+    QUERIES,
+    Input,
+    PendingCall,
+    ToolMapping,
+    Toolset,
+    consistent_exit_code,
+    lines_asked,
+)
 
 Groups: TypeAlias = "list[list[Operation]]"
-Meaning: TypeAlias = Callable[[Input, str], Groups]
+GroupMapping: TypeAlias = Callable[[Input, str], Groups]
 """No groups: the input is not what the tool takes."""
 
 SHELLS = frozenset({"run_commands", "execute_command", "bash"})
@@ -50,21 +59,6 @@ _TRAILER_LENGTH = 200
 _EDITED_LINE = re.compile(r"^([+-])(\d{1,9}): ", re.MULTILINE)
 _INSERTED_AT = re.compile(r"Inserted content at line (\d{1,9}) ")
 _NEEDS_APPROVAL = re.compile(r'Tool "[^"]*" requires approval')
-
-
-@dataclass(slots=True)
-class ClineCall:
-    """A tool call that has not ended yet."""
-
-    id: str
-    name: str
-    input: Input
-    groups: Groups
-    run_id: str = ""
-
-    @property
-    def operations(self) -> list[Operation]:
-        return [operation for group in self.groups for operation in group]
 
 
 def _each(asked: Input, *names: str) -> list[Any]:
@@ -144,7 +138,7 @@ def _nothing(_asked: Input, _cwd: str) -> Groups:
     return [[]]
 
 
-_TOOLS: dict[str, Meaning] = {
+_GROUPS: dict[str, GroupMapping] = {
     "run_commands": _run,
     "execute_command": _run,
     "bash": _run,
@@ -180,10 +174,24 @@ _TOOLS: dict[str, Meaning] = {
 )
 
 
-def meaning_of(name: str, asked: Any, cwd: str) -> Groups:
-    """The operations of a call; no groups at all when nobody knows what it means."""
-    meaning = _TOOLS.get(name)
-    return meaning(asked, cwd) if meaning is not None and isinstance(asked, dict) else []
+def _flat(groups_of: GroupMapping) -> ToolMapping:
+    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
+        groups = groups_of(asked, cwd)
+        return [operation for group in groups for operation in group] if groups else None
+
+    return mapping
+
+
+CLINE = Toolset(
+    tools={name: _flat(groups_of) for name, groups_of in _GROUPS.items()},
+    shells=SHELLS,
+    spawners=frozenset({SPAWNER}),
+)
+
+
+def _groups_of(call: PendingCall) -> Groups:
+    groups_of = _GROUPS.get(call.name)
+    return [] if groups_of is None else groups_of(call.input, call.cwd)
 
 
 def is_denied(output: str) -> bool:
@@ -233,10 +241,10 @@ def text_of_output(output: Any) -> str:
     return output_of(output)
 
 
-def exit_code_of(call: ClineCall, output: Any) -> int | None:
+def exit_code_of(call: PendingCall, output: Any) -> int | None:
     """Of a call that runs one command."""
     items = _items(output)
-    if call.name not in SHELLS or len(call.groups) != 1 or len(items) != 1:
+    if call.name not in SHELLS or len(_groups_of(call)) != 1 or len(items) != 1:
         return None
     return _exit_code(record_of(items[0]))
 
@@ -248,18 +256,18 @@ def _items(output: Any) -> list[Any]:
 
 
 def _exit_code(item: Input) -> int | None:
-    return agreed(False, _EXIT_CODE.match(text_of(item.get("error"))))
+    return consistent_exit_code(False, _EXIT_CODE.match(text_of(item.get("error"))))
 
 
-def told_by_result(call: ClineCall, output: Any) -> list[Operation] | None:
-    """The operations as the result tells them; None when it tells nothing better."""
-    items = _items(output)
-    if len(items) != len(call.groups):
+def operations_after(call: PendingCall, output: Any) -> list[Operation] | None:
+    """The operations as the result has them; None when it says no more than the input."""
+    items, groups = _items(output), _groups_of(call) if call.operations else []
+    if len(items) != len(groups):
         return None
     is_one = len(items) == 1
     told = [
         _told_by_item(operation, record_of(item), call.input, is_one=is_one)
-        for group, item in zip(call.groups, items, strict=True)
+        for group, item in zip(groups, items, strict=True)
         for operation in group
     ]
     return None if told == call.operations else told
@@ -315,7 +323,7 @@ class ClineCalls:
         """The last call that ended has failed."""
         self._speech = speech
         self._children = children
-        self._open: dict[str, tuple[ClineCall, ClineSpeaker]] = {}
+        self._open: dict[str, tuple[PendingCall, ClineSpeaker]] = {}
         self._announced: list[ClineSpeaker] = []
         self._team_calls: dict[str, str] = {}
 
@@ -323,7 +331,7 @@ class ClineCalls:
         speaker.announced_calls += 1
         self._announced.append(speaker)
 
-    def spawned_by(self, speaker: ClineSpeaker) -> ClineCall | None:
+    def spawned_by(self, speaker: ClineSpeaker) -> PendingCall | None:
         """The first call of an agent whose sub-agent has not begun yet."""
         for call, caller in self._open.values():
             is_free = call.name == SPAWNER and not self._children.was_begun(call.id)
@@ -344,22 +352,12 @@ class ClineCalls:
         if not call_id:
             return None
         speaker = self._caller(speaker)
-        groups = meaning_of(name, asked, self.cwd)
-        call = ClineCall(call_id, name, record_of(asked), groups, speaker.run_id)
+        call, start = CLINE.start(call_id, name, asked, self.cwd, event, run_id=speaker.run_id)
         self._open[call_id] = (call, speaker)
         speaker.waits_for.add(call_id)
         if name == TEAM_TASK:
             self._team_calls[text_of(call.input.get("agentId"))] = call_id
-        return [
-            ToolStart(
-                call_id=call_id,
-                tool_name=name or "unknown",
-                input=asked,
-                operations=call.operations,
-                raw=None if groups else event,
-                run_id=speaker.run_id,
-            )
-        ]
+        return [start]
 
     def _caller(self, speaker: ClineSpeaker | None) -> ClineSpeaker:
         self._announced = [each for each in self._announced if not each.is_gone]
@@ -390,7 +388,7 @@ class ClineCalls:
         output, is_success = event.get("output"), success_of(event)
         text = text_of_output(output)
         self.has_failed = is_success is False
-        operations = told_by_result(call, output)
+        operations = operations_after(call, output)
         if call.name == SPAWNER:
             operations = self._with_child(call)
             out += self._end_child(call, record_of(output), count_of(event.get("durationMs")))
@@ -410,7 +408,7 @@ class ClineCalls:
         )
         return out
 
-    def _with_child(self, call: ClineCall) -> list[Operation] | None:
+    def _with_child(self, call: PendingCall) -> list[Operation] | None:
         child = self._children.find(call.id)
         if child is None or not call.operations:
             return None
@@ -419,7 +417,7 @@ class ClineCalls:
             for operation in call.operations
         ]
 
-    def _end_child(self, call: ClineCall, output: dict[str, Any], duration_ms: int | None) -> list[Event]:
+    def _end_child(self, call: PendingCall, output: dict[str, Any], duration_ms: int | None) -> list[Event]:
         child = self._children.find(call.id)
         if child is None:
             return []

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec.structs import replace
 
-from harness.events import Event, ToolEnd, ToolProgress, ToolStart, Unknown, Warning
+from harness.events import Event, ToolEnd, ToolProgress, Unknown, Warning
 from harness.events.operation import List, Operation, Read, Skill, Spawn, Tasks, Write
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.fields import (
@@ -28,26 +28,25 @@ from harness.sources.formats.patches import changed_lines
 from harness.sources.formats.paths import absolute
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.toolset import (
+    ExitStatus,
     Input,
-    Meaning,
     PendingCall,
-    Verdict,
+    ToolMapping,
+    Toolset,
     fetching,
-    keeping_tasks,
-    nothing,
+    no_operation,
     patching,
     reading,
     running,
     searching,
     spawning,
-    unannounced,
+    tracking_tasks,
+    unmatched_result,
     using_skill,
     writing,
 )
-from harness.sources.formats.toolset import meaning_of as _meaning_of
 from harness.sources.translator import Record
 
-SPAWNERS = frozenset({"task"})
 _SHELLS = frozenset({"bash", "powershell", "shell"})
 _CHANGES = {"create": "create", "edit": "update", "delete": "delete", "move": "move", "rename": "move"}
 _TODO_TABLE = re.compile(r"\btodos?\b|\btodo_deps\b", re.IGNORECASE)
@@ -74,11 +73,11 @@ def _query_database(asked: Input, _cwd: str) -> list[Operation]:
 
 def _edit_or_view(asked: Input, cwd: str) -> list[Operation] | None:
     """One tool for all that is done to files, in earlier versions."""
-    meaning = _view if asked.get("command") == "view" else writing("path")
-    return meaning(asked, cwd)
+    mapping = _view if asked.get("command") == "view" else writing("path")
+    return mapping(asked, cwd)
 
 
-_TOOLS: dict[str, Meaning] = {
+_TOOLS: dict[str, ToolMapping] = {
     **dict.fromkeys(_SHELLS, running("command")),
     "view": _view,
     "show_file": reading("path"),
@@ -96,7 +95,7 @@ _TOOLS: dict[str, Meaning] = {
     "web_fetch": fetching,
     "web_search": fetching,
     "sql": _query_database,
-    "update_todo": keeping_tasks,
+    "update_todo": tracking_tasks,
 } | dict.fromkeys(
     (
         "ask_user",
@@ -119,20 +118,18 @@ _TOOLS: dict[str, Meaning] = {
         "write_bash",
         "write_powershell",
     ),
-    nothing,
+    no_operation,
 )
 
 
-def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
-    """The operations of a call; None when nobody knows what it means. A patch comes as mere text."""
-    return _meaning_of(_TOOLS, name, {"input": asked} if isinstance(asked, str) else asked, cwd)
+COPILOT = Toolset(tools=_TOOLS, shells=_SHELLS, spawners=frozenset({"task"}))
 
 
-def verdict_of(call: PendingCall, data: Input, output: str) -> Verdict:
+def exit_status_of(call: PendingCall, data: Input, output: str) -> ExitStatus:
     """A command that failed is a success of the tool that ran it; here only its exit code makes it one."""
     is_success = data.get("success")
     is_success = is_success if isinstance(is_success, bool) else None
-    if call.name not in _SHELLS:
+    if call.name not in COPILOT.shells:
         return is_success, None
     stated = exit_code_of(record_of(data.get("shellExecution")).get("exitCode"))
     if stated is None and (told := _EXIT_LINE.search(output[-_TRAILER_LENGTH:])) is not None:
@@ -149,10 +146,10 @@ def output_of_result(data: Input) -> str:
     return output_of(result) or text_of(record_of(error).get("message")) or output_of(error)
 
 
-def told_by_result(
+def operations_after(
     call: PendingCall, data: Input, skills: dict[str, str], agent_id: str
 ) -> list[Operation] | None:
-    """The operations as a result tells them; None when it tells nothing better."""
+    """The operations as a result has them; None when it says no more than the input."""
     found = _changed_files(data) or [
         _told(operation, data, skills, agent_id) for operation in call.operations
     ]
@@ -280,21 +277,16 @@ class CopilotCalls(PlainAnswer):
         if not call_id:
             return [Unknown(raw=record)]
         asked, run_id = data.get("arguments"), self._run_of(record, out)
-        operations = meaning_of(name, asked, self.working_directory)
-        self._calls[call_id] = PendingCall(
-            call_id, name, record_of(asked), run_id, self.working_directory, operations or []
+        self._calls[call_id], start = COPILOT.start(
+            call_id,
+            name,
+            asked,
+            self.working_directory,
+            data,
+            run_id=run_id,
+            arguments={"input": asked} if isinstance(asked, str) else None,  # a patch comes as mere text
         )
-        out.append(
-            ToolStart(
-                call_id=call_id,
-                tool_name=name or "unknown",
-                input=asked,
-                operations=operations or [],
-                raw=data if operations is None else None,
-                run_id=run_id,
-            )
-        )
-        return out
+        return [*out, start]
 
     def _tool_output(self, record: Record) -> Sequence[Event]:
         data = record_of(record.get("data"))
@@ -325,11 +317,11 @@ class CopilotCalls(PlainAnswer):
         call_id = text_of(data.get("toolCallId"))
         call = self._calls.pop(call_id, None)
         if call is None:
-            return [unannounced(record)]
+            return [unmatched_result(record)]
         self._shown.pop(call_id, None)
         output = output_of_result(data)
-        is_success, exit_code = verdict_of(call, data, output)
-        agent_id = self._agents.get(call_id, "") if call.name in SPAWNERS else ""
+        is_success, exit_code = exit_status_of(call, data, output)
+        agent_id = self._agents.get(call_id, "") if call.name in COPILOT.spawners else ""
         if record_of(data.get("error")).get("code") == "denied":
             message = f"permission denied: {call.name}: {output}"
             out.append(Warning(message=message, code="permission_denied", run_id=call.run_id))
@@ -340,7 +332,7 @@ class CopilotCalls(PlainAnswer):
                 success=is_success,
                 output=output,
                 exit_code=exit_code,
-                operations=told_by_result(call, data, self._skills, agent_id),
+                operations=operations_after(call, data, self._skills, agent_id),
                 run_id=call.run_id,
             )
         )

@@ -41,8 +41,8 @@ from harness.sources.agents.goose.notices import (
     INTERRUPTION,
     Banner,
     GooseFailure,
+    failure_of,
     is_own,
-    verdict_of,
 )
 from harness.sources.agents.goose.tools import GooseCalls
 from harness.sources.formats.command_line import flags_of, numbers_of
@@ -311,9 +311,9 @@ class GooseTranslator(PlainAnswer):
         said = text_of(block.get("text"))
         if message.get("role") == "user" or not said:
             return []
-        verdict = verdict_of(said) if is_own(message) else None
-        if verdict is not None:
-            return [*self._speech.finish(), *self._compacted(verdict), *self._fail(said, verdict)]
+        failure = failure_of(said) if is_own(message) else None
+        if failure is not None:
+            return [*self._speech.finish(), *self._compacted(failure), *self._fail(said, failure)]
         return [*self._goes_on(), *self._speech.add(said, message)]
 
     def _calls_tool(self, block: Record, _message: Record) -> list[Event]:
@@ -339,39 +339,39 @@ class GooseTranslator(PlainAnswer):
         words = first_text(block, "msg", "message")
         if block.get("notificationType") == "creditsExhausted":
             return self._fail(words, GooseFailure("credits_exhausted"))
-        verdict = verdict_of(words)
-        if verdict is not None:
-            return [*self._compacted(verdict), *self._fail(words, verdict)]
+        failure = failure_of(words)
+        if failure is not None:
+            return [*self._compacted(failure), *self._fail(words, failure)]
         if "compacting" in words.lower() or "auto-compaction" in words:
             self._compaction = self._compaction or ("context_limit" if "reached" in words else "auto")
         elif words.startswith("Compaction complete"):
             return [*self._compacted(None), Info(message=words, code="notice")]
         return [Info(message=words, code="notice")]
 
-    def _compacted(self, verdict: GooseFailure | None) -> list[Event]:
+    def _compacted(self, failure: GooseFailure | None) -> list[Event]:
         trigger, self._compaction = self._compaction, ""
-        has_failed = verdict is not None and verdict.code != "context_limit"
+        has_failed = failure is not None and failure.code != "context_limit"
         return [Compacted(trigger=trigger)] if trigger and not has_failed else []
 
     def _fails(self, block: Record, _message: Record) -> list[Event]:
         words, kind = first_text(block, "message", "msg", "error"), text_of(block.get("kind"))
         return self._fail(
-            words, GooseFailure(kind) if kind else verdict_of(words) or GooseFailure("agent_error")
+            words, GooseFailure(kind) if kind else failure_of(words) or GooseFailure("agent_error")
         )
 
     def _error(self, record: Record) -> list[Event]:
         error = record.get("error")
         words = text_of(error) or first_text(record_of(error), "message") or first_text(record, "message")
-        return [*self._speech.finish(), *self._fail(words, verdict_of(words) or GooseFailure("agent_error"))]
+        return [*self._speech.finish(), *self._fail(words, failure_of(words) or GooseFailure("agent_error"))]
 
-    def _fail(self, words: str, verdict: GooseFailure) -> list[Event]:
+    def _fail(self, words: str, failure: GooseFailure) -> list[Event]:
         """The run has failed; what was told before is not told again."""
-        self._outcome = verdict.outcome
+        self._outcome = failure.outcome
         if words in self._errors:
             return []
         self._errors.add(words)
         self._error_lines.update(line.strip() for line in words.split("\n"))
-        return [Error(message=words or "Goose reports an error without a word", code=verdict.code)]
+        return [Error(message=words or "Goose reports an error without a word", code=failure.code)]
 
     def _notification(self, record: Record) -> list[Event]:
         call_id, log = text_of(record.get("extension_id")), record.get("log")

@@ -23,7 +23,7 @@ class GooseFailure(msgspec.Struct, frozen=True):
 
 INTERRUPTED = GooseFailure("interrupted", "interrupted")
 
-_VERDICTS: tuple[tuple[str, GooseFailure], ...] = (
+_FAILURES: tuple[tuple[str, GooseFailure], ...] = (
     ("A tool call could not be parsed", GooseFailure("truncated_response")),
     ("Headless run interrupted", INTERRUPTED),
     ("I've reached the maximum number of actions", GooseFailure("max_turns", "limit_exceeded")),
@@ -47,12 +47,12 @@ INTERRUPTION = "Yes — what would you like me to do?"
 """Written without a newline when a signal stops a tool, in front of the next record."""
 
 
-def verdict_of(text: str) -> GooseFailure | None:
+def failure_of(text: str) -> GooseFailure | None:
     """None: these words do not say that the run has failed."""
     told = _PROVIDER_ERROR.match(text)
     if told is not None:
         return GooseFailure(told[1].lower().replace(" ", "_") if told[1] else "provider_error")
-    return next((verdict for words, verdict in _VERDICTS if text.startswith(words)), None)
+    return next((failure for words, failure in _FAILURES if text.startswith(words)), None)
 
 
 def is_own(message: Record) -> bool:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from harness.events import Error, Event, TasksChanged, ToolEnd, ToolStart, Unknown, Warning
-from harness.events.operation import Command, Fetch, Operation, Read, Skill, Spawn, Tasks, Write
+from harness.events import Error, Event, TasksChanged, ToolEnd, Unknown, Warning
+from harness.events.operation import Command, Fetch, Operation, Read, Skill, Spawn, Write
 from harness.events.run import Task
-from harness.sources.agents.goose.notices import NO_ANSWER, is_refusal, verdict_of
+from harness.sources.agents.goose.notices import NO_ANSWER, failure_of, is_refusal
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.fields import (
     count_of,
@@ -33,20 +32,21 @@ from harness.sources.formats.toolset import (
     PATHS,
     QUERIES,
     Input,
-    Meaning,
+    PendingCall,
+    ToolMapping,
+    Toolset,
     fetching,
-    keeping_tasks,
     lines_asked,
     lines_of,
     listing,
-    nothing,
+    no_operation,
     running,
     searching,
     spawning,
-    unannounced,
+    tracking_tasks,
+    unmatched_result,
     writing,
 )
-from harness.sources.formats.toolset import meaning_of as _meaning_of
 from harness.sources.translator import Record
 
 SHELL, SPAWNER, TODO_WRITER = "shell", "delegate", "todo_write"
@@ -81,18 +81,8 @@ _SKILL_DIRECTORY = re.compile(r"^Skill directory: (.+)$", re.MULTILINE)
 _TODO = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+\[(.)\]\s+(.+?)\s*$", re.MULTILINE)
 
 
-class GooseCall(msgspec.Struct):
-    """A tool call that has not ended yet."""
-
-    id: str
-    tool_name: str
-    name: str
-    """Without its extension; "" if that is not one of Goose's own."""
-    input: Input
-    operations: list[Operation]
-
-
 def own_name(tool_name: str) -> str:
+    """A tool's name without its extension; "" if that is not one of Goose's own."""
     extension, mark, name = tool_name.partition("__")
     if not mark:
         return tool_name
@@ -141,7 +131,7 @@ def _skill(asked: Input, cwd: str) -> list[Operation] | None:
 
 _SEARCH = searching(*QUERIES, paths=DIRECTORIES)
 
-_TOOLS: dict[str, Meaning] = {
+_TOOLS: dict[str, ToolMapping] = {
     "automation_script": _run_script,
     SPAWNER: spawning("instructions", "task", names=("source", "name")),
     "edit": writing(*_PATHS, change="update"),
@@ -155,8 +145,8 @@ _TOOLS: dict[str, Meaning] = {
     SHELL: running("command", "cmd", "script", directory="working_dir"),
     "skill": _skill,
     "text_editor": _edit_text,
-    "todo_read": keeping_tasks,
-    TODO_WRITER: keeping_tasks,
+    "todo_read": tracking_tasks,
+    TODO_WRITER: tracking_tasks,
     "tree": listing(*DIRECTORIES),
     "web_scrape": fetching,
     "web_search": fetching,
@@ -185,15 +175,15 @@ _TOOLS: dict[str, Meaning] = {
         "screen_capture",
         "search_available_extensions",
     ),
-    nothing,
+    no_operation,
 )
 
 
-def meaning_of(tool_name: str, asked: Any, cwd: str) -> list[Operation] | None:
-    """The operations of a call; None when nobody knows what it means."""
-    if tool_name.startswith(_TODO_TOOLS):
-        return [Tasks()]
-    return _meaning_of(_TOOLS, own_name(tool_name), asked, cwd)
+def _key(tool_name: str) -> str:
+    return TODO_WRITER if tool_name.startswith(_TODO_TOOLS) else own_name(tool_name)
+
+
+GOOSE = Toolset(tools=_TOOLS, shells=frozenset({SHELL}), spawners=frozenset({SPAWNER}), key=_key)
 
 
 class Skills:
@@ -213,10 +203,10 @@ class Skills:
         return replace(skill, path=f"{directory}/{file}") if directory else skill
 
 
-def told_by_result(call: GooseCall, output: str, agent_id: str, skills: Skills) -> list[Operation] | None:
-    """The operations as a successful result tells them; None when it tells nothing better."""
+def operations_after(call: PendingCall, output: str, agent_id: str, skills: Skills) -> list[Operation] | None:
+    """The operations as a successful result has them; None when it says no more than the input."""
     found = call.operations
-    if agent_id and call.name == SPAWNER:
+    if agent_id and own_name(call.name) == SPAWNER:
         found = [replace(each, agent_id=agent_id) if isinstance(each, Spawn) else each for each in found]
     elif output.startswith("Created "):
         found = [replace(each, change="create") if isinstance(each, Write) else each for each in found]
@@ -225,10 +215,10 @@ def told_by_result(call: GooseCall, output: str, agent_id: str, skills: Skills) 
     return None if found == call.operations else found
 
 
-def todo_list_of(call: GooseCall) -> list[Task] | None:
+def todo_list_of(call: PendingCall) -> list[Task] | None:
     """The whole list, which is kept as Markdown; None where it is something else than a checklist."""
     content = call.input.get("content")
-    if call.name != TODO_WRITER or not isinstance(content, str):
+    if own_name(call.name) != TODO_WRITER or not isinstance(content, str):
         return None
     tasks = [_task_of(mark, text) for mark, text in _TODO.findall(content)]
     return tasks if tasks or not content.strip() else None
@@ -254,7 +244,7 @@ class GooseCalls:
     """
 
     def __init__(self) -> None:
-        self.open: dict[str, GooseCall] = {}
+        self.open: dict[str, PendingCall] = {}
         self.has_answered = False
         """Whether any call was answered: then a model call was finished."""
         self.structured: Any = None
@@ -275,64 +265,60 @@ class GooseCalls:
         name = own_name(tool_name)
         if name == ANSWER:
             self.structured = input
-        operations = meaning_of(tool_name, input, cwd)
-        self.open[call_id] = GooseCall(call_id, tool_name, name, record_of(input), operations or [])
-        return [
-            ToolStart(
-                call_id=call_id,
-                tool_name=tool_name,
-                input=input,
-                operations=operations or [],
-                raw=block if operations is None else None,
-            )
-        ]
+        is_todo = tool_name.startswith(_TODO_TOOLS)  # of which some have no input at all
+        self.open[call_id], start = GOOSE.start(
+            call_id, tool_name, input, cwd, block, arguments=record_of(input) if is_todo else None
+        )
+        return [start]
 
     def end(self, block: Record) -> list[Event]:
         inner = record_of(block.get("toolResponse"))
         result = record_of(block.get("toolResult") or inner.get("toolResult")) or block
         call = self.open.pop(first_text(block, "id", "toolCallId") or text_of(inner.get("id")), None)
         if call is None:
-            return [unannounced(block)]
+            return [unmatched_result(block)]
         self.has_answered = True
+        name = own_name(call.name)
         output, value = _output_of(result), record_of(result.get("value"))
         told = record_of(value.get("_meta"))
         exit_code = exit_code_of(record_of(value.get("structuredContent")).get("exit_code"))
         agent_id = text_of(told.get("subagent_session_id"))
         is_refused = is_refusal(output)
         is_success = False if is_refused or _has_come_to_nothing(call, output) else _is_success(result, value)
-        if call.name == SHELL and is_success and "isError" not in value:
+        if name == SHELL and is_success and "isError" not in value:
             # That there was such a tool says nothing of the command.
             is_success = None if exit_code is None else exit_code == 0
         is_known_better = is_success is not False or agent_id
-        operations = told_by_result(call, output, agent_id, self._skills) if is_known_better else None
+        operations = operations_after(call, output, agent_id, self._skills) if is_known_better else None
         children = self._child(call, told, output, agent_id, is_success=is_success is True)
-        if call.name == ANSWER or (children and call.name != SPAWNER):
+        if name == ANSWER or (children and name != SPAWNER):
             operations = []  # told by the result of the run, or by the sub-agent itself
         end = ToolEnd(
             call_id=call.id,
-            tool_name=call.tool_name,
+            tool_name=call.name,
             success=is_success,
             output=output,
-            exit_code=exit_code if call.name == SHELL else None,
+            exit_code=exit_code if name == SHELL else None,
             operations=operations,
         )
         out = [*children, end]
         if is_success and (tasks := todo_list_of(call)) is not None:
             out.append(TasksChanged(tasks=tasks))
         if is_refused:
-            message = f"permission denied: {call.tool_name} was not run"
+            message = f"permission denied: {call.name} was not run"
             out.append(Warning(message=message, code="permission_denied"))
         return out
 
     def _child(
-        self, call: GooseCall, told: Record, output: str, agent_id: str, *, is_success: bool
+        self, call: PendingCall, told: Record, output: str, agent_id: str, *, is_success: bool
     ) -> list[Event]:
         """A sub-agent gets its id when its call is answered: when it is done, or goes on in the background."""
         status = _task_end(told, output)
-        if not agent_id or (call.name != SPAWNER and not status):
+        is_spawner = own_name(call.name) == SPAWNER
+        if not agent_id or (not is_spawner and not status):
             return []
         out: list[Event] = []
-        if call.name == SPAWNER:
+        if is_spawner:
             source, task = text_of(call.input.get("source")), text_of(call.input.get("instructions"))
             out += self._children.begin(call.id, name=source, prompt=task, task_id=agent_id)
             if call.input.get("async") is True and is_success:
@@ -340,7 +326,7 @@ class GooseCalls:
             status = "completed" if is_success else "failed"
         owner = self._children.call_of_task(agent_id)
         answer = _TASK_OUTPUT.sub("", output)
-        failure, child = verdict_of(answer), self._children.find(owner)
+        failure, child = failure_of(answer), self._children.find(owner)
         if failure is not None and child is not None:
             status = "failed"
             out.append(Error(message=answer, code=failure.code, run_id=child.run_id))
@@ -363,8 +349,8 @@ def _refused_name(asked: Record) -> str:
     return refused[1] if refused is not None else "unknown"
 
 
-def _has_come_to_nothing(call: GooseCall, output: str) -> bool:
-    return call.name == SPAWNER and (output == NO_ANSWER or verdict_of(output) is not None)
+def _has_come_to_nothing(call: PendingCall, output: str) -> bool:
+    return own_name(call.name) == SPAWNER and (output == NO_ANSWER or failure_of(output) is not None)
 
 
 def _is_success(result: Record, value: Record) -> bool | None:

@@ -15,20 +15,20 @@ from harness.events.operation import List, Operation, Read, Spawn, Write
 from harness.sources.formats.fields import count_of, exit_code_of, first_text, items_of, record_of, text_of
 from harness.sources.formats.paths import absolute
 from harness.sources.formats.toolset import (
+    ExitStatus,
     Input,
-    Meaning,
     PendingCall,
+    ToolMapping,
     Toolset,
-    Verdict,
     fetching,
-    keeping_tasks,
     lines_of,
     listing,
-    nothing,
+    no_operation,
     reading,
     running,
     searching,
     spawning,
+    tracking_tasks,
     using_skill,
     writing,
 )
@@ -37,7 +37,7 @@ _SUBAGENT_ID = re.compile(r"^subagent_id: (\S+)", re.MULTILINE)
 _STATUS_LINE = re.compile(r"\Aexit: [^\n]*\n")
 _SAYINGS = ("message", "tool_output_for_prompt", "content", "summary_for_prompt", "text", "output", "summary")
 
-_MEANINGS: dict[str, Meaning] = {
+_TOOLS: dict[str, ToolMapping] = {
     "run_terminal_command": running("command"),
     "monitor": running("command"),
     "read_file": reading("target_file", "file_path", "path"),
@@ -47,7 +47,7 @@ _MEANINGS: dict[str, Meaning] = {
     "grep": searching("pattern"),
     "spawn_subagent": spawning("description", "prompt", names=("subagent_type",)),
     "skill": using_skill("skill", "name"),
-    "todo_write": keeping_tasks,
+    "todo_write": tracking_tasks,
     "web_search": fetching,
     "web_fetch": fetching,
 } | dict.fromkeys(
@@ -68,7 +68,7 @@ _MEANINGS: dict[str, Meaning] = {
         "send_feedback",
         "workflow",
     ),
-    nothing,
+    no_operation,
 )
 
 
@@ -110,7 +110,7 @@ def todos_of(raw: Input) -> Input:
     return {} if todos is None else {"newTodos": todos}
 
 
-def _read_really(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
+def _read_result(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
     asked, file = call.operation, record_of(raw.get("FileContent"))
     if not isinstance(asked, Read) or not file:
         return None
@@ -122,7 +122,7 @@ def _read_really(call: PendingCall, raw: Input, _output: str) -> list[Operation]
     return [Read(path=path, start_line=first, end_line=first + lines - 1 if lines else asked.end_line)]
 
 
-def _written_really(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
+def _write_result(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
     asked, done = call.operation, record_of(raw.get("EditsApplied"))
     if not isinstance(asked, Write) or not done:
         return None
@@ -148,19 +148,19 @@ def _lines_written(edit: Input) -> list[int]:
     return [first, first + last - 1] if first else []
 
 
-def _listed_really(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
+def _list_result(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
     path = absolute(text_of(record_of(raw.get("Content")).get("absolute_root_path")), call.cwd)
     return [List(path=path)] if path else None
 
 
-def _spawned_really(call: PendingCall, raw: Input, output: str) -> list[Operation] | None:
+def _spawn_result(call: PendingCall, raw: Input, output: str) -> list[Operation] | None:
     asked, agent_id = call.operation, subagent_of(raw, output)
     if not isinstance(asked, Spawn) or not agent_id:
         return None
     return [replace(asked, agent_id=agent_id, name=asked.name or text_of(raw.get("subagent_type")))]
 
 
-def _command_ended(_call: PendingCall, raw: Any, _output: str, is_success: bool) -> Verdict:
+def _command_ended(_call: PendingCall, raw: Any, _output: str, is_success: bool) -> ExitStatus:
     """A command that was killed has a code too, which means nothing."""
     told = record_of(raw)
     code = exit_code_of(told.get("exit_code")) if told.get("signal") is None else None
@@ -170,15 +170,15 @@ def _command_ended(_call: PendingCall, raw: Any, _output: str, is_success: bool)
 
 
 GROK = Toolset(
-    meanings=_MEANINGS,
-    corrections={
-        "read_file": _read_really,
-        "search_replace": _written_really,
-        "write": _written_really,
-        "list_dir": _listed_really,
-        "spawn_subagent": _spawned_really,
+    tools=_TOOLS,
+    results={
+        "read_file": _read_result,
+        "search_replace": _write_result,
+        "write": _write_result,
+        "list_dir": _list_result,
+        "spawn_subagent": _spawn_result,
     },
     shells=frozenset({"run_terminal_command"}),
     spawners=frozenset({"spawn_subagent"}),
-    verdict=_command_ended,
+    exit_status=_command_ended,
 )

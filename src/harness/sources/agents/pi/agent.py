@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -52,15 +51,15 @@ from harness.sources.formats.toolset import (
     PATHS,
     QUERIES,
     Input,
-    Meaning,
-    agreed,
+    PendingCall,
+    Toolset,
+    consistent_exit_code,
     lines_asked,
     listing,
-    nothing,
-    unannounced,
+    no_operation,
+    unmatched_result,
     writing,
 )
-from harness.sources.formats.toolset import meaning_of as _meaning_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
@@ -72,16 +71,6 @@ _NEXT_LINE = re.compile(r"\[\d+ more lines in file\. Use offset=(\d{1,9}) to con
 _CHANGED_LINE = re.compile(r"^([+-]) *(\d{1,9}) ", re.MULTILINE)
 _TRAILER_LENGTH = 200
 """Remarks of a tool stand at the end of what it gave back, which may be long."""
-
-
-@dataclass(slots=True)
-class PiCall:
-    """A tool call that has not ended yet."""
-
-    name: str
-    operations: list[Operation]
-    shown: str = ""
-    """What it had written when we last heard of it."""
 
 
 def _read(asked: Input, cwd: str) -> list[Operation] | None:
@@ -106,47 +95,29 @@ def _run(asked: Input, cwd: str) -> list[Operation] | None:
     return operations_of(command, cwd) if command else None
 
 
-_TOOLS: dict[str, Meaning] = {
-    "read": _read,
-    "write": writing(*PATHS),
-    "edit": writing(*PATHS, change="update"),
-    **dict.fromkeys(("grep", "find", "search", "glob"), _search),
-    **dict.fromkeys(("ls", "list"), listing(*DIRECTORIES)),
-    **dict.fromkeys(_SHELLS, _run),
-    # A script that calls other tools: each of those calls is told by itself.
-    "codemode": nothing,
-}
-
-
-def meaning_of(name: str, asked: Any, cwd: str) -> list[Operation] | None:
-    """The operations of a call; None when nobody knows what it means."""
-    return _meaning_of(_TOOLS, name.lower(), asked, cwd)
-
-
-def told_by_result(call: PiCall, result: Input, output: str) -> list[Operation] | None:
-    """The operations as a successful result tells them; None when it tells nothing better."""
-    if len(call.operations) != 1 or call.name.lower() in _SHELLS:
+def _read_result(call: PendingCall, _result: Input, output: str) -> list[Operation] | None:
+    asked = call.operation
+    if not isinstance(asked, Read | Skill):
         return None
-    asked = call.operations[0]
-    if not isinstance(asked, Read | Skill | Write):
-        return None
-    if not isinstance(asked, Write):
-        lines = _lines_read(asked.start_line, output)
-    else:
-        lines = _lines_changed(record_of(result.get("details"))) if asked.change == "update" else None
-    if lines is None or lines == (asked.start_line, asked.end_line):
-        return None
-    return [replace(asked, start_line=lines[0], end_line=lines[1])]
+    lines = _lines_read(asked.start_line, output)
+    return None if lines is None else [replace(asked, start_line=lines[0], end_line=lines[1])]
 
 
 def _lines_read(start: int | None, output: str) -> tuple[int, int] | None:
-    """Told only when the file goes on after what was read."""
+    """Known only when the file is longer than what was read."""
     trailer = output[-_TRAILER_LENGTH:]
     if (shown := _SHOWN_LINES.search(trailer)) is not None:
         return int(shown[1]), int(shown[2])
     if (following := _NEXT_LINE.search(trailer)) is not None:
         return start or 1, int(following[1]) - 1
     return None
+
+
+def _edit_result(call: PendingCall, result: Input, _output: str) -> list[Operation] | None:
+    asked, lines = call.operation, _lines_changed(record_of(result.get("details")))
+    if not isinstance(asked, Write) or lines is None:
+        return None
+    return [replace(asked, start_line=lines[0], end_line=lines[1])]
 
 
 def _lines_changed(details: Input) -> tuple[int, int] | None:
@@ -156,6 +127,23 @@ def _lines_changed(details: Input) -> tuple[int, int] | None:
     added = [int(number) for mark, number in changed if mark == "+"]
     start = first or min(added, default=None)
     return None if start is None else (start, max([start, *added]))
+
+
+PI = Toolset(
+    tools={
+        "read": _read,
+        "write": writing(*PATHS),
+        "edit": writing(*PATHS, change="update"),
+        **dict.fromkeys(("grep", "find", "search", "glob"), _search),
+        **dict.fromkeys(("ls", "list"), listing(*DIRECTORIES)),
+        **dict.fromkeys(_SHELLS, _run),
+        # A script that calls other tools: each of those calls has records of its own.
+        "codemode": no_operation,
+    },
+    results={"read": _read_result, "edit": _edit_result},
+    shells=_SHELLS,
+    key=str.lower,
+)
 
 
 def output_of_result(result: Any) -> str:
@@ -169,12 +157,12 @@ def output_of_result(result: Any) -> str:
 
 def exit_code_of_call(name: str, result: Input, output: str, *, is_success: bool | None) -> int | None:
     """Of a command: stated from 1.5 on, before that only in words, and only for failures."""
-    if name.lower() not in _SHELLS:
+    if name.lower() not in PI.shells:
         return None
     stated = exit_code_of(record_of(result.get("structuredContent")).get("exit_code"))
     if stated is not None or is_success is not False:
         return stated
-    return agreed(False, _EXIT_CODE.search(output[-_TRAILER_LENGTH:]))
+    return consistent_exit_code(False, _EXIT_CODE.search(output[-_TRAILER_LENGTH:]))
 
 
 _READING_TOOLS = "read,grep,find,ls"
@@ -237,7 +225,9 @@ class PiTranslator(PlainAnswer):
         self._is_prompted = False
         self._has_ended = False
         self._is_aborted = False
-        self._calls: dict[str, PiCall] = {}
+        self._calls: dict[str, PendingCall] = {}
+        self._shown: dict[str, str] = {}
+        """Call → its output in the last update."""
         self._unnamed = 0
 
     def record(self, record: Record) -> Sequence[Event]:
@@ -348,15 +338,8 @@ class PiTranslator(PlainAnswer):
 
     def _begin_call(self, call_id: str, asked: Any, record: Record) -> ToolStart:
         name = first_text(record, "toolName", "tool_name", "tool", "name")
-        operations = meaning_of(name, asked, self.working_directory)
-        self._calls[call_id] = PiCall(name, operations or [])
-        return ToolStart(
-            call_id=call_id,
-            tool_name=name or "unknown",
-            input=asked,
-            operations=operations or [],
-            raw=record if operations is None else None,
-        )
+        self._calls[call_id], start = PI.start(call_id, name, asked, self.working_directory, record)
+        return start
 
     def _tool_update(self, record: Record) -> Sequence[Event]:
         """It repeats all output so far, or the end of it; told is only what is new."""
@@ -365,7 +348,7 @@ class PiTranslator(PlainAnswer):
         text = output_of(record_of(record.get("partialResult")).get("content"))
         if call is None or not text:
             return ()
-        known, call.shown = call.shown, text
+        known, self._shown[call_id] = self._shown.get(call_id, ""), text
         new = continuation(known, text)
         return (ToolProgress(call_id=call_id, text=new),) if new else ()
 
@@ -378,8 +361,9 @@ class PiTranslator(PlainAnswer):
             call_id = call_id or f"call-{self._unnamed}"
             out = [self._begin_call(call_id, asked, record)]
         call = self._calls.pop(call_id, None)
+        self._shown.pop(call_id, None)
         if call is None:
-            return [unannounced(record)]
+            return [unmatched_result(record)]
         result = record_of(record.get("result"))
         output = output_of_result(record.get("result")) or output_of(record.get("error"))
         is_success = _is_success(record)
@@ -391,7 +375,7 @@ class PiTranslator(PlainAnswer):
                 output=output,
                 exit_code=exit_code_of_call(call.name, result, output, is_success=is_success),
                 duration_ms=count_of(record.get("durationMs")),
-                operations=told_by_result(call, result, output) if is_success else None,
+                operations=PI.operations_after(call, result, output) if is_success else None,
             )
         )
         return out

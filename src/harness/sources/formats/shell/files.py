@@ -89,7 +89,7 @@ _TAKES_VALUE: dict[str, frozenset[str]] = {
 
 
 Words = Sequence[str]
-Meaning = Callable[[Words, Words], list[Operation] | None]
+CommandMapping = Callable[[Words, Words], list[Operation] | None]
 """A command's words and the files of its `<` → its operations, paths as written; None: not (only) that."""
 
 
@@ -297,7 +297,7 @@ _WINDOWS: dict[str, Callable[[CommandOptions], list[LineWindow] | None]] = {
     "tail": _tail,
 }
 
-MEANINGS: dict[str, Meaning] = {
+FILE_COMMANDS: dict[str, CommandMapping] = {
     **dict.fromkeys(_WINDOWS, _read),
     "fd": _fd,
     "find": _find,

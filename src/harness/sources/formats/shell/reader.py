@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from harness.events.operation import List, Operation, Read, Search, Write
 from harness.sources.formats.patches import operations_of_patch
 from harness.sources.formats.paths import absolute
-from harness.sources.formats.shell.files import MEANINGS, is_filter, name_of, names, options_of, windows_of
+from harness.sources.formats.shell.files import (
+    FILE_COMMANDS,
+    is_filter,
+    name_of,
+    names,
+    options_of,
+    windows_of,
+)
 from harness.sources.formats.shell.words import Pipeline, Simple, Unreadable, pipelines_of
 
 _DEEPEST_SHELL = 3
@@ -75,7 +82,7 @@ class ShellReader:
             return writes
         if name == "apply_patch" and simple.documents:
             return [*operations_of_patch(simple.documents[-1], self.directory)] or None
-        meaning = MEANINGS.get(name)
+        meaning = FILE_COMMANDS.get(name)
         found = meaning(words, simple.inputs) if meaning is not None else None
         return None if found is None else [*(self._placed(each) for each in found), *writes]
 
