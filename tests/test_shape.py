@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator
 
 from source_tree import PACKAGE, Module, expect_none, modules, package_modules, uses, uses_of
@@ -62,6 +63,41 @@ INPUT_OUTPUT_CLOCK_AND_IDS = (
     "uuid",
 )
 
+NAMED_TWICE = frozenset(
+    [
+        "Amount",
+        "Draft",
+        "Error",
+        "Info",
+        "ModeChanged",
+        "ModelChanged",
+        "OpenCall",
+        "Reasoning",
+        "Relay",
+        "ReplInput",
+        "ReplOutput",
+        "ReplProgress",
+        "Report",
+        "Run",
+        "Script",
+        "StateChanged",
+        "SteeringQueued",
+        "Stream",
+        "SubagentModelChanged",
+        "Text",
+        "ThreadCreated",
+        "TodoItem",
+        "ToolCall",
+        "ToolEnd",
+        "ToolInputDelta",
+        "ToolProgress",
+        "ToolStart",
+        "Usage",
+        "UserMessage",
+    ]
+)
+"""Classes that still share their name with another one."""
+
 LAZY_NAMES = {"__getattr__", "__dir__"}
 
 
@@ -117,6 +153,17 @@ def test_every_file_and_folder_is_named_after_what_it_is() -> None:
         )
     ]
     expect_none(meaningless)
+
+
+def test_no_public_class_name_is_defined_twice() -> None:
+    """So that going to a symbol leads to one place."""
+    places = defaultdict(list)
+    for module in package_modules():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module.name)
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    expect_none([f"{name}: {', '.join(found)}" for name, found in twice.items() if name not in NAMED_TWICE])
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -26,7 +26,7 @@ CAPABILITIES = {
 """What is shown → the name in `Agent.supports`."""
 
 
-class AgentStatus(NamedTuple):
+class AgentInstallation(NamedTuple):
     """One agent, looked for."""
 
     agent: Agent
@@ -54,16 +54,16 @@ class AgentStatus(NamedTuple):
         return probe_version(self.path, self.agent.version_args) if self.path else ""
 
 
-def look_for(agent: Agent) -> AgentStatus:
-    return AgentStatus(agent, find_binary(agent, "", os.environ))
+def look_for(agent: Agent) -> AgentInstallation:
+    return AgentInstallation(agent, find_binary(agent, "", os.environ))
 
 
-def installed() -> list[AgentStatus]:
+def installed() -> list[AgentInstallation]:
     """The agents whose programs are there; what is part of Harness does not count."""
     return [found for found in everything() if found.path]
 
 
-def everything() -> list[AgentStatus]:
+def everything() -> list[AgentInstallation]:
     """Plugins that are broken are left out; `warn_of_plugins` names them."""
     return [look_for(agent) for agent in load_all()[0] if not is_part_of_harness(agent)]
 
@@ -78,7 +78,7 @@ def is_part_of_harness(agent: Agent) -> bool:
     return bool(agent.binaries) and all(map(os.path.isabs, agent.binaries))
 
 
-def installable() -> list[AgentStatus]:
+def installable() -> list[AgentInstallation]:
     """The agents that somebody may want to install."""
     return [found for found in everything() if found.agent.binaries]
 
@@ -98,7 +98,7 @@ def capabilities(agent: Agent) -> dict[str, bool]:
     return {shown: name in agent.supports for shown, name in CAPABILITIES.items()}
 
 
-def diagnostics(found: AgentStatus) -> dict[str, Any]:
+def diagnostics(found: AgentInstallation) -> dict[str, Any]:
     """Never the value of a key, only whether there is one."""
     return {
         "binary_path": found.path or None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.interfaces.cli.console import Console
 
 if TYPE_CHECKING:
-    from harness.interfaces.cli.inventory import AgentStatus
+    from harness.interfaces.cli.inventory import AgentInstallation
 
 SUMMARY = "list the agents that are installed here"
 
@@ -35,7 +35,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _line(found: AgentStatus) -> str:
+def _line(found: AgentInstallation) -> str:
     agent = found.agent
     if not agent.binaries:
         return f"  - {agent.title} ({found.program}) [{agent.install}]"
@@ -53,7 +53,7 @@ def _ours() -> str:
     return "Or use `--agent native`, which is part of Harness, with any model API: `harness models list` says what is missing."
 
 
-def _as_data(found: AgentStatus, *, is_marked: bool) -> dict[str, Any]:
+def _as_data(found: AgentInstallation, *, is_marked: bool) -> dict[str, Any]:
     data = {
         "agent": found.program,
         "display_name": found.agent.title,
