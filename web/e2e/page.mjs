@@ -24,7 +24,7 @@ export async function openPage(browser, origin, { storageState, ...options } = {
   return { context, page, troubles };
 }
 
-/** The browser's own words when a server is gone, and about the icon of the door's page. */
+/** The browser's own words when a server is gone, and about the icon of the login page. */
 function isExpected(text) {
   return /ERR_CONNECTION|WebSocket connection|net::|favicon|Failed to load resource/.test(text);
 }

@@ -256,15 +256,15 @@ test("always allows what its button says, and that can be revoked", async () => 
   await context.close();
 });
 
-test("a call that has not begun says what it would do, and that it waits", async () => {
+test("a call that has not started says what it would do, and that it waits", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced("TWICE"));
   await page.waitForSelector(".dock .diff");
   await page.waitForFunction(() => document.querySelectorAll(".tool").length === 2);
   const heads = await page.locator(".tool-head").allInnerTexts();
-  assert.match(heads[0].replace(/\s+/g, " "), /^Write big\.py .*waits for you$/);
-  assert.match(heads[1].replace(/\s+/g, " "), /^Run echo two (not begun|waits for you)$/);
+  assert.match(heads[0].replace(/\s+/g, " "), /^Write big\.py .*waiting for you$/);
+  assert.match(heads[1].replace(/\s+/g, " "), /^Run echo two (not started|waiting for you)$/);
   assert.equal(await page.locator(".tool .spinner").count(), 0);
   await shot(page, "two-at-once");
   await page.getByRole("button", { name: "Stop" }).click();
@@ -423,7 +423,7 @@ test("the record of a run is continued in a conversation", async (t) => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
   await page.locator("a[data-session]", { hasText: "ended long ago" }).click();
-  await page.getByRole("link", { name: "Continue it" }).click();
+  await page.getByRole("link", { name: "Continue in a new conversation" }).click();
   await page.getByLabel("Prompt").fill("go on");
   await page.getByLabel("Prompt").press("Enter");
   await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
@@ -502,7 +502,7 @@ test("on a narrow screen the list is a drawer", async () => {
   assert.equal(await page.locator(".sidebar").isVisible(), false);
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
   await shot(page, "narrow");
-  await page.getByRole("button", { name: "Show the conversations" }).click();
+  await page.getByRole("button", { name: "Show conversations" }).click();
   await page.locator("a[data-session]").first().waitFor();
   await shot(page, "narrow-drawer");
   await context.close();

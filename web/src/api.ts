@@ -141,7 +141,7 @@ async function request<Answer>(method: string, path: string, body?: unknown, sig
   });
   if (response.ok && answer !== null) return answer as Answer;
   const problem = (answer as { error?: { message?: string; hint?: string } } | null)?.error;
-  throw new RequestFailed(response.status, problem?.message ?? `The server’s answer (${response.status}) could not be read.`, problem?.hint);
+  throw new RequestFailed(response.status, problem?.message ?? `The server’s response (${response.status}) could not be read.`, problem?.hint);
 }
 
 const at = (id: string) => `api/sessions/${encodeURIComponent(id)}`;

@@ -80,7 +80,7 @@ export async function authorizedFetch(path: string, init: RequestInit = {}): Pro
 /** A file of the server's for a picture or a download, which can tell nobody who asks. To be revoked when it is not shown any more. */
 export async function objectUrl(path: string): Promise<string> {
   const response = await authorizedFetch(path);
-  if (!response.ok) throw new Error(`The server’s answer is ${response.status}.`);
+  if (!response.ok) throw new Error(`The server answered with status ${response.status}.`);
   return URL.createObjectURL(await response.blob());
 }
 

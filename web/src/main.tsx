@@ -2,7 +2,7 @@ import { createRoot } from "react-dom/client";
 import { App } from "./app.js";
 import { enter } from "./login.js";
 import { Breakdown } from "./shell/breakdown.js";
-import { Door } from "./shell/door.js";
+import { LoginPage } from "./shell/login_page.js";
 import "./style/tokens.css";
 import "./style/controls.css";
 import "./style/layout.css";
@@ -16,8 +16,8 @@ import "./style/welcome.css";
 await enter();
 createRoot(document.getElementById("page")!).render(
   <Breakdown>
-    <Door>
+    <LoginPage>
       <App />
-    </Door>
+    </LoginPage>
   </Breakdown>,
 );

@@ -51,22 +51,22 @@ function Writing({ state, connection, chosen }: ComposerProps) {
       <div className="composer-buttons">
         {state.capabilities.submit && <AttachButton chosen={chosen} />}
         {isRunning && state.capabilities.cancel && (
-          <ComposerPrimitive.Cancel className="button stop" title={state.followUps.length ? "Stop, and keep what is queued (Escape)" : "Stop (Escape)"}>
+          <ComposerPrimitive.Cancel className="button stop" title={state.followUps.length ? "Stop and keep the queue (Escape)" : "Stop (Escape)"}>
             <Icon name="stop" /> Stop
           </ComposerPrimitive.Cancel>
         )}
         {isRunning && state.capabilities.cancel && state.followUps.length > 0 && (
-          <button type="button" className="button" onClick={() => client.cancel("clear")} title="Stop, and drop what is queued">
+          <button type="button" className="button" onClick={() => client.cancel("clear")} title="Stop and clear the queue">
             Stop and clear
           </button>
         )}
         {isRunning && state.capabilities.steer && (
-          <button type="button" className="button" disabled={isEmpty} onClick={steer} title="Tell the agent now, while it works (Ctrl+Enter)">
+          <button type="button" className="button" disabled={isEmpty} onClick={steer} title="Send to the agent now, while it works (Ctrl+Enter)">
             <Icon name="steer" /> Steer
           </button>
         )}
         {state.capabilities.submit && (
-          <ComposerPrimitive.Send className="button primary" title={isRunning ? "Send it when this run is over (Enter)" : "Send (Enter)"}>
+          <ComposerPrimitive.Send className="button primary" title={isRunning ? "Send when this run ends (Enter)" : "Send (Enter)"}>
             <Icon name={isRunning ? "queue" : "send"} /> {isRunning ? "Queue" : "Send"}
           </ComposerPrimitive.Send>
         )}
@@ -76,8 +76,8 @@ function Writing({ state, connection, chosen }: ComposerProps) {
 }
 
 function placeholder(state: HarnessState, connection: ConnectionStatus): string {
-  if (connection === "waiting") return "No connection: what you send waits for it";
-  if (state.status === "running") return state.capabilities.submit ? "Write a follow-up" : "Tell the agent something";
+  if (connection === "waiting") return "Offline: messages are sent when the connection is back";
+  if (state.status === "running") return state.capabilities.submit ? "Write a follow-up" : "Send a message to the agent";
   return state.messages.length ? "Reply" : "What should the agent do?";
 }
 
@@ -91,7 +91,7 @@ function FollowUps({ state }: { state: HarnessState }) {
     <div className="follow-ups">
       {state.status !== "running" && (
         <div className="follow-ups-head">
-          <span>{count === 1 ? "One message is queued and was not sent." : `${count} messages are queued and were not sent.`}</span>
+          <span>{count === 1 ? "One queued message was not sent." : `${count} queued messages were not sent.`}</span>
           <button type="button" className="button small primary" onClick={() => client.continueQueue()}>
             Continue
           </button>
@@ -121,12 +121,12 @@ function ReadOnly({ state }: { state: HarnessState }) {
     <div className="read-only faint">
       <span>
         {state.isLive
-          ? "Another program runs this conversation; here you can watch it."
-          : "This is the record of a run that has ended."}
+          ? "Another program runs this conversation; you can only watch it here."
+          : "This run has ended."}
       </span>
       {!state.isLive && (
         <a className="button" href={continuingAddress(sessionId)}>
-          <Icon name="steer" /> Continue it
+          <Icon name="steer" /> Continue in a new conversation
         </a>
       )}
       {state.isLive && state.capabilities.cancel && <StopButton />}

@@ -88,7 +88,7 @@ function Waiting({ live }: { live: LiveConversation }) {
   if (live.connection === "closed")
     return <Placeholder title="This conversation cannot be shown" text={live.closeReason || "The connection was closed."} />;
   if (live.connection === "waiting")
-    return <Placeholder title="The server cannot be reached" text="Is “harness serve” still running? The page tries again by itself." />;
+    return <Placeholder title="The server cannot be reached" text="Is “harness serve” still running? The page reconnects by itself." />;
   return <Placeholder title="" text="Loading…" isBusy />;
 }
 
@@ -128,7 +128,7 @@ function useRefusal(live: LiveConversation): { readonly message: string; readonl
 /** A page behind others says with its title that somebody is wanted there. */
 function useTitle(title: string, waits: boolean): void {
   useEffect(() => {
-    document.title = [waits ? "Waits for you" : "", inOneLine(title), "Harness"].filter(Boolean).join(" · ");
+    document.title = [waits ? "Waiting for you" : "", inOneLine(title), "Harness"].filter(Boolean).join(" · ");
     return () => {
       document.title = "Harness";
     };

@@ -23,7 +23,7 @@ export function Grants({ state }: { state: HarnessState }) {
             <span className="granted">
               <Revealed text={label} />
             </span>
-            <button type="button" className="quiet small" onClick={() => client.revoke(id)} aria-label={`Revoke: ${revealed(label)}`} title="Ask again from now on">
+            <button type="button" className="quiet small" onClick={() => client.revoke(id)} aria-label={`Revoke: ${revealed(label)}`} title="Revoke: ask again from now on">
               <Icon name="close" />
             </button>
           </li>

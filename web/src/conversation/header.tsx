@@ -21,7 +21,7 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
   const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
   return (
     <header className="header">
-      <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show the conversations">
+      <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show conversations">
         <Icon name="menu" />
       </button>
       <div className="header-text">
@@ -54,7 +54,7 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
 
 const inOneLineCode = (text: string) => inOneLine(text, "code");
 
-const MARKS = { waiting: "waits for you", running: "running", error: "failed", idle: "idle" } as const;
+const MARKS = { waiting: "waiting for you", running: "running", error: "failed", idle: "idle" } as const;
 
 function Title({ title, canRename }: { title: string; canRename: boolean }) {
   const { client } = useConversation();

@@ -111,7 +111,7 @@ export const UserMessage = memo(function UserMessage({ message }: { message: Har
             <Part key={index} part={part} call={undefined} isGrowing={false} />
           ),
         )}
-        {message.status === "pending" && <p className="pending faint">Sent. The agent reads it at its next step.</p>}
+        {message.status === "pending" && <p className="pending faint">Sent. The agent will read it at its next step.</p>}
       </div>
     </article>
   );

@@ -33,10 +33,10 @@ export function Settings({ state }: { state: HarnessState }) {
   };
   return (
     <section>
-      <h2>Next runs</h2>
+      <h2>Settings for the next run</h2>
       <div className="settings">
         <AgentField agents={agents} runners={runners} agent={session.agentName} runner={session.runner} onChange={configure} />
-        <ModelField models={models.models} placeholder={models.defaultModel || "the agent’s own"} value={model ?? session.model} onChange={setModel} onDone={changeModel} />
+        <ModelField models={models.models} placeholder={models.defaultModel || "agent default"} value={model ?? session.model} onChange={setModel} onDone={changeModel} />
         <PermissionField value={session.permissionMode} onChange={(permissionMode) => configure({ permissionMode })} />
         <ModeField modes={server.modes} value={session.mode} onChange={(mode) => configure({ mode })} isDisabled={state.status === "running"} />
       </div>

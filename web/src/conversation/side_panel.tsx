@@ -49,8 +49,8 @@ function Usage({ state }: { state: HarnessState }) {
   const { usage } = state;
   const rows: readonly (readonly [string, number | null])[] = [
     ["Input", usage.input],
-    ["From the cache", usage.cacheRead],
-    ["To the cache", usage.cacheWrite],
+    ["Cache read", usage.cacheRead],
+    ["Cache write", usage.cacheWrite],
     ["Output", usage.output],
     ["Reasoning", usage.reasoning],
   ];

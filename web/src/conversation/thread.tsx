@@ -24,8 +24,8 @@ export function Thread({ state, thread }: { state: HarnessState; thread: ShownTh
           )}
           {state.messages.length === 0 && state.status !== "running" && (
             <Placeholder
-              title="Nothing has been said yet"
-              text={state.capabilities.submit ? "Write the first message below." : "The record of this conversation is empty."}
+              title="No messages yet"
+              text={state.capabilities.submit ? "Write the first message below." : "This conversation is empty."}
             />
           )}
           <ThreadPrimitive.Messages>{renderMessage}</ThreadPrimitive.Messages>
@@ -39,7 +39,7 @@ export function Thread({ state, thread }: { state: HarnessState; thread: ShownTh
           )}
         </div>
         <ThreadPrimitive.ViewportFooter className="to-end">
-          <ThreadPrimitive.ScrollToBottom className="round" aria-label="Go to the end" title="Go to the end">
+          <ThreadPrimitive.ScrollToBottom className="round" aria-label="Scroll to the end" title="Scroll to the end">
             <Icon name="down" />
           </ThreadPrimitive.ScrollToBottom>
         </ThreadPrimitive.ViewportFooter>

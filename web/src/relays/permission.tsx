@@ -85,7 +85,7 @@ function Denial({ isSent, onDeny, onBack }: { isSent: boolean; onDeny: (reason: 
       <input
         autoFocus
         value={reason}
-        placeholder="Why not? The agent reads it (may be empty)"
+        placeholder="Why not? The agent will read this (optional)"
         aria-label="Reason"
         onChange={(event) => setReason(event.target.value)}
         onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), onBack())}

@@ -17,14 +17,14 @@ export function PlanReview({ relay }: { relay: HarnessRelay }) {
   const plan = payloadText(relay, "plan");
   return (
     <div>
-      <p className="ask-title">{inOneLine(payloadText(relay, "title") || (plan ? relay.question : "")) || "Is this plan good?"}</p>
+      <p className="ask-title">{inOneLine(payloadText(relay, "title") || (plan ? relay.question : "")) || "Approve this plan?"}</p>
       <div className="plan" tabIndex={0} aria-label="Plan">
         <Markdown text={plan || relay.question} />
       </div>
       <div className="ask-buttons">
         <input
           value={feedback}
-          placeholder="What should be different? (may be empty)"
+          placeholder="What should be different? (optional)"
           aria-label="Feedback"
           onChange={(event) => setFeedback(event.target.value)}
         />

@@ -15,7 +15,7 @@ export function Question({ relay }: { relay: HarnessRelay }) {
     client.answer(relay.id, value);
   };
   const fields = schemaFields(relay.resumeSchema);
-  const question = relay.question || payloadText(relay, "question") || `${relay.toolName || "The agent"} waits for an answer`;
+  const question = relay.question || payloadText(relay, "question") || `${relay.toolName || "The agent"} is waiting for an answer`;
   return (
     <div>
       <div className="ask-title">

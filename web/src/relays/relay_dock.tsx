@@ -21,7 +21,7 @@ export function RelayDock({ relays, canAnswer, isLive }: DockProps) {
   const index = Math.min(chosen, pending.length - 1);
   const relay = pending[index]!;
   return (
-    <section className="dock" aria-label="The agent waits for you" role="region">
+    <section className="dock" aria-label="The agent is waiting for you" role="region">
       {pending.length > 1 && (
         <nav className="dock-pages faint" aria-label="Questions">
           <button type="button" className="quiet small" disabled={index === 0} onClick={() => setChosen(index - 1)} aria-label="Previous">
@@ -40,10 +40,10 @@ export function RelayDock({ relays, canAnswer, isLive }: DockProps) {
         </nav>
       )}
       <p key={`told ${relay.id}`} className="unseen" role="alert">
-        The agent waits for you
+        The agent is waiting for you
       </p>
       <Ask key={relay.id} relay={relay} canAnswer={canAnswer} />
-      {!canAnswer && <p className="faint">It cannot be answered from here.</p>}
+      {!canAnswer && <p className="faint">This cannot be answered from here.</p>}
     </section>
   );
 }

@@ -86,7 +86,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
   const trouble = problem ?? originProblem ?? choices.problem;
   return (
     <main className="new">
-      <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show the conversations">
+      <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show conversations">
         <Icon name="menu" />
       </button>
       <form className="new-form" onSubmit={start} aria-label="New conversation" {...chosen.target}>
@@ -111,7 +111,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
             runner={chosenRunner}
             onChange={(chosen) => (setAgent(chosen.agent), setRunner(chosen.runner ?? ""), setModel(""))}
           />
-          <ModelField models={models.models} placeholder={usualModel || "the agent’s own"} value={model} onChange={setModel} />
+          <ModelField models={models.models} placeholder={usualModel || "agent default"} value={model} onChange={setModel} />
           <ModeField modes={choices.server?.modes ?? []} value={mode || known?.mode || ""} onChange={setMode} />
           <PermissionField value={chosenPermissions} onChange={setPermissionMode} />
           <label className="wide">
@@ -121,7 +121,7 @@ export function NewConversation({ continues, before, onMenu, onStarted }: NewCon
         </div>
         {trouble && (
           <p className="problem" role="alert">
-            {trouble.status === 401 ? "This browser is not let in. Open the link that “harness serve” prints." : `${trouble.message} ${trouble.hint}`}
+            {trouble.status === 401 ? "This browser is not logged in. Open the link that “harness serve” prints." : `${trouble.message} ${trouble.hint}`}
           </p>
         )}
         <div className="new-buttons">

@@ -5,5 +5,5 @@ export const PERMISSION_MODES: readonly (readonly [PermissionMode, string])[] = 
   ["default", "Ask before changing anything"],
   ["acceptEdits", "Edit files without asking"],
   ["fullAuto", "Never ask"],
-  ["readOnly", "Only read"],
+  ["readOnly", "Read only"],
 ];

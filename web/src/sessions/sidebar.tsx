@@ -28,7 +28,7 @@ export function Sidebar({ list, currentId, searchField, onKeys }: SidebarProps) 
         <a className="brand" href={NEW_ADDRESS}>
           Harness
         </a>
-        <button type="button" className="quiet round" onClick={onKeys} aria-label="Keys" title="Keys (?)">
+        <button type="button" className="quiet round" onClick={onKeys} aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)">
           <Icon name="keys" />
         </button>
         <button type="button" className="quiet round" onClick={toggle} aria-label={`Use the ${theme === "dark" ? "light" : "dark"} theme`} title="Light or dark">
@@ -45,7 +45,7 @@ export function Sidebar({ list, currentId, searchField, onKeys }: SidebarProps) 
           type="search"
           value={list.query}
           placeholder="Search"
-          aria-label="Search the conversations"
+          aria-label="Search conversations"
           onChange={(event) => list.search(event.target.value)}
           onKeyDown={(event) => onSearchKey(event, list, () => setOpensFirst(true))}
         />
@@ -115,7 +115,7 @@ function ListProblem({ problem }: { problem: RequestFailed }) {
   const isRefused = problem.status === 401;
   return (
     <p className="list-note problem" role="alert">
-      {isRefused ? "This browser is not let in. Open the link that “harness serve” prints." : problem.message} {!isRefused && problem.hint}
+      {isRefused ? "This browser is not logged in. Open the link that “harness serve” prints." : problem.message} {!isRefused && problem.hint}
     </p>
   );
 }
@@ -124,7 +124,7 @@ function ListProblem({ problem }: { problem: RequestFailed }) {
 const FAILURES = new Set(["failed", "timed_out", "stalled", "limit_exceeded", "agent_not_found", "spawn_failed"]);
 
 function markOf(session: Session): { readonly mark: string; readonly label: string } {
-  if (session.waits) return { mark: "waiting", label: "waits for you" };
+  if (session.waits) return { mark: "waiting", label: "waiting for you" };
   if (session.isLive) return { mark: "running", label: "running" };
   return FAILURES.has(session.outcome)
     ? { mark: "error", label: session.outcome.replace("_", " ") }
@@ -141,7 +141,7 @@ const SessionRow = memo(function SessionRow({ session, isCurrent, onDeleted }: {
         <span className="mark" data-mark={mark} role="img" aria-label={label} title={label} />
         <span className="session-title clipped">{inOneLine(title)}</span>
         <span className="session-facts faint">
-          {mark === "waiting" && <span className="waits">waits for you</span>}
+          {mark === "waiting" && <span className="waits">waiting for you</span>}
           <span className="clipped">{inOneLine(agent)}</span>
           <time dateTime={new Date(session.updatedMs || session.startedMs).toISOString()}>{ago(session.updatedMs || session.startedMs)}</time>
           {session.costUsd !== null && <span>{money(session.costUsd)}</span>}
@@ -168,7 +168,7 @@ function DeleteButton({ session, onDeleted }: { session: Session; onDeleted: () 
     );
   };
   return (
-    <button type="button" className="quiet small delete" data-sure={isSure || undefined} onClick={remove} onBlur={() => setSure(false)} aria-label={isSure ? "Really delete it" : "Delete"} title="Delete">
+    <button type="button" className="quiet small delete" data-sure={isSure || undefined} onClick={remove} onBlur={() => setSure(false)} aria-label={isSure ? "Confirm deletion" : "Delete"} title="Delete">
       {isSure ? "Delete?" : <Icon name="close" />}
     </button>
   );

@@ -12,9 +12,9 @@ export class Breakdown extends Component<{ readonly children: ReactNode }, { rea
     if (!this.state.message) return this.props.children;
     return (
       <div className="placeholder" role="alert">
-        <h2>The page failed</h2>
+        <h2>Something went wrong</h2>
         <p className="faint">{this.state.message}</p>
-        <p>The conversations are safe: they are kept by the server.</p>
+        <p>Your conversations are safe on the server.</p>
         <button type="button" className="button primary" onClick={() => window.location.reload()}>
           Reload
         </button>

@@ -11,15 +11,15 @@ export function ConnectionBanner({ live }: { live: LiveConversation }) {
       ) : (
         <>
           <span>
-            Connection lost. What you see may be old; the page tries again by itself.
-            {waiting > 0 && ` ${waiting === 1 ? "One command waits" : `${waiting} commands wait`} for it.`}
+            Connection lost. What you see may be out of date; the page reconnects by itself.
+            {waiting > 0 && ` ${waiting === 1 ? "One command is" : `${waiting} commands are`} waiting to be sent.`}
           </span>
           <button type="button" className="button small" onClick={() => live.transport.reconnectNow()}>
-            Try now
+            Reconnect now
           </button>
           {waiting > 0 && (
             <button type="button" className="button small" onClick={() => live.transport.discardWaiting()}>
-              Undo
+              Discard
             </button>
           )}
         </>

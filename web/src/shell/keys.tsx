@@ -5,13 +5,13 @@ import { useEffect, useRef } from "react";
 const KEYS: readonly (readonly [string, string])[] = [
   ["Enter", "Send, or queue while the agent works"],
   ["Shift Enter", "New line"],
-  ["Ctrl Enter", "Steer: tell the agent while it works"],
-  ["Escape", "Stop the run; leave a field"],
-  ["/", "Search the conversations; ↓ and Enter open one"],
+  ["Ctrl Enter", "Steer: send to the agent while it works"],
+  ["Escape", "Stop the run, or leave a field"],
+  ["/", "Search conversations; ↓ and Enter open one"],
   ["j  k", "Next, previous conversation"],
   ["n", "New conversation"],
   ["m", "Write a message"],
-  ["?", "These keys"],
+  ["?", "Show keyboard shortcuts"],
 ];
 
 export interface KeyActions {
@@ -63,8 +63,8 @@ export function KeysDialog({ isOpen, onClose }: { isOpen: boolean; onClose: () =
     else dialog.current?.close();
   }, [isOpen]);
   return (
-    <dialog ref={dialog} className="keys" onClose={onClose} aria-label="Keys" onClick={(event) => event.target === dialog.current && onClose()}>
-      <h2>Keys</h2>
+    <dialog ref={dialog} className="keys" onClose={onClose} aria-label="Keyboard shortcuts" onClick={(event) => event.target === dialog.current && onClose()}>
+      <h2>Keyboard shortcuts</h2>
       <dl>
         {KEYS.map(([key, what]) => (
           <div key={key}>

@@ -65,7 +65,7 @@ function intendedBy(input: JSONValue): HarnessOperation | null {
   return null;
 }
 
-const ASKED = { permission: "Permission", question: "Question", plan: "Plan", tool: "Waiting tool" } as const;
+const ASKED = { permission: "Permission", question: "Question", plan: "Plan", tool: "Tool input" } as const;
 
 /** A call that only asks somebody is about its question. */
 export function askedSummary(relay: HarnessRelay): Summary {

@@ -99,9 +99,9 @@ function Facts({ call, change, relay, progress }: FactsProps) {
     <span className="tool-facts">
       {added > 0 && <span className="good">+{added}</span>}
       {removed > 0 && <span className="bad">−{removed}</span>}
-      {relay?.status === "pending" && progress !== "not run" && <span className="waits">waits for you</span>}
+      {relay?.status === "pending" && progress !== "not run" && <span className="waits">waiting for you</span>}
       {relay && progress === "denied" && <Denied relay={relay} />}
-      {progress === "waiting" && relay?.status !== "pending" && <span className="faint">not begun</span>}
+      {progress === "waiting" && relay?.status !== "pending" && <span className="faint">not started</span>}
       {progress === "not run" && <span className="faint">not run</span>}
       {exitCode !== null && exitCode !== 0 && <span className="bad">exit {exitCode}</span>}
       {progress === "failed" && !exitCode && <span className="bad">failed</span>}

@@ -1,8 +1,8 @@
 import { useRef, useSyncExternalStore, type ReactNode } from "react";
 import { login } from "../login.js";
 
-/** The page, for a browser that is let in. One that was, and is not any more, keeps what it shows and has typed. */
-export function Door({ children }: { readonly children: ReactNode }) {
+/** The page for a browser that is logged in. A browser that is logged out later still shows its content and drafts. */
+export function LoginPage({ children }: { readonly children: ReactNode }) {
   const status = useSyncExternalStore(login.subscribe, login.status);
   const reason = useSyncExternalStore(login.subscribe, login.reason);
   const wasIn = useRef(false);
@@ -24,7 +24,7 @@ function LoggedOut({ reason, isOver }: { readonly reason: string; readonly isOve
         <p>
           Open the link that <code>harness serve</code> printed; it works once. <code>harness serve --link</code> prints another.
         </p>
-        {isOver && <p className="faint">Open it in another tab of this browser: this one then goes on where it is.</p>}
+        {isOver && <p className="faint">Open it in another tab of this browser; this tab then continues where it is.</p>}
       </div>
     </div>
   );
