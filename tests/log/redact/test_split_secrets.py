@@ -161,3 +161,11 @@ def test_a_private_key_in_many_pieces_is_masked() -> None:
     assert rest == "\nthat was it"
     for line in PEM_BODY.split("\n"):
         assert_unseen(line, output)
+
+
+def test_a_block_whose_only_piece_is_cut_off_is_no_trouble() -> None:
+    redactor = Redactor(KNOWN, ("text",))
+    secret = next(iter(KNOWN.values()))
+    block = b'{"text":"it is ' + secret.encode()[:-4] + b'\n{"other":"x"}\n'
+    output = redactor.feed(block) + redactor.flush()
+    assert output.endswith(b'\n{"other":"x"}\n')

@@ -17,17 +17,21 @@ _FIRST_BYTES = 32 * 1024
 
 
 class LiteralSearch:
-    """Contract: `hits` may be called from any number of threads at once."""
+    """Contract: `hits` may be called from any number of threads at once.
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    once=True: of each literal one occurrence is enough, any of them.
+    """
+
+    def __init__(self, literals: Sequence[bytes], *, once: bool = False) -> None:
         self._literals = tuple(literals)
+        self._once = once
         self._seen_bytes = 0
         self._building = threading.Lock()
         self._database: Any = None
         self._scratch = threading.local()
 
     def hits(self, text: bytes) -> list[Hit]:
-        """All of them, also those that overlap, in any order."""
+        """All occurrences, also those that overlap, in any order."""
         if self._database is None:
             self._seen_bytes += len(text)
             if self._seen_bytes <= _FIRST_BYTES:
@@ -38,10 +42,11 @@ class LiteralSearch:
         return found
 
     def _one_by_one(self, text: bytes) -> list[Hit]:
+        places = _first_place if self._once else _places
         return [
             (number, start + len(literal))
             for number, literal in enumerate(self._literals)
-            for start in _places(text, literal)
+            for start in places(text, literal)
         ]
 
     def _build(self) -> None:
@@ -54,7 +59,10 @@ class LiteralSearch:
                 expressions = self._literals if is_literal else [*map(_escaped, self._literals)]
                 database = hyperscan.Database()
                 database.compile(
-                    expressions=expressions, ids=range(len(expressions)), flags=0, literal=is_literal
+                    expressions=expressions,
+                    ids=range(len(expressions)),
+                    flags=hyperscan.HS_FLAG_SINGLEMATCH if self._once else 0,
+                    literal=is_literal,
                 )
                 self._database = database
 
@@ -73,6 +81,12 @@ def _places(text: bytes, literal: bytes) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(literal, start + 1)
+
+
+def _first_place(text: bytes, literal: bytes) -> Iterator[int]:
+    start = text.find(literal)
+    if start >= 0:
+        yield start
 
 
 def _escaped(literal: bytes) -> bytes:

@@ -106,7 +106,7 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str] | None = None, delta_keys: Sequence[str] = ()) -> None:
         self._finder = _finder(tuple((secrets or {}).items()))
         keys = [key for key in dict.fromkeys(delta_keys) if key not in OPAQUE_KEYS]
-        self._seams = SplitSecrets(self._finder, keys) if keys else None
+        self._split = SplitSecrets(self._finder, keys) if keys else None
         self._key_lines = _PrivateKeyLines()
         self._offset = 0
         self._pending = b""
@@ -124,9 +124,9 @@ class Redactor:
         self._offset += len(block)
         edits = self._line_edits(block, offset)
         waiting = None
-        if self._seams:
-            edits += self._seams.feed(block, offset, offset - len(self._pending))
-            waiting = self._seams.waiting
+        if self._split:
+            edits += self._split.feed(block, offset, offset - len(self._pending))
+            waiting = self._split.waiting
         if not edits and waiting is None and not self._pending:
             return block
         self._edits += edits
@@ -134,8 +134,8 @@ class Redactor:
 
     def flush(self) -> bytes:
         """Release what is held; a tail that shows too much of a secret goes out masked."""
-        if self._seams:
-            self._edits += self._seams.flush(self._offset - len(self._pending))
+        if self._split:
+            self._edits += self._split.flush(self._offset - len(self._pending))
         return self._release(self._pending, None)
 
     def _line_edits(self, block: bytes, offset: int) -> list[Replacement]:

@@ -12,8 +12,6 @@ from harness.log.redact.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, KeyS
 from harness.log.redact.secret_spellings import spellings
 
 SHORTEST_VALUE = 4
-LONGEST_LITERAL_BYTES = 256
-"""Of a longer value, such as a whole key file, the beginning is looked for."""
 LONGEST_CUT_BYTES = 1024
 """No longer part of a known value is looked for at the end of a string that cuts it off."""
 SIGNIFICANT_BEGINNING = 4
@@ -54,6 +52,11 @@ class Form(NamedTuple):
     public: int
     name: str
 
+    @property
+    def head(self) -> bytes:
+        """What is looked for: no shorter part of the value is a secret by itself."""
+        return self.spelling[: self.public + TELLING_CUT]
+
 
 class _Prefix(NamedTuple):
     """A well-known beginning, and the expression that must match where it stands."""
@@ -75,7 +78,7 @@ class SecretFinder:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self.forms = _forms(secrets)
-        literals = [form.spelling[:LONGEST_LITERAL_BYTES] for form in self.forms]
+        literals = [form.head for form in self.forms]
         self._shapes_from = len(literals)
         literals += [prefix.literal for prefix in _SHAPE_PREFIXES]
         self._phrases_from = len(literals)
@@ -104,29 +107,35 @@ class SecretFinder:
 
     def spans(self, text: bytes) -> list[SecretSpan]:
         """All secrets, in order; those that overlap are one."""
+        return self.spans_and_heads(text)[0]
+
+    def spans_and_heads(self, text: bytes) -> tuple[list[SecretSpan], bool]:
+        """The secrets, and whether `text` has so much of a known value that it may be cut off somewhere."""
         hits = self._search.hits(text)
         if not hits:
-            return []
+            return [], False
         # Values come first: of two spans of equal length the more telling name stays.
-        found = [span for number, end in sorted(hits) for span in self._verified(text, number, end)]
-        return united(found) if len(found) > 1 else found
+        hits.sort()
+        found = [span for number, end in hits if (span := self._verified(text, number, end))]
+        return united(found) if len(found) > 1 else found, hits[0][0] < self._shapes_from
 
-    def _verified(self, text: bytes, number: int, end: int) -> Iterator[SecretSpan]:
+    def _verified(self, text: bytes, number: int, end: int) -> SecretSpan | None:
         """What stands where a literal was found, if it is a secret."""
-        if number < self._shapes_from:
-            form = self.forms[number]
-            start = end - min(len(form.spelling), LONGEST_LITERAL_BYTES)
-            if text.startswith(form.spelling, start):
-                yield SecretSpan(start, start + len(form.spelling), form.name)
-        elif number < self._phrases_from:
-            prefix = _SHAPE_PREFIXES[number - self._shapes_from]
-            if match := compiled(prefix.whole).match(text, end - len(prefix.literal)):
-                yield SecretSpan(match.start(), match.end(), prefix.name)
-        else:
+        if number >= self._phrases_from:
             phrase = PHRASES[number - self._phrases_from]
             start = text.rfind(phrase.opening, max(0, end - len(phrase.needle) - phrase.lead_bytes), end)
             if start >= 0 and (match := compiled(phrase.found).match(text, start)):
-                yield SecretSpan(match.start(1), match.end(1), phrase.name)
+                return SecretSpan(match.start(1), match.end(1), phrase.name)
+        elif number >= self._shapes_from:
+            prefix = _SHAPE_PREFIXES[number - self._shapes_from]
+            if match := compiled(prefix.whole).match(text, end - len(prefix.literal)):
+                return SecretSpan(match.start(), match.end(), prefix.name)
+        else:
+            form = self.forms[number]
+            start = end - len(form.head)
+            if text.startswith(form.spelling, start):
+                return SecretSpan(start, start + len(form.spelling), form.name)
+        return None
 
     def cut_off(self, text: bytes) -> SecretSpan | None:
         """A known value that is there but for its last part, at the end of `text`."""

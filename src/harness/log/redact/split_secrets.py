@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from harness.log.redact.literal_search import LiteralSearch
 from harness.log.redact.secret_finder import (
     TELLING_CUT,
     WINDOW_BYTES,
@@ -97,6 +98,7 @@ class SplitSecrets:
     def __init__(self, finder: SecretFinder, delta_keys: Sequence[str]) -> None:
         self._finder = finder
         self._patterns = {key: _piece_patterns(key) for key in delta_keys}
+        self._keys = LiteralSearch([patterns.key for patterns in self._patterns.values()], once=True)
         self._streams: dict[tuple[str, bytes], _Stream] = {}
         self._held: dict[_Stream, int] = {}
 
@@ -107,8 +109,9 @@ class SplitSecrets:
     def feed(self, block: bytes, offset: int, released: int) -> list[Replacement]:
         """Take whole lines that begin at `offset`. What stands before `released` can no longer be changed."""
         edits: list[Replacement] = []
-        for key, patterns in self._patterns.items():
-            if patterns.key not in block:
+        present = {number for number, _end in self._keys.hits(block)}
+        for number, (key, patterns) in enumerate(self._patterns.items()):
+            if number not in present:
                 continue
             pieces = _Pieces(patterns, block, offset)
             for context, numbers in pieces.by_context().items():
@@ -139,9 +142,12 @@ class SplitSecrets:
     def _advance(
         self, stream: _Stream, pieces: _Pieces, numbers: Sequence[int], released: int
     ) -> list[Replacement]:
-        texts = [pieces.texts[number] for number in numbers]
         known = len(stream.memory)
-        text = b"".join((stream.memory, *texts))
+        if len(numbers) == len(pieces.texts):
+            texts, text = pieces.texts, stream.memory + pieces.joined
+        else:
+            texts = [pieces.texts[number] for number in numbers]
+            text = b"".join((stream.memory, *texts))
         beginning = self._finder.beginning(text)
         spans = [span for span in self._all_spans(texts, known, text) if span.end > stream.masked_until]
         if stream.masked and beginning and beginning.secret < known:
@@ -158,9 +164,11 @@ class SplitSecrets:
         self._hold(stream, released)
         return edits
 
-    def _all_spans(self, texts: list[bytes], known: int, text: bytes) -> list[SecretSpan]:
+    def _all_spans(self, texts: Sequence[bytes], known: int, text: bytes) -> list[SecretSpan]:
         """Secrets, and known values that a piece shows but for their last part, as snapshots of a growing text do."""
-        spans = self._finder.spans(text)
+        spans, has_heads = self._finder.spans_and_heads(text)
+        if not has_heads:
+            return spans
         endings = self._finder.cut_endings
         if endings.keys().isdisjoint(map(_last_characters, texts)) and text[-TELLING_CUT:] not in endings:
             return spans
@@ -186,24 +194,25 @@ class SplitSecrets:
 
 
 class _Pieces:
-    """The pieces under one key in a block of lines. Where they stand is looked up only if somebody asks."""
+    """The pieces under one key in a block of lines. Where they stand is looked up only when it is needed."""
 
     def __init__(self, patterns: _PiecePatterns, block: bytes, offset: int) -> None:
         self._block = block
         self._offset = offset
         self._contexts: tuple[bytes, ...] = ()
-        self.texts: tuple[bytes, ...] = ()
+        self.texts: Sequence[bytes] = ()
         self._pattern = compiled(patterns.quick)
         self._find()
-        if b"\n" in b"".join(self.texts):
+        self.joined = b"".join(self.texts)
+        if b"\n" in self.joined:
             # A line that is no JSON has an open quote.
             self._pattern = compiled(patterns.exact)
             self._find()
+            self.joined = b"".join(self.texts)
 
     def _find(self) -> None:
         found: list[tuple[bytes, bytes]] = self._pattern.findall(self._block)
-        if found:
-            self._contexts, self.texts = zip(*found, strict=True)
+        self._contexts, self.texts = zip(*found, strict=True) if found else ((), ())
 
     def by_context(self) -> dict[bytes, Sequence[int]]:
         """Tell apart streams that share a key: the pieces of a message, and the whole message after them.
@@ -243,7 +252,8 @@ def _piece_patterns(key: str) -> _PiecePatterns:
         name,
     )
     escaped = b"|".join(rb"(?<=[^\\]\\{%d})" % backslashes for backslashes in (1, 3, 5, 7))
-    quick = rb"([^\"]*+(?:(?:%b)\"[^\"]*+)*+)\"" % escaped
+    # Most strings end without a backslash: one look tells.
+    quick = rb"([^\"]*+(?:(?<=\\)(?:%b)\"[^\"]*+)*+)\"" % escaped
     exact = rb"([^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+)\""
     return _PiecePatterns(quoted, head + quick, head + exact)
 
