@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 UV := $(shell command -v uv || echo $(BIN)/uv)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
+PORTABLE := $(patsubst %,tests/%,system sources/process sources/translation log cli)
 SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api repository)
 
 # Another project's environment must not leak into this one.
@@ -29,6 +30,9 @@ test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k re
 
 agreement: $(READY) ## all views agree on LOGS changed recordings (40000 unless told)
 	@HARNESS_CHANGED_LOGS=$(or $(LOGS),40000) $(BIN)/python -m pytest -n auto tests/views/test_views_agree.py
+
+test-portable: $(READY) ## run the process, log and command line tests without the calls that only Linux has
+	@HARNESS_SYSTEM=posix $(BIN)/python -m pytest -n auto --dist loadfile $(PORTABLE) $(ARGS)
 
 check: $(READY) ## format, lint, types, layers, shape rules, documents current
 	$(BIN)/ruff format --check .

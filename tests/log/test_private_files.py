@@ -153,6 +153,7 @@ def test_the_holder_of_a_lock_is_named(store: FileStore) -> None:
     writer.close()
 
 
+@pytest.mark.needs_linux_calls("the holder of a lock is in /proc/locks")
 def test_the_holder_is_who_opened_the_log_last(store: FileStore) -> None:
     log_id = written(store, 1)
     ready, done = os.pipe(), os.pipe()

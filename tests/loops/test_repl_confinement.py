@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import textwrap
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from played_rlm import Bench, on_bench, turns_of
 from harness.errors import SpawnFailed
 from harness.sources.rlm import repl as repl_module
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can confine a REPL")
+pytestmark = pytest.mark.needs_linux_calls("only Linux can confine a REPL")
 
 ESCAPES = {
     "reading a file": "open('/etc/passwd').read()",

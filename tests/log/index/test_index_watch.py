@@ -16,7 +16,7 @@ from harness.log.stores.files import FileStore
 from harness.system import posix
 from harness.system.linux import FolderNotices
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what changes")
+needs_notices = pytest.mark.needs_linux_calls("only Linux reports what changes in a folder")
 
 _OTHER = """
 import sys
@@ -58,6 +58,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@needs_notices
 def test_what_another_process_does_is_found_without_looking_at_everything(
     tmp_path: Path, looks: list[str]
 ) -> None:
@@ -83,6 +84,7 @@ def test_what_another_process_does_is_found_without_looking_at_everything(
     store.close()
 
 
+@needs_notices
 def test_more_changes_than_are_told_are_found_by_looking_at_everything(
     tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_where_nothing_is_told_everything_is_looked_at(
     store.close()
 
 
+@needs_notices
 def test_a_child_process_takes_nothing_from_what_its_parent_is_told(tmp_path: Path) -> None:
     store = FileStore(str(tmp_path))
     entered(store, "a")
@@ -144,6 +147,7 @@ def test_a_log_that_grows_is_read_on_and_what_is_said_in_it_is_found(tmp_path: P
     store.close()
 
 
+@needs_notices
 def test_lists_are_answered_while_much_is_still_to_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

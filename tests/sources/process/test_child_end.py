@@ -155,6 +155,7 @@ def test_close_kills_what_lives_and_may_be_repeated():
 # The tree
 
 
+@pytest.mark.needs_linux_calls("a process that leaves the group is found by adoption only")
 @linux_only
 @pytest.mark.parametrize("end", [Child.stop, Child.kill, Child.close])
 def test_no_descendant_is_left_after(end: Callable[[Child], None]):
@@ -171,6 +172,7 @@ def test_no_descendant_is_left_after(end: Callable[[Child], None]):
     assert child.exit.survivors >= 2 if end is Child.stop else child.exit.survivors == 0
 
 
+@pytest.mark.needs_linux_calls("survivors are counted in /proc")
 @linux_only
 def test_what_an_agent_leaves_behind_is_ended_and_counted():
     child = start(invocation(*FAMILY, "leave"))
@@ -180,6 +182,7 @@ def test_what_an_agent_leaves_behind_is_ended_and_counted():
     assert not any(alive(member) for member in members)
 
 
+@pytest.mark.needs_linux_calls("survivors are counted in /proc")
 @linux_only
 def test_a_stop_after_the_agents_end_does_not_wait_for_leftovers():
     child = start(invocation(*FAMILY, "leave"), SLOW)
@@ -213,6 +216,7 @@ else:
     assert processes_with(mark, "environ") == set()
 
 
+@pytest.mark.needs_linux_calls("survivors are counted in /proc")
 def test_a_grandchild_that_holds_stdout_does_not_hang_the_run_and_costs_no_byte():
     child = start(invocation("sh", "-c", "sleep 600 & head -c 500000 /dev/zero; echo last"), ChildTimeouts())
     began = time.monotonic()

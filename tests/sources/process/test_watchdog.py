@@ -69,6 +69,7 @@ def test_a_watchdog_that_hangs_is_given_up():
     wait_until(lambda: not alive(child.pid))
 
 
+@pytest.mark.needs_linux_calls("a process that leaves the group is found by adoption only")
 @linux_only
 @pytest.mark.parametrize("round", range(5))
 def test_nobody_outlives_a_harness_that_is_killed(round: int):
@@ -94,6 +95,7 @@ def test_nobody_outlives_a_harness_that_is_killed_while_it_starts(delay_ms: int)
     wait_until(lambda: not processes_with(mark, "environ"), seconds=5)
 
 
+@pytest.mark.needs_linux_calls("a process that leaves the group is found by adoption only")
 @linux_only
 def test_nobody_outlives_a_harness_that_is_killed_even_if_a_copy_of_it_holds_its_pipes():
     with subprocess.Popen([*LONE_HARNESS, "--fork", *FAMILY, "stay"], stdout=subprocess.PIPE) as harness:
@@ -156,6 +158,7 @@ def test_an_interrupted_start_leaves_nothing_behind(replace_watchdog: Callable[[
     assert processes_with(mark, "environ") == set()
 
 
+@pytest.mark.needs_linux_calls("survivors are counted in /proc")
 def test_an_end_that_is_reported_together_with_the_start_is_seen(replace_watchdog: Callable[[str], None]):
     source = Path(watchdog.__file__).read_text()
     started, ended = 'report(f"started {agent}")', 'report(f"exit {status}")'
