@@ -14,7 +14,7 @@ SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api reposi
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test agreement check golden docs bench web verify-agents lock clean
+.PHONY: help setup demo test agreement test-portable check golden docs bench web verify-agents lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
