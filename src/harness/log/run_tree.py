@@ -175,6 +175,11 @@ class RunTree:
         return top
 
     @property
+    def unfinished(self) -> Sequence[Run]:
+        """All runs that have not ended, in the order in which they began."""
+        return [run for run in self._runs.values() if run.status != "ended"]
+
+    @property
     def open_relays(self) -> Mapping[str, Relay]:
         return self._state.relays
 

@@ -19,7 +19,7 @@ from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, UserMessage
-from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.conversation import GIVEN_UP, AgentConversation
 from harness.sources.loop.history import history
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.time_limits import TimeLimits
@@ -289,6 +289,7 @@ class CommandDriver:
         session = self._session
         bound = session.thread.bound
         assert bound is not None, "a thread is in hand"
+        session.abandon_suspension(GIVEN_UP)
         briefing = self._brief(bound.hub, run_id, said)
         stops = 0
 

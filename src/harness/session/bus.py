@@ -40,7 +40,7 @@ class Bus:
         `on_folded`: called when the fold knows of it, and nobody else.
         """
         self.fold = ThreadFold()
-        self._changed = DisplayStateChanged(display_state=self.fold.display)
+        self._changed: DisplayStateChanged | None = None
         self._quiet = frozenset(quiet)
         self._on_event = on_event
         self._on_folded = on_folded
@@ -57,10 +57,13 @@ class Bus:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear everything from now on; returns how to stop that."""
+        self.fold.show()
         self._listeners = [*self._listeners, listener]
 
         def unsubscribe() -> None:
             self._listeners = [other for other in self._listeners if other is not listener]
+            if not self._listeners:
+                self.fold.hide()
 
         return unsubscribe
 
@@ -71,6 +74,10 @@ class Bus:
         """
         self.detach()
         self.fold = fold
+        if self._listeners:
+            fold.show()
+        else:
+            fold.hide()
         self._follower = hub.follower(cursor)
         if wakes:
             self._stop_waking.append(hub.add_waker(self._waker()))
@@ -105,7 +112,11 @@ class Bus:
 
     def emit(self, event: HarnessEvent) -> None:
         """Tell one event: fold it into the display state, tell it, tell that the display state changed."""
-        reduce(self.fold.display, event)
+        fold = self.fold
+        if fold.is_shown:
+            reduce(fold.display, event)
+        else:
+            fold.change_display(lambda: reduce(fold.display, event))
         self.tell(event)
 
     def tell(self, event: HarnessEvent) -> None:
@@ -116,9 +127,11 @@ class Bus:
 
     def display_changed(self) -> None:
         """Also when it was changed without an event."""
-        changed = self._changed
-        if changed.display_state is not self.fold.display:
-            changed = self._changed = DisplayStateChanged(display_state=self.fold.display)
+        if not self._listeners:
+            return
+        changed, display = self._changed, self.fold.display
+        if changed is None or changed.display_state is not display:
+            changed = self._changed = DisplayStateChanged(display_state=display)
         self._tell(changed)
 
     def _deliver_some(self) -> bool:
@@ -149,8 +162,9 @@ class Bus:
         fork, _ = self._forks[call_id]
         batch = fork.poll()
         for event in batch:
-            for told in self.fold.translation.feed_fork(call_id, event):
-                self.emit(told)
+            if self.fold.is_shown:
+                for told in self.fold.translation.feed_fork(call_id, event):
+                    self.emit(told)
         if fork.is_ended:
             self._leave_fork(call_id)
         return bool(batch)

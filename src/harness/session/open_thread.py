@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from harness.errors import HarnessError, UnknownSession
@@ -31,6 +32,7 @@ class OpenThread:
         self.metadata = metadata
         self.hub = hub
         self.fold = fold
+        fold.read_log = self._read_log
         self.cursor = hub.next_seq
         """From which event on listeners are told."""
         self._secrets = secrets
@@ -40,6 +42,14 @@ class OpenThread:
     @property
     def id(self) -> str:
         return self.metadata.session_id
+
+    def _read_log(self, cursor: int) -> Iterator[Event]:
+        follower = self.hub.follower(cursor)
+        try:
+            while batch := follower.poll():
+                yield from batch
+        finally:
+            follower.close()
 
     def append(self, event: Event, run_id: str = "") -> None:
         self.hub.source(run_id or self.fold.facts.open_run or self.id).append([event])
@@ -89,8 +99,11 @@ class OpenThread:
         """A clone begins with nothing under way: what waits or runs in the other thread does so there alone."""
         if self.fold.facts.follow_ups:
             self.append(FollowUpsChanged(pending=[]), self.id)
-        if not self.fold.facts.open_run:
-            return
+        if self.fold.facts.open_run:
+            self.close_runs(reason)
+
+    def close_runs(self, reason: str) -> None:
+        """Write the end of every run that has none: a question that waits counts as refused, for that reason."""
         from harness.sources.loop.history import history
         from harness.sources.loop.suspended_run import closing_events
         from harness.sources.translation.logged_runs import closing_of_loop, runs_in

@@ -236,7 +236,7 @@ class Session:
     # Tokens
 
     def get_token_usage(self) -> TokenUsage:
-        return copy(self.bus.fold.display.token_usage)
+        return copy(self.bus.fold.facts.usage)
 
     def set_token_usage(self, usage: TokenUsage | Mapping[str, Any]) -> None:
         """Count from here on. What was really used stays in the log, and on the bill."""
@@ -249,7 +249,7 @@ class Session:
 
     def _save_usage(self) -> None:
         if (bound := self.thread.bound) is not None:
-            bound.save_settings({"tokenUsage": to_wire(self.bus.fold.display.token_usage)})
+            bound.save_settings({"tokenUsage": to_wire(self.bus.fold.facts.usage)})
 
     def add_usage(self, usage: TokenUsage | Mapping[str, Any]) -> None:
         """Count what somebody else has used for this thread; it is told like any other use."""
@@ -316,7 +316,7 @@ class Session:
         self.bus.deliver()
         self.forget_conversations()
         self.thread.bound = bound
-        was_running = self.bus.fold.display.is_running
+        was_running = self.bus.fold.tree.open_top is not None
         self.bus.attach(bound.hub, bound.cursor, bound.fold)
         rest(bound.fold, is_running=was_running)
         self._note_activity()
@@ -345,13 +345,15 @@ class Session:
         bound.save_snapshot_in_time()
 
     def abandon_suspension(self, reason: str) -> None:
-        """Give up a run that waits for answers which will not come."""
-        facts = self.bus.fold.facts
-        if facts.activity == "waiting":
-            conversation = self.conversation
-            if conversation is not None:
-                conversation.give_up(reason)
-            self.bus.deliver()
+        """Give up a run that waits for answers which will not come: its end is written to the log."""
+        if self.bus.fold.facts.activity != "waiting":
+            return
+        conversation, bound = self.conversation, self.thread.bound
+        if conversation is not None:
+            conversation.give_up(reason)
+        elif bound is not None:
+            bound.close_runs(reason)
+        self.bus.deliver()
 
     async def load_memory_progress(self) -> None:
         """Tell how far the memory of the thread is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -28,6 +28,7 @@ from harness.events import (
     TasksChanged,
     TextDelta,
     ThreadCreated,
+    UsageDelta,
 )
 from harness.log.run_tree import RunTree
 from harness.rendering.session.display import DisplayState, reduce
@@ -35,6 +36,7 @@ from harness.rendering.session.encoding import encode, read, to_wire
 from harness.rendering.session.events import HarnessEvent
 from harness.rendering.session.lifecycle import pending_approval
 from harness.rendering.session.translation import SessionTranslation
+from harness.rendering.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.memory.record import RecordFold
 from harness.session.state_lanes import StateLanes
@@ -56,6 +58,8 @@ class Facts(msgspec.Struct, kw_only=True):
     is_suspended: bool = False
     agent_sessions: dict[str, str] = msgspec.field(default_factory=dict)
     """By agent: its own id of its latest session in this thread."""
+    usage: TokenUsage = NOTHING_USED
+    """Of all runs, or since it was counted anew."""
     last_agent: str = ""
     last_run: str = ""
     last_outcome: str = ""
@@ -77,32 +81,47 @@ class Facts(msgspec.Struct, kw_only=True):
         return "waiting" if self.relays or self.is_suspended else "running"
 
 
-_VERSION = 4
+_VERSION = 5
 _OF_RUNS = frozenset((SessionStart, Result, Suspended, Resumed, Relay, RelayReply))
 _MOST_TOLD = 50
 """Notifications that are kept after the model was told of them, or they were put away: the last changed."""
 
 
-class _Kept(msgspec.Struct):
+class _Stored(msgspec.Struct):
     version: int
     facts: Facts
+    tree: Any
+    """None when the display is current: then it is that of the translation."""
     translation: Any
     display: Any
+    shown_seq: int
     memory: bytes
 
 
 class ThreadFold:
-    """Contract: that of `Fold`; what `feed` gives are the events for listeners."""
+    """Contract: that of `Fold`; what `feed` gives are the events for listeners.
+
+    `facts` and `tree` are always current. The translation for listeners and the display state need not be: while
+    they are hidden, events pass them by, and they catch up from the log when the display is read or somebody
+    listens again. A fold whose log cannot be read again (`read_log` is None) always has them current.
+    """
 
     def __init__(self) -> None:
         self.facts = Facts()
         self.tree = RunTree()
-        """Of the thread's log; whoever else folds the same events may share it."""
+        """Of the thread's log; other folds of the same events may share it."""
         self.translation = SessionTranslation(tree=self.tree)
-        self.display = DisplayState()
         self.memory = RecordFold()
         self.next_seq = 0
         """Of the event that is to be fed next."""
+        self.read_log: Callable[[int], Iterable[Event]] | None = None
+        """Reads the log again from that event on."""
+        self.is_shown = True
+        self._display = DisplayState()
+        self._shown_seq = 0
+        """While hidden: of the event that the translation is to be fed next."""
+        self._deferred: list[tuple[int, Callable[[], None]]] = []
+        """While hidden: changes of the display that are not in the log, each with the event that it comes before."""
         self._takers = {
             ThreadCreated: self._created,
             StateChanged: self._state,
@@ -118,7 +137,14 @@ class ThreadFold:
             SteeringQueued: self._steering,
             Message: self._message,
             ModeChanged: self._mode,
+            UsageDelta: self._usage,
         }
+
+    @property
+    def display(self) -> DisplayState:
+        """What is shown of the thread, current."""
+        self.show()
+        return self._display
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
         self.next_seq = event.seq + 1
@@ -132,25 +158,84 @@ class ThreadFold:
             if taker is not None:
                 taker(event)
             self.memory.feed(event)
-        return self.translation.feed(event)
+        return self._translated(event) if self.is_shown else ()
 
     def knows(self, state: Mapping[str, Any]) -> None:
-        """Of a log that nobody keeps: what is true before anything was said in it."""
+        """Of a log that is not stored: what is true before anything was said in it."""
         self.facts.state = dict(state)
         self.translation.knows(state)
 
     def take(self, event: Event) -> None:
-        """Feed it, and show it, without telling anybody."""
+        """Feed it, and show it, without notifying anybody."""
         for told in self.feed(event):
-            reduce(self.display, told)
+            reduce(self._display, told)
+
+    def hide(self) -> None:
+        """Nobody listens: translation and display wait until they are needed."""
+        if self.is_shown and self.read_log is not None:
+            self.is_shown = False
+            self._shown_seq = self.next_seq
+            own = RunTree()
+            own.restore(self.tree.snapshot())
+            self.translation.share(own)
+
+    def show(self) -> None:
+        """Bring translation and display up to date, and keep them so."""
+        if self.is_shown:
+            return
+        assert self.read_log is not None, "it was hidden"
+        self.is_shown = True
+        for event in self.read_log(self._shown_seq):
+            if event.seq >= self.next_seq:
+                break
+            self._change_before(event.seq)
+            for told in self._translated(event):
+                reduce(self._display, told)
+        self._change_before(self.next_seq)
+        self.translation.share(self.tree)
+
+    def change_display(self, change: Callable[[], None]) -> None:
+        """Something that the log does not say: `change` is called now, or, while hidden, in its place."""
+        if self.is_shown:
+            change()
+        else:
+            self._deferred.append((self.next_seq, change))
+
+    def _change_before(self, seq: int) -> None:
+        while self._deferred and self._deferred[0][0] <= seq:
+            self._deferred.pop(0)[1]()
+
+    def reset_display(self, *, is_running: bool, queued: int, asked: Relay | None) -> None:
+        shown = self._display
+        self._display = DisplayState(
+            is_running=is_running,
+            token_usage=shown.token_usage,
+            pending_suspensions=shown.pending_suspensions,
+            pending_approval=None if asked is None else pending_approval(asked),
+            modified_files=shown.modified_files,
+            om_progress=shown.om_progress,
+            queued_follow_ups=queued,
+            queued_steering=shown.queued_steering,
+            tasks=shown.tasks,
+            previous_tasks=shown.previous_tasks,
+        )
+
+    def _translated(self, event: Event) -> Sequence[HarnessEvent]:
+        if type(event) is RelayReply:
+            tree = self.translation.tree
+            tree.feed(event)
+            self._show_answers(tree)
+        return self.translation.feed(event)
 
     def snapshot(self) -> bytes:
         return encode(
             {
                 "version": _VERSION,
                 "facts": self.facts,
+                "tree": None if self.is_shown else self.tree.snapshot(),
                 "translation": self.translation.snapshot(),
-                "display": to_wire(self.display),
+                "display": to_wire(self._display),
+                "shown_seq": self.next_seq if self.is_shown else self._shown_seq,
                 "memory": self.memory.snapshot(),
             }
         )
@@ -158,22 +243,27 @@ class ThreadFold:
     def restore(self, snapshot: bytes) -> bool:
         """False when it was made by another version: then everything is read again."""
         try:
-            kept = msgspec.json.decode(snapshot, type=_Kept)
-            if kept.version != _VERSION:
+            stored = msgspec.json.decode(snapshot, type=_Stored)
+            if stored.version != _VERSION:
                 return False
-            facts, display = kept.facts, read(kept.display, DisplayState)
-            self.translation.restore(kept.translation)
-            self.memory.restore(kept.memory)
+            display = read(stored.display, DisplayState)
+            if stored.tree is not None:
+                self.translation = SessionTranslation()
+                self.tree.restore(stored.tree)
+            self.translation.restore(stored.translation)
+            self.memory.restore(stored.memory)
         except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, ValueError):
             self.tree = RunTree()
             self.translation, self.memory = SessionTranslation(tree=self.tree), RecordFold()
             return False
-        facts.relays = self.tree.open_relays
-        self.facts, self.display = facts, display
+        self.facts, self._display = stored.facts, display
+        self.facts.relays = self.tree.open_relays
+        self.is_shown, self._shown_seq = stored.tree is None, stored.shown_seq
         return True
 
     def _created(self, event: ThreadCreated) -> None:
         self.facts.state.update(event.state or {})
+        self.facts.usage = NOTHING_USED
         if event.cloned_from:
             self.facts.untaken.clear()  # it is still to be said there, not here
             self.facts.is_plan_approved = False
@@ -217,13 +307,23 @@ class ThreadFold:
             is_own_plan = relay.kind == "plan" and relay.run_id == self.facts.open_run
             if is_own_plan and event.approved and is_approved(event.answer):
                 self.facts.is_plan_approved = True
-            # Of a run that goes on, as that of a sub-agent, nothing else says that it waits no longer.
-            self.display.pending_suspensions.pop(relay.call_id or relay.id, None)
-            shown = self.display.pending_approval
+
+    def _show_answers(self, tree: RunTree) -> None:
+        """Of a run that continues, as that of a sub-agent, nothing else says that it waits no longer."""
+        display = self._display
+        for relay in tree.relays:
+            display.pending_suspensions.pop(relay.call_id or relay.id, None)
+            shown = display.pending_approval
             is_shown = shown is not None and shown.tool_call_id == (relay.call_id or relay.id)
             if is_shown and relay.spawn_call_id:
-                waiting = (one for one in self.facts.relays.values() if one.kind == "permission")
-                self.display.pending_approval = next(map(pending_approval, waiting), None)
+                waiting = (one for one in tree.open_relays.values() if one.kind == "permission")
+                display.pending_approval = next(map(pending_approval, waiting), None)
+
+    def _usage(self, event: UsageDelta) -> None:
+        if event.counted is None:
+            self.facts.usage = self.facts.usage.plus(token_usage(event.usage))
+        else:
+            self.facts.usage = read_usage(event.counted)
 
     def _start(self, event: SessionStart) -> None:
         if self.tree.run.depth:
@@ -263,18 +363,10 @@ class ThreadFold:
 
 def rest(fold: ThreadFold, *, is_running: bool) -> None:
     """What is shown of a thread when it is opened: what holds on, and nothing of how it came about."""
-    shown = fold.display
-    kept = DisplayState(
-        is_running=is_running,
-        token_usage=shown.token_usage,
-        pending_suspensions=shown.pending_suspensions,
-        modified_files=shown.modified_files,
-        om_progress=shown.om_progress,
-        queued_follow_ups=len(fold.facts.follow_ups),
-        queued_steering=shown.queued_steering,
-    )
-    asked = [relay for relay in fold.facts.relays.values() if relay.kind == "permission"]
-    kept.pending_approval = pending_approval(asked[0]) if asked else None
-    kept.tasks = shown.tasks
-    kept.previous_tasks = shown.previous_tasks
-    fold.display = kept
+    queued = len(fold.facts.follow_ups)
+    asked = next((relay for relay in fold.facts.relays.values() if relay.kind == "permission"), None)
+
+    def change() -> None:
+        fold.reset_display(is_running=is_running, queued=queued, asked=asked)
+
+    fold.change_display(change)

@@ -105,6 +105,10 @@ class SessionTranslation:
             BufferingFailed: self._on_memory_failure,
         }
 
+    def share(self, tree: RunTree) -> None:
+        """Go on with another tree of the same log, at the same event."""
+        self.tree = self._runs.tree = tree
+
     @property
     def usage(self) -> TokenUsage:
         """Of all runs of the thread."""
@@ -162,6 +166,7 @@ class SessionTranslation:
         """What a forked sub-agent does: events of its own log, for the call that it works for."""
         child = self._runs.state.forks.get(call_id)
         if child is None:
+            self._forks.pop(call_id, None)
             return ()
         tree = self._forks.setdefault(call_id, RunTree())
         tree.feed(event)

@@ -205,7 +205,8 @@ class StateFold:
             self._index.before = self._index.before.plus(speaker.used)
             if is_error:
                 self._tree.set(("error",), speaker.error or event.outcome.replace("_", " "))
-            self._tree.change(("status",), "error" if is_error else "idle")
+            if self._runs.open_top is None:
+                self._tree.change(("status",), "error" if is_error else "idle")
         speaker.is_ended = True
 
     def _message(self, speaker: Speaker, event: vocabulary.Message) -> None:

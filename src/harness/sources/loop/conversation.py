@@ -36,7 +36,7 @@ from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import TranscriptEntry, turn_of
 from harness.sources.model import Attachment
 
-_GIVEN_UP = "the run was given up"
+GIVEN_UP = "the run was given up"
 
 
 class AgentConversation:
@@ -117,7 +117,7 @@ class AgentConversation:
         run = self._open(options, run_id=pending.run_id)
         return await self._follow(run, run.resume(pending, taken))
 
-    def give_up(self, reason: str = _GIVEN_UP) -> bool:
+    def give_up(self, reason: str = GIVEN_UP) -> bool:
         """End the run that waits, if there is one: its questions count as refused, its calls as stopped."""
         pending, self.pending = self.pending, None
         if pending is None:

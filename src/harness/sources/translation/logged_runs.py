@@ -10,12 +10,10 @@ from msgspec.structs import replace
 from harness.events import (
     Event,
     Message,
-    Relay,
     RelayReply,
     Result,
     SessionStart,
     StepEnd,
-    StepStart,
     TextDelta,
     ToolEnd,
     ToolStart,
@@ -110,29 +108,21 @@ def closing_events(logged: Sequence[Event], top: str) -> tuple[list[Event], dict
 
 def closing_of_loop(logged: Sequence[Event], top: str) -> tuple[list[Event], dict[str, str]]:
     """The same for a loop of ours, which also has steps and questions to be ended."""
-    steps: dict[str, StepStart] = {}
-    relays: dict[str, Relay] = {}
+    tree = RunTree()
     for event in logged:
-        match event:
-            case StepStart():
-                steps[event.id] = event
-            case StepEnd():
-                steps.pop(event.id, None)
-            case Relay():
-                relays[event.id] = event
-            case RelayReply():
-                relays.pop(event.id, None)
-            case _:
-                continue  # nothing else stays open
+        tree.feed(event)
     reason = "the process that asked has ended"
     out: list[Event] = [
         *(
-            RelayReply(id=relay.id, approved=False, by="policy", reason=reason, run_id=_key(relay, top))
-            for relay in relays.values()
+            RelayReply(
+                id=relay.id, approved=False, by="policy", reason=reason, run_id=_key(relay.run_id, top)
+            )
+            for relay in tree.open_relays.values()
         ),
         *(
-            StepEnd(id=step.id, stop_reason="cancelled", run_id=_key(step, top))
-            for step in reversed(steps.values())
+            StepEnd(id=run.step, stop_reason="cancelled", run_id=_key(run.id, top))
+            for run in reversed(tree.unfinished)
+            if run.step
         ),
     ]
     closing, run_ids = closing_events(logged, top)
@@ -143,5 +133,5 @@ def closing_of_loop(logged: Sequence[Event], top: str) -> tuple[list[Event], dic
     return out, run_ids
 
 
-def _key(event: Event, top: str) -> str:
-    return "" if event.run_id == top else event.run_id
+def _key(run_id: str, top: str) -> str:
+    return "" if run_id == top else run_id
