@@ -60,6 +60,9 @@ class BenchBackend:
     def hub(self, log_id: str) -> Hub | None:
         return self._hub if log_id == self._hub.log_id else None
 
+    def bus(self, _log_id: str) -> None:
+        return None
+
     def listen(self, listener: object) -> None:
         del listener
 

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from showing import shown
 
 from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart
 from harness.events.operation import Command, Fetch, Operation, Spawn, Tasks
+from showing import shown
 
 START = SessionStart(run_id="r", session_id="s", agent="claude")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from showing import shown
 
 from harness.events import Message
 from harness.log import codec
 from harness.rendering.wire.events import UNTOLD, AnyWireEvent
 from harness.testing.golden import Case, find_cases
+from showing import shown
 
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.expected.exists()]
 

@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from own_runs import CONCURRENT_CALLS, LS, RUN, SINGLE_CALL, asked, begin, begun, ended, of, result, step
-from showing import shown
 
 from harness.events import (
     Error,
@@ -35,6 +33,8 @@ from harness.events import (
 )
 from harness.log import codec
 from harness.sources.model import Attachment, Call
+from own_runs import CONCURRENT_CALLS, LS, RUN, SINGLE_CALL, asked, begin, begun, ended, of, result, step
+from showing import shown
 
 
 def lines(*events: Event) -> list[str]:

@@ -10,7 +10,6 @@ from pkgutil import iter_modules
 from random import Random
 
 import pytest
-from showing import shown_bytes
 
 import harness.views
 from harness.events import Event, SessionStart
@@ -20,6 +19,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.sources.registry import names
 from harness.stage import ViewOptions, run_through
 from harness.testing.golden import Case, find_cases, translate
+from showing import shown_bytes
 
 VIEWS = [module.name for module in iter_modules(harness.views.__path__)]
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent in set(names())]

@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from changed_logs import FromTheFuture, numbered
-from showing import shown_bytes
 
 import harness.views
+from changed_logs import FromTheFuture, numbered
 from harness.events import (
     Event,
     Message,
@@ -38,6 +37,7 @@ from harness.session.thread_fold import ThreadFold
 from harness.sources.loop.history import history
 from harness.sources.translation.logged_runs import runs_in
 from harness.stage import ViewOptions, run_through
+from showing import shown_bytes
 
 VIEWS = [module.name for module in iter_modules(harness.views.__path__) if module.name != "log"]
 RUN: list[Event] = [

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_runs import CONCURRENT_CALLS, RUN, SINGLE_CALL, begin, begun, ended, of, result, step
-from showing import shown
 
 from harness.events import (
     Error,
@@ -33,6 +31,8 @@ from harness.stage import ViewOptions
 from harness.testing.golden import Case, find_cases
 from harness.views import graph as graph_view
 from harness.views.graph import Graph, GraphView, project_messages, project_repl, project_thread, run_status
+from own_runs import CONCURRENT_CALLS, RUN, SINGLE_CALL, begin, begun, ended, of, result, step
+from showing import shown
 
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.expected.exists()]
 MOST_PREFIXES = 4

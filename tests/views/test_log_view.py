@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from showing import shown_bytes
-
 from harness.events import Event, SessionStart, TextDelta
 from harness.log import codec
+from showing import shown_bytes
 
 
 def test_events_are_written_as_they_stand_in_the_file() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from showing import shown
-
 from harness.events import (
     Error,
     Message,
@@ -16,6 +14,7 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
+from showing import shown
 
 
 def test_a_run_reads_as_a_document() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from showing import shown
-
 from harness.events import Error, Event, Message, Result, SessionStart, Usage
+from showing import shown
 
 
 def result(*events: Event) -> Any:

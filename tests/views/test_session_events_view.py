@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-from own_runs import SINGLE_CALL
-from showing import shown, shown_bytes
-
 from harness.events import Event, Message, Result, SessionStart, TextDelta
 from harness.stage import ViewOptions
 from harness.views import display
+from own_runs import SINGLE_CALL
+from showing import shown, shown_bytes
 
 
 def test_each_event_is_a_line() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from showing import shown
 
 from harness.events import (
     Compacted,
@@ -40,6 +39,7 @@ from harness.events.operation import Command
 from harness.rendering.object_stream import Operation, apply
 from harness.rendering.state.calls import LONGEST_OUTPUT
 from harness.rendering.state.fold import StateFold
+from showing import shown
 
 START = SessionStart(agent="claude", model="opus", cwd="/w")
 

@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from showing import shown
-from steered import steered
 
 from harness.events import (
     Compacted,
@@ -39,6 +37,8 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from showing import shown
+from steered import steered
 
 AT: dict[str, Any] = {"timestamp_ms": 1700000000000, "seq": 3, "run_id": "run"}
 USAGE = Usage(input=10, output=5, cache_read=7, cache_write=0, reasoning=2, cost_usd=0.01)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from showing import shown
-
 from harness.events import (
     Error,
     Message,
@@ -16,6 +14,7 @@ from harness.events import (
     ToolStart,
     Warning,
 )
+from showing import shown
 
 
 def test_deltas_come_without_line_ends_and_the_message_only_ends_the_line() -> None:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from showing import shown
-from steered import steered
 
 import harness.views
 from harness.config.prices import Price, Prices
@@ -36,6 +34,8 @@ from harness.ledger import Ledger, total
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.stage import ViewOptions
+from showing import shown
+from steered import steered
 
 VIEWS = [module.name for module in iter_modules(harness.views.__path__)]
 

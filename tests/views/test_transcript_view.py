@@ -6,8 +6,6 @@ import re
 from typing import Any, get_args
 
 import pytest
-from showing import shown, shown_bytes
-from steered import steered
 
 from harness.events import (
     Compacted,
@@ -46,6 +44,8 @@ from harness.events.operation import (
 from harness.rendering.columns import columns
 from harness.stage import ViewOptions
 from harness.views.transcript import Transcript
+from showing import shown, shown_bytes
+from steered import steered
 
 TOP = SessionStart(agent="claude", model="opus", version="2.1", cwd="/home/me/code/app")
 

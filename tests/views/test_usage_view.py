@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from showing import shown
 
 from harness.events import Event, Result, SessionStart, Usage, UsageDelta
 from harness.stage import ViewOptions
 from harness.views import usage
 from harness.views.usage import UsageFold, summary
+from showing import shown
 
 NOTHING = {
     "input": None,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from changed_logs import (
     MUTATIONS,
     TORN,
@@ -25,8 +26,6 @@ from changed_logs import (
     thread,
     whole,
 )
-from showing import shown
-
 from harness.events import (
     Compacted,
     Error,
@@ -50,6 +49,7 @@ from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn
 from harness.sources.translation.logged_runs import runs_in
 from harness.testing.golden import Case, find_cases
+from showing import shown
 
 CHANGED_LOGS = int(os.environ.get("HARNESS_CHANGED_LOGS", "600"))
 MOST_EVENTS = 2_000

@@ -205,6 +205,10 @@ class Follower:
         self._store = store
         self._reader: LogReader | None = None
 
+    @property
+    def hub(self) -> Hub:
+        return self._hub
+
     def poll(self) -> list[Event]:
         """What has come since the last time; empty when nothing has."""
         batch = self._hub.recent(self.cursor)

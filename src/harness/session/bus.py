@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from harness.events import Event, ToolEnd
 from harness.log.hub import Follower, Hub
+from harness.log.run_tree import RunTree
 from harness.rendering.session.display import reduce
 from harness.rendering.session.events import DisplayStateChanged, HarnessEvent, SessionEvent
 from harness.session.thread_fold import ThreadFold
@@ -45,6 +46,8 @@ class Bus:
         self._on_event = on_event
         self._on_folded = on_folded
         self._listeners: list[Listener] = []
+        self._readers: dict[Callable[[Event], None], Callable[[], None]] = {}
+        """Of the same log, each with what is called when the bus reads it no more."""
         self._follower: Follower | None = None
         self._forks: dict[str, tuple[Follower, Callable[[], None]]] = {}
         """By call: the logs of forked sub-agents, and how to be woken by them no more."""
@@ -82,6 +85,22 @@ class Bus:
         if wakes:
             self._stop_waking.append(hub.add_waker(self._waker()))
 
+    def join(
+        self, hub: Hub, next_seq: int, read: Callable[[Event], None], on_left: Callable[[], None]
+    ) -> RunTree | None:
+        """Give `read` every event of that log from now on, after `fold` was fed it: a log has one reader. What it
+        folds may share the tree. None when the bus reads another log, or is not at that event.
+        """
+        self.deliver()
+        is_there = self._follower is not None and self._follower.hub is hub and not self._is_delivering
+        if not is_there or self.fold.next_seq != next_seq:
+            return None
+        self._readers[read] = on_left
+        return self.fold.tree
+
+    def leave(self, read: Callable[[Event], None]) -> None:
+        self._readers.pop(read, None)
+
     def attach_fork(self, call_id: str, hub: Hub) -> None:
         """Follow the log of a forked sub-agent as well, from now on, until it ends."""
         self._forks[call_id] = (hub.follower(hub.next_seq), hub.add_waker(self._waker()))
@@ -89,6 +108,9 @@ class Bus:
     def detach(self) -> None:
         """Tell what is still to be told, and follow nothing."""
         self.deliver()
+        readers, self._readers = self._readers, {}
+        for on_left in readers.values():
+            on_left()
         for stop in self._stop_waking:
             stop()
         self._stop_waking.clear()
@@ -145,6 +167,8 @@ class Bus:
             if type(event) not in quiet:
                 self._notice(event)
             all_told = self.fold.feed(event)
+            for read in self._readers:
+                self._read(read, event)
             if type(event) not in quiet:
                 self._on_folded()
             for told in all_told:
@@ -155,6 +179,12 @@ class Bus:
         for call_id in list(self._forks):
             has_more |= self._deliver_fork(call_id)
         return has_more
+
+    def _read(self, read: Callable[[Event], None], event: Event) -> None:
+        try:
+            read(event)
+        except Exception:
+            _logger.exception("a reader failed on %s", type(event).__name__)
 
     def _deliver_fork(self, call_id: str) -> bool:
         if call_id not in self._forks:

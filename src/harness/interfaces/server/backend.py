@@ -9,6 +9,7 @@ import msgspec
 
 from harness.interfaces.commands import Command, Submit
 from harness.log.hub import Hub
+from harness.session.bus import Bus
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,6 +83,10 @@ class Backend(Protocol):
 
     def hub(self, log_id: str) -> Hub | None:
         """Where the conversation is written, while it is loaded."""
+        ...
+
+    def bus(self, log_id: str) -> Bus | None:
+        """Who reads the conversation's log already, while it is loaded."""
         ...
 
     def listen(self, listener: Callable[[str], None]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, UnknownSession
+from harness.events import Event
 from harness.interfaces.server.backend import ConversationStatus
 from harness.interfaces.server.frames import Frames, Packet
 from harness.interfaces.server.log_tail import FindHub, LogTail
@@ -16,6 +18,7 @@ from harness.log.store import Store
 from harness.rendering.object_stream import Operation
 from harness.rendering.state.fold import StateFold
 from harness.rendering.state.wire import state_message
+from harness.session.bus import Bus
 from harness.session.open_thread import complete
 
 TICK_S = 1 / 30
@@ -27,6 +30,7 @@ _AT_ONCE = 5_000
 PacketListener = Callable[[Packet], bool]
 """Takes a frame at once; False when it cannot, and is to be left behind."""
 FindStatus = Callable[[str], ConversationStatus]
+FindBus = Callable[[str], Bus | None]
 
 
 class SessionChannel:
@@ -39,6 +43,7 @@ class SessionChannel:
         find_hub: FindHub,
         find_status: FindStatus,
         *,
+        find_bus: FindBus = lambda _log_id: None,
         tick_s: float = TICK_S,
     ) -> None:
         self.log_id = log_id
@@ -55,6 +60,11 @@ class SessionChannel:
         self._fold = StateFold(log_id)
         self._frames = Frames(self._fold.encoded, 0)
         self._tail: LogTail | None = None
+        self._find_bus = find_bus
+        self._bus: Bus | None = None
+        """Which reads the log for this channel as well; without one, `_tail` does."""
+        self._pushed: list[Operation] = []
+        """What the bus has read since the last frame."""
         self._riders: set[PacketListener] = set()
         self._published = asyncio.Event()
         self._published_s = 0.0
@@ -100,6 +110,7 @@ class SessionChannel:
         self._stop_tail()
 
     def _stop_tail(self) -> None:
+        self._leave_bus()
         if self._tail is not None:
             self._tail.close()
             self._tail = None
@@ -109,6 +120,7 @@ class SessionChannel:
 
         Raises UnknownSession once the log is gone.
         """
+        self._publish([])  # a snapshot holds what was read: it is not to come again
         if position is None:
             return self._frames.snapshot()
         while position == self._frames.head:
@@ -118,6 +130,7 @@ class SessionChannel:
         try:
             return self._frames.head, self._frames.since(position)
         except LookupError:
+            self._publish([])
             return self._frames.snapshot()
 
     def ride(self, rider: PacketListener, position: int) -> bool:
@@ -150,6 +163,8 @@ class SessionChannel:
         if self._tail is not None:
             try:
                 self._tail.refresh()
+                if self._bus is not None and self._bus is not self._find_bus(self.log_id):
+                    self._leave_bus()
             except HarnessError:
                 return  # it was deleted
             self._note_status()
@@ -197,7 +212,11 @@ class SessionChannel:
 
     def _read_on(self) -> tuple[list[Operation], bool]:
         """Fold what has come; whether there may be more of it at once."""
-        operations: list[Operation] = []
+        if self._bus is not None:
+            self._bus.deliver()
+        operations, self._pushed = self._pushed, []
+        if self._bus is not None:
+            return operations, False
         feed = self._fold.feed
         most_seq = self._fold.seq + _AT_ONCE
         while self._tail is not None and self._fold.seq < most_seq:
@@ -206,12 +225,40 @@ class SessionChannel:
             except HarnessError:
                 return operations, False  # the log is gone, or its disk is: what was seen of it stays
             if not events:
+                self._join_bus()
                 return operations, False
             for event in events:
                 operations += feed(event)
         return operations, self._tail is not None
 
+    def _join_bus(self) -> None:
+        """Let the session that writes the log read it for this channel too."""
+        bus, hub = self._find_bus(self.log_id), self._tail.hub if self._tail is not None else None
+        if bus is None or hub is None or bus.loop not in (None, self._loop):
+            return
+        runs = bus.join(hub, self._fold.seq, self._take, self._leave_bus)
+        if runs is not None:
+            self._bus = bus
+            self._fold.share(runs)
+
+    def _take(self, event: Event) -> None:
+        self._pushed += self._fold.feed(event)
+        self._schedule()
+
+    def _leave_bus(self) -> None:
+        if self._bus is None:
+            return
+        self._bus.leave(self._take)
+        self._bus = None
+        self._fold.share(None)
+        if self._tail is not None:
+            with suppress(HarnessError):  # it was deleted
+                self._tail.seek(self._fold.seq)
+
     def _publish(self, operations: list[Operation]) -> None:
+        if self._pushed:
+            operations = [*self._pushed, *operations]
+            self._pushed = []
         if operations:
             self._published_s = self._loop.time()
             head = self._frames.head

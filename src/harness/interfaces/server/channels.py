@@ -121,7 +121,12 @@ class Channels:
             channel = self._channels.get(log_id)
             if channel is None or channel.is_gone.is_set():
                 channel = SessionChannel(
-                    self.store, log_id, self.backend.hub, self.backend.status, tick_s=self._tick_s
+                    self.store,
+                    log_id,
+                    self.backend.hub,
+                    self.backend.status,
+                    find_bus=self.backend.bus,
+                    tick_s=self._tick_s,
                 )
                 await channel.open()
                 self._channels[log_id] = channel

@@ -17,6 +17,7 @@ from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.presets import SUBAGENTS, backing_of, checked, modes_of, permissions_state
 from harness.log.hub import Hub
 from harness.log.store import Store
+from harness.session.bus import Bus
 from harness.session.harness import Harness
 from harness.session.runs import UserMessage
 from harness.session.signals import File, contents, is_text, split
@@ -101,6 +102,10 @@ class HostedConversation:
     @property
     def hub(self) -> Hub:
         return self._session.hub
+
+    @property
+    def bus(self) -> Bus:
+        return self._session.bus
 
     @property
     def is_running(self) -> bool:

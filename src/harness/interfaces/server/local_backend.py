@@ -21,6 +21,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.query import waits
 from harness.log.store import Fork, Metadata, Store, read_all
+from harness.session.bus import Bus
 from harness.session.open_thread import complete
 from harness.sources.request import OWN_AGENT
 
@@ -186,6 +187,10 @@ class LocalBackend:
     def hub(self, log_id: str) -> Hub | None:
         conversation = self._open.get(log_id)
         return conversation.hub if conversation is not None else None
+
+    def bus(self, log_id: str) -> Bus | None:
+        conversation = self._open.get(log_id)
+        return conversation.bus if conversation is not None else None
 
     def listen(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)

@@ -55,6 +55,18 @@ class LogTail:
             self._stop = self._store.watch(self._log_id, self._wake)
         self._wake()
 
+    def seek(self, cursor: int) -> None:
+        """Read on from there."""
+        if cursor != self.cursor:
+            self.close()
+            self.cursor = cursor
+            self.refresh()
+
+    @property
+    def hub(self) -> Hub | None:
+        """Who writes the log, if this process does."""
+        return self._hub
+
     def give_up(self) -> None:
         """The log begins otherwise than before: what was read of it is void, and reading on makes no sense."""
         self._is_void = True

@@ -32,6 +32,7 @@ from harness.log.query import waits
 from harness.log.store import Store, read_all
 from harness.log.stores.postgres.commands import PostgresCommands, TakenCommand
 from harness.log.stores.postgres.store import PostgresStore
+from harness.session.bus import Bus
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT
 
@@ -166,6 +167,9 @@ class SharedBackend:
 
     def hub(self, log_id: str) -> Hub | None:
         return self._own.hub(log_id)
+
+    def bus(self, log_id: str) -> Bus | None:
+        return self._own.bus(log_id)
 
     def listen(self, listener: Callable[[str], None]) -> None:
         self._own.listen(listener)

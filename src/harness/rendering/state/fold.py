@@ -56,6 +56,14 @@ class StateFold:
     def value(self) -> dict[str, Any]:
         return self._tree.value
 
+    def share(self, runs: RunTree | None) -> None:
+        """Go on with another tree of the same log, at the same event; None: with a copy, which is its own."""
+        if runs is None:
+            runs = RunTree()
+            runs.restore(self._runs.snapshot())
+        self._runs = runs
+        self._relays.use(runs)
+
     @property
     def seq(self) -> int:
         seq: int = self._tree.at(("seq",))

@@ -19,6 +19,9 @@ class Relays:
         self._positions = positions
         self._runs = runs
 
+    def use(self, runs: RunTree) -> None:
+        self._runs = runs
+
     def asked(self, speaker: Speaker, event: Relay) -> None:
         known = self._positions.get(event.id)
         is_open = known is not None and self._tree.at(("relays", str(known), "status")) == "pending"
