@@ -39,7 +39,7 @@ def test_a_good_script_is_found_good(world: World) -> None:
     [
         ("turns = [\n { call = 'jump' }]", [], "script.toml:2: turns[0].call: 'jump' is not a call"),
         (GOOD, ["--agent", "nobody"], "unknown agent: nobody"),
-        (GOOD, ["--agent", "replay"], "there is no bench for 'replay'"),
+        (GOOD, ["--agent", "replay"], "there is no fixture for 'replay'"),
         ('turns = [{ call = "agent", prompt = "x" }]', ["--agent", "pi"], "it has no sub-agents"),
     ],
 )

@@ -100,7 +100,7 @@ def test_what_is_shown_otherwise_than_it_was_is_wrong_and_hides_behind_no_gap(
     report = _examine(doctored_agents.install(tmp_path, change='stream = stream.replace("1000", "999")'))
 
     assert (report.verdict, exit_code([report])) == ("wrong", 2)
-    assert _findings(report) == ["usage.input is told as 999, and was 1000"]
+    assert _findings(report) == ["usage.input is shown as 999, and was 1000"]
 
 
 def test_a_new_field_alone_is_named_and_counts_for_nothing(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_script_that_ran_out_is_not_the_agents_fault(tmp_path: Path) -> None:
     report = _examine(doctored_agents.install(tmp_path, change=again))
 
     assert (report.verdict, exit_code([report])) == ("inconclusive", 1)
-    assert _findings(report) == ["the script had no turn 2 in its lane 'main' for what it was asked"]
+    assert _findings(report) == ["the script had no turn 2 in its conversation 'main' for what it was asked"]
 
 
 def test_an_agent_that_ignores_the_base_url_is_found_out(tmp_path: Path) -> None:

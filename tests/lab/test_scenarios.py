@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.lab import LabContext, ScriptRun, fixture_names, load_fixture
-from harness.lab.known_fields import collect, load_known, paths_of, strangers
+from harness.lab.known_fields import collect, load_known, paths_of, unknown_fields
 from harness.lab.scenario import load_scenario, read_scenario, scenario_names
 from harness.sources.registry import load
 
@@ -79,8 +79,10 @@ def test_keys_that_are_data_and_what_tools_take_are_no_fields() -> None:
 def test_a_field_is_strange_until_a_recording_has_it() -> None:
     line = b'{"type":"session","mood":{"level":3}}\n'
 
-    assert [(one.kind, one.path) for one in strangers("pi", line, load_known("pi"))] == [("session", "mood")]
-    assert strangers("pi", line, collect("pi", [line], load_known("pi"))) == []
+    assert [(one.kind, one.path) for one in unknown_fields("pi", line, load_known("pi"))] == [
+        ("session", "mood")
+    ]
+    assert unknown_fields("pi", line, collect("pi", [line], load_known("pi"))) == []
 
 
 @pytest.mark.parametrize("agent", fixture_names())
@@ -89,4 +91,4 @@ def test_no_field_of_a_recorded_greeting_is_strange(agent: str) -> None:
 
     assert recordings
     for path in recordings:
-        assert strangers(agent, path.read_bytes(), load_known(agent)) == []
+        assert unknown_fields(agent, path.read_bytes(), load_known(agent)) == []

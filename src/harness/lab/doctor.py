@@ -1,8 +1,8 @@
 """Finds drift: runs the installed agents against the scripted model, and compares what comes out.
 
-Each agent is examined in a process of its own, with an environment made for it: no credentials, a home
-below a temporary folder, and no network but the loopback where the system allows that. Whatever ends
-the doctor, the watchdog of `sources.process` ends that process and everything that it has started.
+Each agent is examined in a process of its own (`doctor_worker`), with an environment made for it: no credentials, a
+home below a temporary folder, and no network but the loopback where the system allows that. However the doctor ends,
+the watchdog of `sources.process` ends that process and everything that it has started.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from harness.lab.doctor_report import AgentReport, AgentStatus, Finding, ScenarioResult
-from harness.lab.doctor_worker import DoctorOrder, require_writable
+from harness.errors import UsageError
+from harness.lab.doctor_report import AgentReport, ExaminedAgent, Finding, ScenarioResult
+from harness.lab.doctor_worker import DoctorOrder
 from harness.lab.fixture import fixture_names
 from harness.lab.scenario import load_scenario, scenario_names
 from harness.sources.agent import Agent
@@ -29,33 +31,33 @@ from harness.sources.registry import load, load_all
 
 VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")
 
-OnProgress: TypeAlias = Callable[[AgentStatus, ScenarioResult | None], object]
-"""Told of every agent before its first scenario, and of every result."""
+OnProgress: TypeAlias = Callable[[ExaminedAgent, ScenarioResult | None], object]
+"""Called for every agent before its first scenario, and with every result."""
 
-_STATUS, _RESULT = msgspec.json.Decoder(AgentStatus), msgspec.json.Decoder(ScenarioResult)
+_STATUS, _RESULT = msgspec.json.Decoder(ExaminedAgent), msgspec.json.Decoder(ScenarioResult)
 QUICK_S = 15.0
 """What a quick examination may take."""
 _SPARE_S = 60.0
 """How much longer than all its scenarios an examination may take before it is killed."""
-_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 """Of the user's environment; nothing else reaches an agent."""
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedAgent(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     gaps: dict[str, tuple[str, ...]] = {}
     """Scenario → what this version does not show."""
 
 
-def last_verified() -> dict[str, Verified]:
+def last_verified() -> dict[str, VerifiedAgent]:
     try:
         with open(VERIFIED, "rb") as file:
-            return msgspec.convert(tomllib.load(file), dict[str, Verified])
+            return msgspec.convert(tomllib.load(file), dict[str, VerifiedAgent])
     except OSError:
         return {}
 
 
-def find_agents(names: Sequence[str], environ: Mapping[str, str] | None = None) -> list[AgentStatus]:
+def find_agents(names: Sequence[str], environ: Mapping[str, str] | None = None) -> list[ExaminedAgent]:
     """The named agents, or all that are installed. Raises UnknownAgent, BrokenPlugin."""
     environ = os.environ if environ is None else environ
     verified = last_verified()
@@ -65,14 +67,14 @@ def find_agents(names: Sequence[str], environ: Mapping[str, str] | None = None) 
     return programs if names else [one for one in programs if one.binary]
 
 
-def _status(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Verified]) -> AgentStatus:
+def _status(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, VerifiedAgent]) -> ExaminedAgent:
     binary = find_binary(agent, "", environ)
     note = ""
     if agent.name not in fixture_names():
         note = "it cannot be pointed at the scripted model, and so is not run: there is no fixture for it"
     elif not binary:
         note = f"it is not installed ({agent.install})" if agent.install else "it is not installed"
-    return AgentStatus(
+    return ExaminedAgent(
         agent=agent.name,
         title=agent.title,
         binary=binary,
@@ -83,17 +85,17 @@ def _status(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Ver
 
 
 def choose(names: Sequence[str], *, is_quick: bool) -> tuple[str, ...]:
-    """The scenarios to play. Raises UsageError."""
+    """The scenarios to run. Raises UsageError."""
     if names:
         return tuple(load_scenario(name).name for name in names)
     everything = [load_scenario(name) for name in scenario_names()]
-    # The tour tells most, should there be time for one only.
+    # The tour shows most, should there be time for one only.
     quick = sorted((one for one in everything if one.quick), key=lambda one: -len(one.expect.operations))
     return tuple(one.name for one in (quick if is_quick else everything))
 
 
 def examine(
-    status: AgentStatus,
+    status: ExaminedAgent,
     scenarios: Sequence[str],
     *,
     limit_s: float | None = None,
@@ -101,12 +103,12 @@ def examine(
     watch: OnProgress = lambda _status, _result: None,
     environ: Mapping[str, str] | None = None,
 ) -> AgentReport:
-    """Play the scenarios with one agent. Raises UsageError for a `record` that cannot be written.
+    """Run the scenarios with one agent. Raises UsageError for a `record` that cannot be written.
 
     Contract: leaves neither processes nor files, but for `record`.
     """
     if record:
-        require_writable(record)
+        _require_writable(record)
     if status.note:
         watch(status, None)
         return AgentReport(status=status, results=())
@@ -122,22 +124,35 @@ def examine(
     )
     results: list[ScenarioResult] = []
     try:
-        for told in _follow(order, os.environ if environ is None else environ):
-            if isinstance(told, AgentStatus):
-                status = told
+        for news in _work(order, os.environ if environ is None else environ):
+            if isinstance(news, ExaminedAgent):
+                status = news
                 watch(status, None)
             else:
-                results.append(told)
-                watch(status, told)
+                results.append(news)
+                watch(status, news)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return AgentReport(status=status, results=tuple(results))
 
 
-def _follow(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[AgentStatus | ScenarioResult]:
+def _require_writable(root: str) -> None:
+    """Make the folder of recordings. Raises UsageError: better now than after the first scenario."""
+    try:
+        os.makedirs(root, exist_ok=True)
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise UsageError(
+            f"cannot record in {root!r}: {error.strerror or error}",
+            hint="give --record a folder that may be written",
+        ) from error
+
+
+def _work(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[ExaminedAgent | ScenarioResult]:
     home = os.path.join(order.folder, "doctor")
     os.makedirs(home)
-    kept = {name: environ[name] for name in _KEPT if name in environ}
+    passed_on = {name: environ[name] for name in _PASSED_ON if name in environ}
     folders = {
         "HOME": home,
         "XDG_CACHE_HOME": home,
@@ -147,7 +162,7 @@ def _follow(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[AgentSta
     }
     invocation = Invocation(
         argv=(sys.executable, "-m", "harness.lab.doctor_worker"),
-        env={**kept, **folders},
+        env={**passed_on, **folders},
         cwd=order.folder,
         stdin=msgspec.json.encode(order),
     )
@@ -172,8 +187,6 @@ def _follow(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[AgentSta
 
 
 def _chunks(child: Child, limit_s: float) -> Iterator[tuple[str, bytes]]:
-    import time
-
     ends_s = time.monotonic() + limit_s
     while child.exit is None:
         if time.monotonic() > ends_s:

@@ -9,9 +9,9 @@ import msgspec
 DoctorVerdict: TypeAlias = Literal[
     "verified", "degraded", "drift", "wrong", "broken", "inconclusive", "unfinished", "skipped"
 ]
-"""unfinished: the time of a quick examination ran out · skipped: not played, with the reason."""
+"""unfinished: the time of a quick examination ran out · skipped: not run, with the reason."""
 FindingKind: TypeAlias = Literal["broken", "wrong", "drift", "degraded", "inconclusive", "new field"]
-"""broken: it does not work · wrong: what is shown is not what happened · drift: it says what nobody knows ·
+"""broken: it does not work · wrong: what is shown is not what happened · drift: it writes what is not known ·
 degraded: something is not visible · inconclusive: our script did not fit, so that nothing can be said ·
 new field: of a known record; where all else is right it changes nothing."""
 
@@ -35,7 +35,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One scenario, played by one agent."""
+    """One scenario, run with one agent."""
 
     scenario: str
     verdict: DoctorVerdict
@@ -47,7 +47,7 @@ class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     duration_ms: int = 0
 
 
-class AgentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ExaminedAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An agent before it is examined."""
 
     agent: str
@@ -65,12 +65,12 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
-    status: AgentStatus
+    status: ExaminedAgent
     results: tuple[ScenarioResult, ...]
 
     @property
     def verdict(self) -> DoctorVerdict:
-        """The worst of all that were played to the end; without any, whether one was begun."""
+        """The worst of all that were run to the end; without any, whether one was begun."""
         found = {result.verdict for result in self.results}
         order: tuple[DoctorVerdict, ...] = (*_WORST_FIRST, "verified", "unfinished")
         return next((verdict for verdict in order if verdict in found), "skipped")

@@ -1,7 +1,6 @@
-"""Examines one agent, in a process of its own: `python -m harness.lab.doctor_worker`, an `DoctorOrder` on standard input.
+"""Examines one agent, in a process of its own: `python -m harness.lab.doctor_worker`, a `DoctorOrder` on standard input.
 
-It cuts itself off from the network where the system allows that, and has an environment without any
-credentials. Standard output is a JSON object a line: first the `AgentStatus`, then a `ScenarioResult` per scenario.
+It leaves the network where the system allows that, and its environment has no credentials. Standard output is a JSON object a line: first the `ExaminedAgent`, then a `ScenarioResult` per scenario.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import time
 
 import msgspec
 
-from harness.errors import UsageError
-from harness.lab.doctor_report import AgentStatus, Finding, ScenarioResult
+from harness.lab.doctor_report import ExaminedAgent, Finding, ScenarioResult
 from harness.lab.known_fields import load_known
 from harness.lab.scenario import Scenario, load_scenario
 from harness.lab.scenario_run import AgentUnderTest, ScenarioOutput, run_scenario
@@ -22,23 +20,77 @@ from harness.sources.process.version_probe import probe_version
 from harness.sources.registry import load
 from harness.system.contract import system
 
-# Saves what an agent wrote in the layout of recorded tests: `<agent>/<version>/<scenario>/`.
+
+class DoctorOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What the doctor asks its worker to do."""
+
+    status: ExaminedAgent
+    scenarios: tuple[str, ...]
+    folder: str
+    """Where everything happens."""
+    limit_s: float | None = None
+    """For all scenarios together: what does not fit any more is not run."""
+    record: str = ""
+    """Where recordings go; empty for none."""
+    known_gaps: dict[str, tuple[str, ...]] = {}
 
 
-def require_writable(root: str) -> None:
-    """Make the folder of recordings. Raises UsageError: better now than after the first scenario."""
-    try:
-        os.makedirs(root, exist_ok=True)
-        if not os.access(root, os.W_OK | os.X_OK):
-            raise PermissionError(13, "Permission denied")
-    except OSError as error:
-        raise UsageError(
-            f"cannot record in {root!r}: {error.strerror or error}",
-            hint="give --record a folder that may be written",
-        ) from error
+def main() -> int:
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=DoctorOrder)
+    network = system.enter_own_network()
+    agent = load(order.status.agent)
+    began_s = time.monotonic()
+    if need := missing_interpreter(order.status.binary):
+        _emit(msgspec.structs.replace(order.status, network=network))
+        finding = Finding(kind="broken", what=f"it needs `{need}`, which is not on PATH")
+        _emit(ScenarioResult(scenario=order.scenarios[0], verdict="broken", findings=(finding,)))
+        return 0
+    version = probe_version(order.status.binary, agent.version_args)
+    _emit(msgspec.structs.replace(order.status, version=version, network=network))
+    tested = AgentUnderTest(
+        agent=agent,
+        binary=order.status.binary,
+        version=version,
+        known=load_known(agent.name),
+        known_gaps=order.known_gaps,
+    )
+    longest_s = 0.0
+    for number, name in enumerate(order.scenarios, 1):
+        left_s = float("inf") if order.limit_s is None else order.limit_s - (time.monotonic() - began_s)
+        if longest_s > left_s:
+            _emit(
+                ScenarioResult(
+                    scenario=name, verdict="unfinished", reason=f"no time left of {order.limit_s:g} s"
+                )
+            )
+            continue
+        scenario_s = time.monotonic()
+        has_begun = _one(order, tested, name, max(1.0, left_s - 1))
+        longest_s = max(longest_s, time.monotonic() - scenario_s)
+        if not has_begun and (left := len(order.scenarios) - number):
+            _emit(
+                ScenarioResult(
+                    scenario="–", verdict="skipped", reason=f"{left} more: it hangs before it begins"
+                )
+            )
+            break
+    return 0
 
 
-def save_recording(root: str, tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput) -> None:
+def _one(order: DoctorOrder, tested: AgentUnderTest, name: str, timeout_s: float) -> bool:
+    """Run one scenario. False: its time ran out before it asked its model anything."""
+    folder = os.path.join(order.folder, name)
+    scenario = load_scenario(name)
+    result, output = run_scenario(tested, scenario, folder, timeout_s)
+    if order.record and output is not None:
+        _save_recording(order.record, tested, scenario, output)
+    _emit(result)
+    shutil.rmtree(folder, ignore_errors=True)
+    return output is None or output.has_asked or not output.is_out_of_time
+
+
+def _save_recording(root: str, tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput) -> None:
+    """In the layout of recorded tests: `<agent>/<version>/<scenario>/`."""
     version = tested.version or "unknown"
     folder = os.path.join(root, tested.agent.name, version, scenario.name)
     os.makedirs(folder, exist_ok=True)
@@ -64,72 +116,6 @@ def save_recording(root: str, tested: AgentUnderTest, scenario: Scenario, output
                 file.write(content)
 
 
-class DoctorOrder(msgspec.Struct, frozen=True, kw_only=True):
-    status: AgentStatus
-    scenarios: tuple[str, ...]
-    folder: str
-    """Where everything happens."""
-    limit_s: float | None = None
-    """For all scenarios together: what does not fit any more is not played."""
-    record: str = ""
-    """Where recordings go; empty for none."""
-    known_gaps: dict[str, tuple[str, ...]] = {}
-
-
-def main() -> int:
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=DoctorOrder)
-    network = system.enter_own_network()
-    agent = load(order.status.agent)
-    began_s = time.monotonic()
-    if need := missing_interpreter(order.status.binary):
-        _tell(msgspec.structs.replace(order.status, network=network))
-        finding = Finding(kind="broken", what=f"it needs `{need}`, which is not on PATH")
-        _tell(ScenarioResult(scenario=order.scenarios[0], verdict="broken", findings=(finding,)))
-        return 0
-    version = probe_version(order.status.binary, agent.version_args)
-    _tell(msgspec.structs.replace(order.status, version=version, network=network))
-    tested = AgentUnderTest(
-        agent=agent,
-        binary=order.status.binary,
-        version=version,
-        known=load_known(agent.name),
-        known_gaps=order.known_gaps,
-    )
-    longest_s = 0.0
-    for number, name in enumerate(order.scenarios, 1):
-        left_s = float("inf") if order.limit_s is None else order.limit_s - (time.monotonic() - began_s)
-        if longest_s > left_s:
-            _tell(
-                ScenarioResult(
-                    scenario=name, verdict="unfinished", reason=f"no time left of {order.limit_s:g} s"
-                )
-            )
-            continue
-        scenario_s = time.monotonic()
-        has_begun = _one(order, tested, name, max(1.0, left_s - 1))
-        longest_s = max(longest_s, time.monotonic() - scenario_s)
-        if not has_begun and (left := len(order.scenarios) - number):
-            _tell(
-                ScenarioResult(
-                    scenario="–", verdict="skipped", reason=f"{left} more: it hangs before it begins"
-                )
-            )
-            break
-    return 0
-
-
-def _one(order: DoctorOrder, tested: AgentUnderTest, name: str, timeout_s: float) -> bool:
-    """Play one scenario. False: its time ran out before it asked its model anything."""
-    folder = os.path.join(order.folder, name)
-    scenario = load_scenario(name)
-    result, output = run_scenario(tested, scenario, folder, timeout_s)
-    if order.record and output is not None:
-        save_recording(order.record, tested, scenario, output)
-    _tell(result)
-    shutil.rmtree(folder, ignore_errors=True)
-    return output is None or output.has_asked or not output.is_out_of_time
-
-
 def missing_interpreter(binary: str) -> str:
     """The program that a script's first line names with `env`, if it is not there; else empty."""
     try:
@@ -143,7 +129,7 @@ def missing_interpreter(binary: str) -> str:
     return "" if not program or shutil.which(program) else program
 
 
-def _tell(value: AgentStatus | ScenarioResult) -> None:
+def _emit(value: ExaminedAgent | ScenarioResult) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
     sys.stdout.buffer.flush()
 

@@ -6,7 +6,7 @@ import json
 import sys
 
 _SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-_TOOL = {"name": "echo", "description": "Says what it is told.", "inputSchema": _SCHEMA}
+_TOOL = {"name": "echo", "description": "Returns its text.", "inputSchema": _SCHEMA}
 
 
 def answer(message: dict) -> dict | None:  # type: ignore[type-arg] # typing costs start-up time here

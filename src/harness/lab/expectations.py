@@ -1,10 +1,10 @@
-"""Compares what came out of a run with what a scenario expects; what is missing is named."""
+"""What a scenario expects of a run, and the comparison with its events: whatever is missing is a finding."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,7 @@ from harness.events import (
     Error,
     Event,
     Message,
+    Outcome,
     ReasoningDelta,
     Result,
     SessionStart,
@@ -23,12 +24,61 @@ from harness.events import (
 )
 from harness.events.operation import Operation
 from harness.lab.doctor_report import Finding, FindingKind
-from harness.lab.scenario import Expectation, ExpectedOperation
+
+_Kind: TypeAlias = Literal["command", "read", "write", "search", "list", "skill", "fetch", "spawn", "tasks"]
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ExpectedOperation(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+    """What is given must be so; what is not, may be anything. The last three are of the call."""
+
+    kind: _Kind
+    path: str | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    command: str | None = None
+    """A part of it: some agents show the shell that they run it with."""
+    query: str | None = None
+    name: str | None = None
+    success: bool | None = None
+    exit_code: int | None = None
+    output: str | None = None
+    """A part of it."""
+
+
+class ExpectedTool(_Strict, frozen=True, kw_only=True):
+    """A call without an operation."""
+
+    name: str
+    """A part of the tool's name."""
+    output: str = ""
+
+
+class Expectation(_Strict, frozen=True, kw_only=True):
+    outcome: Outcome = "completed"
+    texts: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    operations: tuple[ExpectedOperation, ...] = ()
+    tools: tuple[ExpectedTool, ...] = ()
+    usage: dict[Literal["input", "output", "cache_read", "cache_write", "reasoning"], int] = {}
+    """Of the whole run."""
+    tasks: tuple[str, ...] = ()
+    """What is on the agent's own list at some time."""
+    sub_agents: int = 0
+    is_failure_explained: bool = False
+    files: dict[str, str] = {}
+    """Path → what it must contain afterwards."""
+    absent: tuple[str, ...] = ()
+    """Files that must not be there afterwards."""
+
 
 _OF_THE_CALL = ("success", "exit_code", "output")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class _SeenOperation(msgspec.Struct, frozen=True):
     """One operation with the call that did it."""
 
     operation: Operation
@@ -106,47 +156,47 @@ def _operations(expected: Expectation, events: Sequence[Event], cwd: str) -> Ite
             )
 
 
-def _seen(events: Sequence[Event]) -> Iterator[Seen]:
+def _seen(events: Sequence[Event]) -> Iterator[_SeenOperation]:
     starts = {(event.run_id, event.call_id): event for event in events if isinstance(event, ToolStart)}
     for event in events:
         if isinstance(event, ToolEnd):
             start = starts.get((event.run_id, event.call_id))
             found = event.operations if event.operations is not None else start.operations if start else []
-            yield from (Seen(operation, event) for operation in found)
+            yield from (_SeenOperation(operation, event) for operation in found)
 
 
 def _is_meant(wanted: ExpectedOperation, operation: Operation, cwd: str) -> bool:
-    told = msgspec.to_builtins(operation)
-    if told["kind"] != wanted.kind:
+    shown = msgspec.to_builtins(operation)
+    if shown["kind"] != wanted.kind:
         return False
     return all(
-        _is_same(name, value, told.get(name), cwd)
+        _is_same(name, value, shown.get(name), cwd)
         for name, value in _given(wanted).items()
         if name not in _OF_THE_CALL and value is not None
     )
 
 
-def _is_same(name: str, wanted: object, told: object, cwd: str) -> bool:
-    if name == "path" and isinstance(told, str) and isinstance(wanted, str):
-        absolute = os.path.join(os.path.realpath(cwd), told)
+def _is_same(name: str, wanted: object, shown: object, cwd: str) -> bool:
+    if name == "path" and isinstance(shown, str) and isinstance(wanted, str):
+        absolute = os.path.join(os.path.realpath(cwd), shown)
         return os.path.realpath(absolute) == os.path.realpath(os.path.join(cwd, wanted))
-    if name == "command" and isinstance(told, str) and isinstance(wanted, str):
-        return wanted in told
-    return wanted == told
+    if name == "command" and isinstance(shown, str) and isinstance(wanted, str):
+        return wanted in shown
+    return wanted == shown
 
 
-def _of_the_call(wanted: ExpectedOperation, one: Seen) -> list[Finding]:
+def _of_the_call(wanted: ExpectedOperation, one: _SeenOperation) -> list[Finding]:
     """What the call's end should say, and does not, or says otherwise."""
     own = msgspec.to_builtins(one.operation)
     found = []
     for name in ("success", "exit_code"):
-        value, told = getattr(wanted, name), own.get(name, getattr(one.call, name))
-        if value is None or told == value:
+        value, shown = getattr(wanted, name), own.get(name, getattr(one.call, name))
+        if value is None or shown == value:
             continue
-        if told in (None, msgspec.UNSET):
+        if shown in (None, msgspec.UNSET):
             found.append(_degraded(f"{name} {value!r} of {_named(wanted)}"))
         else:
-            found.append(_wrong(f"{name} of {_named(wanted)} is shown as {told!r}, and was {value!r}"))
+            found.append(_wrong(f"{name} of {_named(wanted)} is shown as {shown!r}, and was {value!r}"))
     if wanted.output is not None and wanted.output not in (one.call.output or ""):
         found.append(_degraded(f"output {wanted.output!r} of {_named(wanted)}"))
     return found
@@ -169,11 +219,11 @@ def _named(wanted: ExpectedOperation) -> str:
 
 def _usage(expected: Expectation, result: Result) -> Iterator[Finding]:
     for name, wanted in expected.usage.items():
-        told = getattr(result.usage, name, None)
-        if told is None:
+        shown = getattr(result.usage, name, None)
+        if shown is None:
             yield _degraded(f"usage.{name}")
-        elif told != wanted:
-            yield _wrong(f"usage.{name} is told as {told}, and was {wanted}")
+        elif shown != wanted:
+            yield _wrong(f"usage.{name} is shown as {shown}, and was {wanted}")
 
 
 def _files(expected: Expectation, cwd: str) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ import msgspec
 from harness.sources.registry import load
 from harness.sources.translator import Translator
 
-Known: TypeAlias = dict[str, list[str]]
+KnownFields: TypeAlias = dict[str, list[str]]
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "known")
 _DEEPEST = 4
@@ -40,11 +40,11 @@ _NAME = re.compile(r"[A-Za-z_$@][A-Za-z_]*\d?")
 _LONGEST_NAME = 40
 
 
-def load_known(agent: str) -> Known:
+def load_known(agent: str) -> KnownFields:
     """Empty for an agent of which there are no recordings: then no field is called unknown."""
     try:
         with open(os.path.join(FOLDER, f"{agent}.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Known)
+            return msgspec.json.decode(file.read(), type=KnownFields)
     except OSError:
         return {}
 
@@ -78,7 +78,7 @@ def _paths(value: Any, above: str, depth: int) -> Iterator[str]:
                 yield from _paths(inner, path, depth + 1)
 
 
-def collect(agent: str, recordings: Iterable[bytes], known: Known | None = None) -> Known:
+def collect(agent: str, recordings: Iterable[bytes], known: KnownFields | None = None) -> KnownFields:
     """What these recordings have, added to what was known."""
     found = {kind: set(paths) for kind, paths in (known or {}).items()}
     translator = load(agent).translator()
@@ -88,7 +88,7 @@ def collect(agent: str, recordings: Iterable[bytes], known: Known | None = None)
     return {kind: sorted(paths) for kind, paths in sorted(found.items())}
 
 
-class Stranger(msgspec.Struct, frozen=True):
+class UnknownField(msgspec.Struct, frozen=True):
     """A field that no recording has."""
 
     kind: str
@@ -96,10 +96,10 @@ class Stranger(msgspec.Struct, frozen=True):
     example: str
 
 
-def strangers(agent: str, stdout: bytes, known: Known) -> list[Stranger]:
+def unknown_fields(agent: str, stdout: bytes, known: KnownFields) -> list[UnknownField]:
     """Each once, with the first record that has it."""
     translator = load(agent).translator()
-    found: dict[tuple[str, str], Stranger] = {}
+    found: dict[tuple[str, str], UnknownField] = {}
     for record in records_in(stdout):
         kind = _kind(translator, record)
         if kind not in known:
@@ -109,7 +109,7 @@ def strangers(agent: str, stdout: bytes, known: Known) -> list[Stranger]:
             if path.rpartition(".")[0] in new:
                 continue  # what is new above it says enough
             text = msgspec.json.encode(record).decode()[:300]
-            found.setdefault((kind, path), Stranger(kind, path, text))
+            found.setdefault((kind, path), UnknownField(kind, path, text))
     return list(found.values())
 
 
@@ -117,4 +117,4 @@ def _kind(translator: Translator, record: dict[str, Any]) -> str:
     try:
         return translator.kind(record)
     except Exception:
-        return ""  # a record that is odder than any agent's: the run itself has told
+        return ""  # no agent writes such a record, and the run has reported it

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
 from harness.errors import UsageError
-from harness.events import Outcome
+from harness.lab.expectations import Expectation
 from harness.lab.fixture import AgentFixture
 from harness.sources.agent import Agent, Version
 from harness.sources.models.file_positions import Positions
@@ -30,57 +30,8 @@ from harness.sources.request import Permissions
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
 
-_Kind: TypeAlias = Literal["command", "read", "write", "search", "list", "skill", "fetch", "spawn", "tasks"]
 
-
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class ExpectedOperation(_Strict, frozen=True, kw_only=True, omit_defaults=True):
-    """What is given must be so; what is not, may be anything. The last three are of the call."""
-
-    kind: _Kind
-    path: str | None = None
-    start_line: int | None = None
-    end_line: int | None = None
-    command: str | None = None
-    """A part of it: some agents show the shell that they run it with."""
-    query: str | None = None
-    name: str | None = None
-    success: bool | None = None
-    exit_code: int | None = None
-    output: str | None = None
-    """A part of it."""
-
-
-class ExpectedTool(_Strict, frozen=True, kw_only=True):
-    """A call that has no meaning of its own."""
-
-    name: str
-    """A part of the tool's name."""
-    output: str = ""
-
-
-class Expectation(_Strict, frozen=True, kw_only=True):
-    outcome: Outcome = "completed"
-    texts: tuple[str, ...] = ()
-    reasoning: tuple[str, ...] = ()
-    operations: tuple[ExpectedOperation, ...] = ()
-    tools: tuple[ExpectedTool, ...] = ()
-    usage: dict[Literal["input", "output", "cache_read", "cache_write", "reasoning"], int] = {}
-    """Of the whole run."""
-    tasks: tuple[str, ...] = ()
-    """What is on the agent's own list at some time."""
-    sub_agents: int = 0
-    is_failure_explained: bool = False
-    files: dict[str, str] = {}
-    """Path → what it must contain afterwards."""
-    absent: tuple[str, ...] = ()
-    """Files that must not be there afterwards."""
-
-
-class _Fields(_Strict, frozen=True, kw_only=True):
+class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
     prompt: str
     expect: Expectation
@@ -90,7 +41,7 @@ class _Fields(_Strict, frozen=True, kw_only=True):
     permissions: Permissions = "full-access"
     max_turns: int | None = None
     resume_prompt: str = ""
-    """Asked in a second run that goes on with the first one's session; that one is looked at."""
+    """The prompt of a second run, which resumes the first one's session and is the one that is compared."""
     stop: Literal["", "interrupt", "terminate"] = ""
     stop_when: str = ""
     """As soon as this file is there."""
@@ -113,7 +64,7 @@ class Scenario(_Fields, frozen=True, kw_only=True):
         return self.expect.outcome == "completed" and any(turn.faults for turn in turns)
 
     def not_offered(self, agent: Agent, fixture: AgentFixture, version: Version = ()) -> str:
-        """Why this agent cannot play it, in this version if that is known; empty when it can."""
+        """Why this agent cannot run it, in this version if that is known; empty when it can."""
         parts = [
             part for one in self.script.conversations.values() for turn in one.turns for part in turn.parts
         ]

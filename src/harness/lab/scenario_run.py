@@ -1,4 +1,4 @@
-"""Plays one scenario with one agent, in a throw-away home and project, and says what is to be said of it."""
+"""Runs one scenario with one agent, in a home and a project made for it, and compares what comes out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.lab import echo_server
 from harness.lab.doctor_report import Finding, ScenarioResult, verdict_of
 from harness.lab.expectations import missing
 from harness.lab.fixture import LaunchConfig, load_fixture
-from harness.lab.known_fields import Known, strangers
+from harness.lab.known_fields import KnownFields, unknown_fields
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
@@ -29,64 +29,26 @@ from harness.sources.request import Limits, Request
 from harness.sources.run import Run, start
 from harness.sources.translation.audit import RAW
 
-# A throw-away project for an agent to work in, always the same.
-
-_LINES = "".join(f"line_{number} = {number}\n" for number in range(1, 41))
-_SKILL = """---
-name: {name}
-description: Greets people. Use it when somebody is to be greeted.
----
-
-Say hello politely.
-"""
-_FILES = {
-    "README.md": "# Demo\n\nA project of the lab.\n",
-    "src/app.py": _LINES,
-    # An empty repository: several agents look for one.
-    ".git/HEAD": "ref: refs/heads/main\n",
-    ".git/config": "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
-}
-_FOLDERS = (".git/objects", ".git/refs/heads")
-
-
-def set_out(folder: str, *, skills_folder: str = "", skill: str = "") -> None:
-    files = dict(_FILES)
-    if skill and skills_folder:
-        files[f"{skills_folder}/{skill}/SKILL.md"] = _SKILL.format(name=skill)
-    for name in _FOLDERS:
-        os.makedirs(os.path.join(folder, name), exist_ok=True)
-    for name, content in files.items():
-        path = os.path.join(folder, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(content)
-
-
-def echo_command() -> tuple[str, ...]:
-    """What starts the MCP server of the lab."""
-    return (sys.executable, "-I", "-S", os.path.abspath(echo_server.__file__))
-
-
 _POLL_S = 0.05
 _STDERR_LINES = 3
 _GIVES_UP = "recovery: it gives up, with an error, instead of asking again"
 _CANCELS = {"interrupt": 1, "terminate": 2}
-"""How hard is pressed: the second time is a SIGTERM."""
+"""How often the run is cancelled: the second time is a SIGTERM."""
 
 
 class AgentUnderTest(msgspec.Struct, frozen=True, kw_only=True):
-    """Who plays."""
+    """An installed agent, and what is known of it."""
 
     agent: Agent
     binary: str
     version: str
-    known: Known
+    known: KnownFields
     known_gaps: Mapping[str, tuple[str, ...]]
     """Scenario → what the last verified version did not show."""
 
 
 class ScenarioOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of one run afterwards."""
+    """Everything that is known of one run afterwards."""
 
     request: Request
     events: list[Event]
@@ -119,7 +81,7 @@ def run_scenario(
         return ScenarioResult(scenario=scenario.name, verdict="skipped", reason=reason), None
     began_s = time.monotonic()
     cwd = os.path.join(folder, "project")
-    set_out(cwd, skills_folder=fixture.skills_folder, skill=scenario.skill)
+    make_project(cwd, skills_folder=fixture.skills_folder, skill=scenario.skill)
     output: ScenarioOutput | None = None
     try:
         output = _perform(tested, scenario, folder, cwd, timeout_s)
@@ -127,7 +89,7 @@ def run_scenario(
     except HarnessError as error:
         findings = [Finding(kind="broken", what=error.message, example=error.hint)]
     if output is not None and timeout_s < scenario.timeout_s and output.is_out_of_time:
-        # It was our time that ran out, not its own: it may hang, or be slow here.
+        # It was our time that ran out: the agent may hang, or be slow here.
         reason = f"no end within {timeout_s:.0f} s; examine it without --quick"
         return ScenarioResult(scenario=scenario.name, verdict="unfinished", reason=reason), output
     gaps = tested.known_gaps.get(scenario.name, ())
@@ -173,13 +135,13 @@ def _perform(
 
 
 def _refuse_unless_pointed_here(config: LaunchConfig, url: str) -> None:
-    """An agent that may talk to somebody else may cost money."""
+    """An agent that talks to another model may cost money."""
     if not any(url in text for text in (*config.env.values(), *config.files.values(), *config.args)):
         raise HarnessError("its fixture does not point it at the scripted model: it was not started")
 
 
 def _follow(run: Run, scenario: Scenario, cwd: str) -> Run:
-    """Wait for the end; where the scenario says so, bring it about."""
+    """Wait for the end; where the scenario says so, stop the run."""
     if scenario.stop:
         mark = os.path.join(cwd, scenario.stop_when)
         over = threading.Event()
@@ -260,7 +222,7 @@ def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, c
         yield Finding(kind="broken", what=what, example=last_words or "; ".join(said)[:400])
         return
     if scenario.is_about_recovery and errors and isinstance(result, Result) and result.outcome == "failed":
-        # Poor, but visible: nothing of it is lost on whoever reads the log.
+        # Poor, but visible in the log.
         yield Finding(kind="degraded", what=_GIVES_UP, example=errors[-1][:300])
     else:
         yield from _blamed(missing(scenario.expect, output.events, cwd), output)
@@ -268,12 +230,12 @@ def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, c
 
 
 def _blamed(findings: Iterable[Finding], output: ScenarioOutput) -> list[Finding]:
-    """Whose fault it is: where our script had no answer left, nothing that is missing says much of the agent."""
+    """Where our script had no answer left, what is missing says little about the agent."""
     found = list(findings)
     over = next((entry for entry in output.requests if entry.outcome == "over"), None)
     if over is None or not found:
         return found
-    what = f"the script had no turn {(over.turn or 0) + 1} in its lane {over.lane!r} for what it was asked"
+    what = f"the script had no turn {(over.turn or 0) + 1} in its conversation {over.lane!r} for what it was asked"
     return [Finding(kind="inconclusive", what=what, example="; ".join(one.what for one in found)[:300])]
 
 
@@ -282,25 +244,61 @@ def _last_lines(data: bytes, count: int) -> str:
 
 
 def _drift(tested: AgentUnderTest, output: ScenarioOutput) -> Iterator[Finding]:
-    told: set[str] = set()
+    found: set[str] = set()
     failed = {event.call_id for event in output.events if isinstance(event, ToolEnd) and not event.success}
     for event in output.events:
         if isinstance(event, Unknown):
             raw = event.raw
             kind = tested.agent.translator().kind(raw) if isinstance(raw, dict) else ""
             what = f"unknown record type {kind!r}" if kind else "unknown line"
-        elif isinstance(event, ToolStart) and event.raw is not None and _is_stranger(event, failed):
+        elif isinstance(event, ToolStart) and event.raw is not None and _is_unknown_tool(event, failed):
             raw, what = event.raw, f"unknown tool {event.tool_name!r}"
         else:
             continue
-        if what not in told:
-            told.add(what)
+        if what not in found:
+            found.add(what)
             yield Finding(kind="drift", what=what, example=msgspec.json.encode(raw).decode()[:300])
-    for stranger in strangers(tested.agent.name, output.stdout, tested.known):
-        what = f"unknown field {stranger.path!r} of {stranger.kind!r}"
-        yield Finding(kind="new field", what=what, example=stranger.example)
+    for field in unknown_fields(tested.agent.name, output.stdout, tested.known):
+        what = f"unknown field {field.path!r} of {field.kind!r}"
+        yield Finding(kind="new field", what=what, example=field.example)
 
 
-def _is_stranger(start: ToolStart, failed: set[str]) -> bool:
-    """A call that came to nothing means nothing; and a tool of the lab's own MCP server needs no rule."""
+def _is_unknown_tool(start: ToolStart, failed: set[str]) -> bool:
+    """A call that failed proves nothing, and a tool of the lab's own MCP server needs no rule."""
     return start.call_id not in failed and "echo" not in start.tool_name
+
+
+_LINES = "".join(f"line_{number} = {number}\n" for number in range(1, 41))
+_SKILL = """---
+name: {name}
+description: Greets people. Use it when somebody is to be greeted.
+---
+
+Say hello politely.
+"""
+_FILES = {
+    "README.md": "# Demo\n\nA project of the lab.\n",
+    "src/app.py": _LINES,
+    # An empty repository: several agents look for one.
+    ".git/HEAD": "ref: refs/heads/main\n",
+    ".git/config": "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
+}
+_FOLDERS = (".git/objects", ".git/refs/heads")
+
+
+def make_project(folder: str, *, skills_folder: str = "", skill: str = "") -> None:
+    files = dict(_FILES)
+    if skill and skills_folder:
+        files[f"{skills_folder}/{skill}/SKILL.md"] = _SKILL.format(name=skill)
+    for name in _FOLDERS:
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+    for name, content in files.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+
+def echo_command() -> tuple[str, ...]:
+    """The command that starts the MCP server of the lab."""
+    return (sys.executable, "-I", "-S", os.path.abspath(echo_server.__file__))

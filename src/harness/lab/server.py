@@ -1,10 +1,10 @@
 """The scripted model: a small HTTP/1.1 server on loopback that answers every model API from one script.
 
-    with Server(Play(script)) as server:
+    with LabServer(ScriptRun(script)) as server:
         ...  # point an agent at server.url
 
-Every path is matched by its end, so that a base URL may have any prefix. Streams are sent event by event
-in chunks, and can break in the middle; connections are kept alive. Nothing listens beyond 127.0.0.1.
+A path is matched by its end, so a base URL may have any prefix. Streams are sent event by event in chunks, and can
+break in the middle; connections stay open. The server listens on 127.0.0.1 only.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from harness.lab.wire import (
 )
 from harness.sources.models.script import DropFault, StatusFault
 
-# One request from its arrival to its answer: which API it is for, what the play says of it, and the bytes.
-
+ADDRESS = "127.0.0.1"
+_POLL_S = 0.02
+"""How soon the listener notices that it is closed."""
+_JOIN_S = 5.0
 PAGE_PATH = "/lab/page"
 _PAGE = (
     b"<!doctype html><html><head><title>Lab page</title></head>"
@@ -63,22 +65,151 @@ _REFUSALS = {
     504: "Gateway timeout.",
     529: "Overloaded.",
 }
-"""In words that the clients of any of the APIs look for."""
+"""Messages that clients of the APIs look for."""
 
 
-class Exchange:
-    """Contract: `serve` answers one request or closes the connection; OSError means that nobody listens any more."""
+class LabServer:
+    """Contract: answers from its construction until `close`, which ends every open answer at once.
+
+    Raises UsageError when the port is taken or the record cannot be written.
+    """
+
+    def __init__(
+        self,
+        script_run: ScriptRun | None = None,
+        *,
+        port: int = 0,
+        record_path: str = "",
+        on_entry: Callable[[RequestEntry], object] | None = None,
+    ) -> None:
+        self.script_run = script_run
+        """May be given later, when it needs the server's own address."""
+        self.log = RequestLog(record_path, on_entry)
+        self.numbers = itertools.count(1)
+        self.closing = threading.Event()
+        self.faults: list[BaseException] = []
+        """What went wrong in the server itself; should stay empty."""
+        try:
+            self._listener = _Listener(self, port)
+        except (OSError, OverflowError) as error:
+            self.log.close()
+            raise _cannot_listen(port, error) from error
+        self.port: int = self._listener.server_address[1]
+        self.url = f"http://{ADDRESS}:{self.port}"
+        loop = self._listener.serve_forever
+        self._thread = threading.Thread(target=loop, args=(_POLL_S,), name="lab-server", daemon=True)
+        self._thread.start()
+
+    @property
+    def requests(self) -> list[RequestEntry]:
+        """All so far, in order of arrival."""
+        return self.log.entries
+
+    def close(self) -> None:
+        if self.closing.is_set():
+            return
+        self.closing.set()
+        self._listener.shutdown()
+        self._listener.server_close()
+        self._thread.join(_JOIN_S)
+        self._listener.hang_up()
+        self.log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _cannot_listen(port: int, error: OSError | OverflowError) -> UsageError:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return UsageError(f"port {port} is in use", hint="choose another with --port, or 0 for any free one")
+    reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    return UsageError(f"cannot listen on port {port}: {reason}", hint="choose another with --port")
+
+
+class _Listener(socketserver.TCPServer):
+    """Knows its connections, so that it can end them; a name server is never asked."""
+
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(self, lab: LabServer, port: int) -> None:
+        self.lab = lab
+        self._lock = threading.Lock()
+        self._open: dict[threading.Thread, socket.socket] = {}
+        super().__init__((ADDRESS, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        name = f"lab-connection-{client_address[1]}"
+        thread = threading.Thread(
+            target=self._converse, args=(request, client_address), name=name, daemon=True
+        )
+        with self._lock:
+            self._open[thread] = request
+        thread.start()
+
+    def _converse(self, request: socket.socket, client_address: Any) -> None:
+        try:
+            self.finish_request(request, client_address)
+        except OSError:
+            pass  # the client has closed the connection
+        except Exception as error:
+            self.lab.faults.append(error)
+        finally:
+            self.shutdown_request(request)
+            with self._lock:
+                self._open.pop(threading.current_thread(), None)
+
+    def hang_up(self) -> None:
+        with self._lock:
+            threads = dict(self._open)
+        for connection in threads.values():
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+        for thread in threads:
+            thread.join(_JOIN_S)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """From the standard library's parsed request to ours."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "harness-lab"
+    sys_version = ""
+    disable_nagle_algorithm = True
+    server: _Listener
+
+    def do_GET(self) -> None:
+        lab = self.server.lab
+        _Exchange(self, lab.script_run, lab.log, lab.closing, next(lab.numbers)).serve()
+
+    # The standard library looks for these names.
+    do_POST = do_HEAD = do_OPTIONS = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are in the log."""
+
+
+class _Exchange:
+    """One request, from its arrival to the last byte of its answer.
+
+    Contract: `serve` answers or closes the connection. An OSError means that the client has closed it.
+    """
 
     def __init__(
         self,
         http: BaseHTTPRequestHandler,
-        play: ScriptRun | None,
+        script_run: ScriptRun | None,
         log: RequestLog,
         closing: threading.Event,
         number: int,
     ) -> None:
         self._http = http
-        self._script_run = play
+        self._script_run = script_run
         self._log = log
         self._closing = closing
         self._number = number
@@ -116,7 +247,7 @@ class Exchange:
         if arrived.path.endswith(PAGE_PATH):
             self._note(200, "page")
             self._send(200, _HTML, _PAGE)
-        elif arrived.method == "HEAD":  # some agents look first whether there is anybody
+        elif arrived.method == "HEAD":  # some agents check first that there is a server
             self._note(200, "answered")
             self._send(200, _JSON, b"")
         else:
@@ -212,7 +343,7 @@ class Exchange:
         self._http.connection.shutdown(socket.SHUT_RDWR)
 
     def _note(self, status: int, outcome: str, **about: Any) -> None:
-        """Before a byte is sent, so that whoever has an answer finds its request here."""
+        """Called before a byte is sent: a client that has an answer finds its request in the log."""
         self._log.add(
             RequestEntry(
                 number=self._number,
@@ -255,7 +386,7 @@ def _outcome(reply: ScriptReply) -> str:
 
 
 def _break_in(frames: list[StreamFrame], after: int | None) -> int:
-    """How many events are sent before the end: unless it is said, half of the first part's."""
+    """How many events are sent before the connection ends: by default half of the first part's."""
     if after is not None:
         return min(after, len(frames))
     of_first = [number for number, frame in enumerate(frames) if frame.part == 0]
@@ -304,135 +435,3 @@ def _decoded(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return data.decode("utf-8", "backslashreplace")
-
-
-ADDRESS = "127.0.0.1"
-_POLL_S = 0.02
-"""How soon the listener notices that it is to end."""
-_PATIENCE_S = 5.0
-
-
-class LabServer:
-    """Contract: answers from its construction until `close`, which ends every open answer at once.
-
-    Raises UsageError when the port is taken or the record cannot be written.
-    """
-
-    def __init__(
-        self,
-        play: ScriptRun | None = None,
-        *,
-        port: int = 0,
-        record_path: str = "",
-        on_entry: Callable[[RequestEntry], object] | None = None,
-    ) -> None:
-        self.script_run = play
-        """May be given later, when it needs the server's own address."""
-        self.log = RequestLog(record_path, on_entry)
-        self.numbers = itertools.count(1)
-        self.closing = threading.Event()
-        self.faults: list[BaseException] = []
-        """What went wrong in the server itself; should stay empty."""
-        try:
-            self._listener = _Listener(self, port)
-        except (OSError, OverflowError) as error:
-            self.log.close()
-            raise _cannot_listen(port, error) from error
-        self.port: int = self._listener.server_address[1]
-        self.url = f"http://{ADDRESS}:{self.port}"
-        loop = self._listener.serve_forever
-        self._thread = threading.Thread(target=loop, args=(_POLL_S,), name="lab-server", daemon=True)
-        self._thread.start()
-
-    @property
-    def requests(self) -> list[RequestEntry]:
-        """All so far, in order of arrival."""
-        return self.log.entries
-
-    def close(self) -> None:
-        if self.closing.is_set():
-            return
-        self.closing.set()
-        self._listener.shutdown()
-        self._listener.server_close()
-        self._thread.join(_PATIENCE_S)
-        self._listener.hang_up()
-        self.log.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _cannot_listen(port: int, error: OSError | OverflowError) -> UsageError:
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return UsageError(f"port {port} is in use", hint="choose another with --port, or 0 for any free one")
-    reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
-    return UsageError(f"cannot listen on port {port}: {reason}", hint="choose another with --port")
-
-
-class _Listener(socketserver.TCPServer):
-    """Knows its connections, so that it can end them; a name server is never asked."""
-
-    allow_reuse_address = True
-    request_queue_size = 128
-
-    def __init__(self, lab: LabServer, port: int) -> None:
-        self.lab = lab
-        self._lock = threading.Lock()
-        self._open: dict[threading.Thread, socket.socket] = {}
-        super().__init__((ADDRESS, port), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        name = f"lab-connection-{client_address[1]}"
-        thread = threading.Thread(
-            target=self._converse, args=(request, client_address), name=name, daemon=True
-        )
-        with self._lock:
-            self._open[thread] = request
-        thread.start()
-
-    def _converse(self, request: socket.socket, client_address: Any) -> None:
-        try:
-            self.finish_request(request, client_address)
-        except OSError:
-            pass  # whoever asked has left
-        except Exception as error:
-            self.lab.faults.append(error)
-        finally:
-            self.shutdown_request(request)
-            with self._lock:
-                self._open.pop(threading.current_thread(), None)
-
-    def hang_up(self) -> None:
-        with self._lock:
-            threads = dict(self._open)
-        for connection in threads.values():
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-        for thread in threads:
-            thread.join(_PATIENCE_S)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """From the standard library's parsed request to ours."""
-
-    protocol_version = "HTTP/1.1"
-    server_version = "harness-lab"
-    sys_version = ""
-    disable_nagle_algorithm = True
-    server: _Listener
-
-    def do_GET(self) -> None:
-        lab = self.server.lab
-        Exchange(self, lab.script_run, lab.log, lab.closing, next(lab.numbers)).serve()
-
-    # The standard library looks for these names.
-    do_POST = do_HEAD = do_OPTIONS = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are in the log."""

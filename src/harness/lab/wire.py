@@ -30,13 +30,13 @@ MODELS = (
     "gemini-2.5-pro",
     "qwen3-coder-plus",
 )
-"""Told to those who ask which models there are: some agents refuse one that is not listed. Any is answered."""
+"""The models that are listed: some agents refuse one that is not. Any is answered."""
 
 COUNTED_TOKENS = 1234
-"""Told to those who ask how many tokens a prompt has."""
+"""The answer to every count of tokens."""
 
 CREATED_S = 1_760_000_000
-"""When every answer was made: nobody looks, and the same script gives the same bytes."""
+"""When every answer was made: always the same, so that a script gives the same bytes."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,10 +61,10 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     system: str
     opening: str
-    """What the user's side said before the first answer: a lane's marker is looked for here."""
+    """What the user's side said before the first answer: the marker of a conversation is looked for here."""
     leading: tuple[tuple[str, str], ...] = ()
     """The texts of the first answers that hold no call of ours, each with what the user's side said next.
-    An agent may have written them itself, to open the conversation: only the script can tell."""
+    An agent may have written them itself, to open the conversation: only the script shows that."""
     answers: int
     """How many answers the conversation already holds."""
     has_conversation: bool = True
@@ -78,7 +78,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     schema: Record = {}
     """What the answer must be, when it must be JSON."""
     previous_id: str = ""
-    """The answer that this goes on from, where the server is to remember the conversation."""
+    """The answer that this continues, where the server stores the conversation."""
     is_streamed: bool = False
     wants_usage: bool = True
     """Whether a stream is to say what was used, where that must be asked for."""
@@ -190,7 +190,7 @@ def named_model(arrived: HttpRequest) -> str:
 
 
 def is_from_google(arrived: HttpRequest) -> bool:
-    """Its clients ask for models at the path of everybody else's, some of them."""
+    """Some of its clients ask for models at the path that other APIs have."""
     return "v1beta" in arrived.path or "x-goog-api-key" in arrived.headers
 
 
@@ -258,7 +258,7 @@ def divide(
     content: str = "content",
 ) -> DividedMessages:
     """One answer may be several messages in a row; and some agents send each of its calls apart, with the
-    call's result between. The ids of calls, which are ours, tell that. `content`: the field of the text.
+    call's result between. The ids of calls, which are ours, show that. `content`: the field of the text.
     """
     marks = [is_answer(message) for message in messages]
     first = marks.index(True) if True in marks else len(marks)

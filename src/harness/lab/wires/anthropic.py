@@ -115,7 +115,7 @@ def _block(part: AnswerText | AnswerReasoning | AnswerCall) -> Record:
         case AnswerReasoning():
             return {"type": "thinking", "thinking": part.text, "signature": _SIGNATURE}
         case AnswerCall():
-            # What is malformed cannot be an object here: whoever asked gets the text.
+            # What is malformed cannot be an object here: the client gets the text.
             given = part.arguments if part.is_malformed else part.input
             return {"type": "tool_use", "id": f"toolu_{part.id}", "name": part.name, "input": given}
 
@@ -175,7 +175,7 @@ def _stop(answer: WireAnswer) -> str:
 
 
 def _usage(answer: WireAnswer) -> Record:
-    """Thinking counts as output, and is not told apart."""
+    """Thinking counts as output, and is not counted apart."""
     tokens = answer.tokens
     return {
         "input_tokens": tokens.input,

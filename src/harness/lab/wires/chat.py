@@ -1,7 +1,7 @@
 """OpenAI Chat Completions: `POST /v1/chat/completions`, `GET /v1/models`; what most other servers speak too.
 
-Reasoning is `reasoning_content`, as most of those servers have it: the API itself shows none. Usage is
-told at the end of a stream whether it was asked for or not, for the same reason.
+Reasoning is `reasoning_content`, as most of those servers have it: the API itself shows none. Usage
+comes at the end of a stream whether it was asked for or not, for the same reason.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A conversation comes whole in `input`, as items: one answer is a run of them (reasoning, messages,
 calls), which outputs of tools or a message end. With `previous_response_id` only the newest part
-comes, and the id tells what it goes on from.
+comes, and the id says what it continues.
 """
 
 from __future__ import annotations

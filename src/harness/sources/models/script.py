@@ -142,17 +142,17 @@ class ListIntent(_Intent, frozen=True, kw_only=True):
     path: str = "."
 
 
-class TodoItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptTodoItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
 class TodoIntent(_Intent, frozen=True, kw_only=True):
-    items: tuple[TodoItem | str, ...]
+    items: tuple[ScriptTodoItem | str, ...]
 
     @property
-    def entries(self) -> tuple[TodoItem, ...]:
-        return tuple(TodoItem(text=item) if isinstance(item, str) else item for item in self.items)
+    def entries(self) -> tuple[ScriptTodoItem, ...]:
+        return tuple(ScriptTodoItem(text=item) if isinstance(item, str) else item for item in self.items)
 
 
 class SkillIntent(_Intent, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 Nothing is paid for, and nothing of yours is read or written: each scenario has a home and a project that
 are thrown away, and no network but the loopback where the system allows that. A verdict per scenario:
-verified, degraded (something is not visible any more), drift (records or fields that nobody knows),
+verified, degraded (something is not visible any more), drift (records or fields that are not known),
 broken, unfinished (--quick has no time left). Exit codes: 0 all verified, or none installed; 1 degraded or
 drift; 2 broken or unfinished, or of those that were named none could be run.
 """
@@ -18,7 +18,7 @@ from harness.interfaces.cli.console import Console, can_erase
 from harness.interfaces.cli.parser import completes
 
 if TYPE_CHECKING:
-    from harness.lab.doctor_report import AgentReport, AgentStatus, ScenarioResult
+    from harness.lab.doctor_report import AgentReport, ExaminedAgent, ScenarioResult
 
 SUMMARY = "find out, offline, whether the agents here still speak as they did"
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record", default="", metavar="DIR", help="keep what the agents write, as recordings"
     )
-    help_text = "play this one (may be given several times; default: all)"
+    help_text = "run this one (may be given several times; default: all)"
     completes(
         parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help=help_text),
         "scenarios",
@@ -62,7 +62,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         warn_of_plugins(console)
     _require_all(arguments.agents, statuses)
     if not statuses:
-        console.say("harness: no agent is installed; `harness agents check NAME` tells how to get one")
+        console.say("harness: no agent is installed; `harness agents check NAME` says how to get one")
     display = _Display(console, len(scenarios))
     reports = []
     with _EndedBySignals():
@@ -78,8 +78,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     return exit_code(reports)
 
 
-def _require_all(names: list[str], statuses: list[AgentStatus]) -> None:
-    """Whoever names an agent wants to hear of it. Raises UsageError."""
+def _require_all(names: list[str], statuses: list[ExaminedAgent]) -> None:
+    """An agent that was named must be examined. Raises UsageError."""
     from harness.errors import UsageError
     from harness.sources.registry import load
 
@@ -121,7 +121,7 @@ class _Display:
         self._done = 0
         self._is_rewritten = can_erase(2, os.environ)
 
-    def show(self, status: AgentStatus, result: ScenarioResult | None) -> None:
+    def show(self, status: ExaminedAgent, result: ScenarioResult | None) -> None:
         self._done = 0 if result is None else self._done + 1
         if status.note:
             return
@@ -152,7 +152,7 @@ def _table(report: AgentReport) -> str:
         return "\n".join([*lines, f"  {status.note}"]) + "\n\n"
     if status.network:
         lines.append(f"  network      shared with this machine: {status.network}")
-    told: set[str] = set()
+    shown: set[str] = set()
     width = max((len(result.scenario) for result in report.results), default=0)
     for result in report.results:
         mark = _MARKS[result.verdict]
@@ -162,15 +162,15 @@ def _table(report: AgentReport) -> str:
         )
         lines += [f"      never shown: {gap}" for gap in result.known_gaps]
         for finding in result.findings:
-            is_news = finding.what not in told
-            told.add(finding.what)
+            is_news = finding.what not in shown
+            shown.add(finding.what)
             lines.append(f"      {finding.kind}: {finding.what}{'' if is_news else ' (as above)'}")
             if finding.example and is_news:
                 lines.append(f"        {' '.join(finding.example.split())[:200]}")
     return "\n".join(lines) + "\n\n"
 
 
-def _credentials(status: AgentStatus) -> str:
+def _credentials(status: ExaminedAgent) -> str:
     """Which there are, never what they are; the doctor passes none of them on."""
     present = [name for name, is_set in status.credentials.items() if is_set]
     if present:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "a scripted model to run real agents against: serve, check"
 ACTIONS = {
-    "serve": "answer model requests from a script until it is interrupted, and tell how to reach it",
+    "serve": "answer model requests from a script until it is interrupted, and say how to reach it",
     "check": "say what is wrong with a script, if anything is",
 }
 
@@ -76,12 +76,12 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
     from harness.lab import LabServer, OfflineAgent, ScriptRun
 
     _require_places(arguments)
-    tell = _Teller(console)
+    report = _RequestPrinter(console)
     with _Ending() as ending:
         if not arguments.agent:
-            play = ScriptRun(script)
-            with LabServer(play, port=arguments.port, record_path=arguments.record, on_entry=tell) as server:
-                tell.log = server.log
+            run = ScriptRun(script)
+            with LabServer(run, port=arguments.port, record_path=arguments.record, on_entry=report) as server:
+                report.log = server.log
                 write_text(_addresses(server))
                 ending.wait()
             return 0
@@ -96,9 +96,9 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
                 version=version,
                 port=arguments.port,
                 record_path=arguments.record,
-                on_entry=tell,
+                on_entry=report,
             ) as offline:
-                tell.log = offline.server.log
+                report.log = offline.server.log
                 sessions = sessions_directory(load_settings(console))
                 shell = _shell(name, offline.context, offline.config, sessions)
                 write_text(_addresses(offline.server) + shell)
@@ -109,8 +109,8 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
     return 0
 
 
-class _Teller:
-    """Says each request as it comes, and once why they are not recorded any more."""
+class _RequestPrinter:
+    """Prints each request as it comes, and once why they are not recorded any more."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -125,7 +125,7 @@ class _Teller:
 
 
 class _Ending:
-    """Waits for whoever ends the server, which is how it is meant to end."""
+    """Waits for the signal that ends the server, which is how it is meant to end."""
 
     def __enter__(self) -> Self:
         import signal
