@@ -70,7 +70,7 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
         return CommandAgent(
             name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)
         )
-    from harness.sources.loop.native import system_prompt
+    from harness.sources.loop.system_prompt import system_prompt
 
     told = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
     most = setup.max_turns or _MOST_STEPS

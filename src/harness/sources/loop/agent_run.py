@@ -37,7 +37,7 @@ from harness.events import (
 )
 from harness.sources.loop.agent_loop import AgentLoop, Ending
 from harness.sources.loop.cancellation import GRACE_S, stoppable
-from harness.sources.loop.inbox import Inbox, UserMessage
+from harness.sources.loop.inbox import Inbox, InboxMessage
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.run_recorder import RunRecorder
@@ -106,11 +106,11 @@ class AgentRun:
 
     async def run(self, prompt: str, attachments: tuple[Attachment, ...] = ()) -> Result:
         """Answer the prompt. When it is cancelled, it closes everything before it raises CancelledError."""
-        ended = await self.begin(UserMessage(prompt, attachments))
+        ended = await self.begin(InboxMessage(prompt, attachments))
         assert isinstance(ended, Result), "only a run of a conversation is suspended"
         return ended
 
-    async def begin(self, message: UserMessage | Signal) -> Result | Suspended:
+    async def begin(self, message: InboxMessage | Signal) -> Result | Suspended:
         """The same for a run that may be suspended, and that a signal may begin."""
         return await self._run(self._loop.run, partial(self._announce, message))
 
@@ -140,7 +140,7 @@ class AgentRun:
         child._loop.spent_before_usd = self._loop.spent_before_usd
         return child
 
-    def _announce(self, message: UserMessage | Signal) -> None:
+    def _announce(self, message: InboxMessage | Signal) -> None:
         options = self.options
         self._recorder.put(
             SessionStart(
@@ -170,7 +170,7 @@ class AgentRun:
         put(Resumed())
         self._open_inbox(self.inbox.untaken)
 
-    def _open_inbox(self, restored: Sequence[UserMessage] = ()) -> None:
+    def _open_inbox(self, restored: Sequence[InboxMessage] = ()) -> None:
         self.context.outbox.flush()  # what is accepted from now on comes after that
         self.inbox.open(partial(self.context.outbox.append_said, self.run_id), restored)
 

@@ -1,7 +1,7 @@
-"""The answers that there are to "may it?", each with everything that it grants; nothing else is ever granted.
+"""What a question for permission offers: the choices with all that each of them grants, and a preview of the change.
 
-They are put into the question itself, so that whoever shows it can say what a button gives before it is pressed, and
-what is given then is what was shown, also when the answer comes in another process.
+Both are part of the question in the log, so that a client can say what a button grants before it is pressed, and what
+is granted is what was shown, also when the answer comes in another process. Nothing else is ever granted.
 """
 
 from __future__ import annotations
@@ -163,8 +163,6 @@ def _shown(text: str) -> str:
         return told
     return f"{told[:_LONGEST_VALUE]}… ({len(told) - _LONGEST_VALUE} more characters, as in the call)"
 
-
-# What a call would change in files, as somebody who is asked about it is shown it: bounded, and with what goes away.
 
 MOST_LINES = 400
 """Of the differences of one call; how many more there are is said."""

@@ -1,4 +1,18 @@
-"""Who waits for which answer. Asked in the event loop, answered from any thread; the first answer counts."""
+"""Questions to a person while a run waits: who waits, what is an answer, and who answers when nobody is there.
+
+While a run waits in this process, `OpenQuestions.reply` decides which answer counts, from whichever thread it comes: the
+first. Callers pass an answer on and report what it returned. A suspended run is answered by `AgentConversation.resume`.
+
+Who answers an unattended run, by `on_ask`:
+
+| `on_ask` | a permission | another question |
+|---|---|---|
+| `wait` | a person has to answer in time, else it is refused | the same |
+| `deny` | refused at once | refused at once |
+| `allow` | allowed at once | refused at once: there is no answer to give |
+
+Whatever is decided is in the log: the question, and an answer by policy.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +26,109 @@ from harness.events import Event, Relay, RelayReply, Warning
 from harness.sources.loop.approval_choices import check_choice
 from harness.sources.request import OnAsk
 
-# Whether a reply is an answer to its question. What is none decides nothing: the question waits on.
+
+class _Waiting(NamedTuple):
+    relay: Relay
+    future: asyncio.Future[RelayReply]
+
+
+class OpenQuestions:
+    """The questions of all runs of a conversation that wait in this process. Asked in the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._pending: dict[str, _Waiting] = {}
+
+    def expect(self, relay: Relay) -> asyncio.Future[RelayReply]:
+        """From now on it can be answered."""
+        future: asyncio.Future[RelayReply] = self._loop.create_future()
+        self._pending[relay.id] = _Waiting(relay, future)
+        return future
+
+    async def answer(
+        self, relay: Relay, deadline_s: float | None, expected: asyncio.Future[RelayReply] | None = None
+    ) -> RelayReply:
+        """Wait for the reply; no reply in time is a refusal."""
+        future = expected or self.expect(relay)
+        try:
+            await asyncio.wait((future,), timeout=deadline_s)
+        finally:
+            with self._lock:
+                is_unanswered = self._pending.pop(relay.id, None) is not None
+        if is_unanswered:
+            reason = f"nobody answered within {deadline_s:g} s"
+            return RelayReply(id=relay.id, approved=False, by="timeout", reason=reason)
+        # `reply` has returned true: the answer counts, though the loop may not have delivered it yet.
+        return await future
+
+    def reply(self, reply: RelayReply) -> bool:
+        """Answer a question, from any thread. True when this answer counts, false when the question is not open (any
+        more): the first answer counts. Raises UsageError for what is no answer to it: the question stays open.
+        """
+        with self._lock:
+            waiting = self._pending.get(reply.id)
+            if waiting is None:
+                return False
+            check_reply(waiting.relay, reply)
+            del self._pending[reply.id]
+        try:
+            self._loop.call_soon_threadsafe(_settle, waiting.future, reply)
+        except RuntimeError:  # the loop is closed: the run has ended
+            return False
+        return True
+
+
+def _settle(future: asyncio.Future[RelayReply], reply: RelayReply) -> None:
+    if not future.done():
+        future.set_result(reply)
+
+
+_TO_THE_MODEL = {
+    "permission": "nobody is there who could allow it: find another way, or say what you would need",
+    "other": "nobody is there who could answer: decide yourself, or say what you would need to know",
+}
+
+
+class Unattended:
+    """Contract of `AgentOptions.on_ask`. Says once, as a warning, that nobody is asked."""
+
+    def __init__(self, put: Callable[[Event], object]) -> None:
+        self._put = put
+        self._has_warned = False
+
+    def deny(self, relay: Relay) -> RelayReply:
+        if not self._has_warned:
+            self._has_warned = True
+            self._put(Warning(message=_warning(relay), code="nobody_to_ask"))
+        kind = "permission" if relay.kind == "permission" else "other"
+        return RelayReply(id=relay.id, approved=False, by="policy", reason=_TO_THE_MODEL[kind])
+
+    def allow(self, relay: Relay) -> RelayReply:
+        if relay.kind != "permission":
+            return self.deny(relay)
+        return RelayReply(id=relay.id, approved=True, by="policy", reason="everything is allowed")
+
+
+def answering(on_ask: OnAsk | None, put: Callable[[Event], object]) -> Callable[[Relay], RelayReply] | None:
+    """Who answers at once; None: somebody has to."""
+    unattended = Unattended(put)
+    return {"wait": None, "deny": unattended.deny, "allow": unattended.allow}[on_ask or "wait"]
+
+
+def _warning(relay: Relay) -> str:
+    what = f"{relay.tool_name} was refused" if relay.tool_name else "a question was not answered"
+    return (
+        f"nobody can be asked here: {what}, and so will be everything else that has to be asked about; --permissions "
+        "full-access or --on-ask allow lets it happen, --on-ask wait waits for somebody"
+    )
+
 
 _MOST_PROBLEMS = 3
 
 
 def check_reply(relay: Relay, reply: RelayReply) -> None:
-    """Raises UsageError."""
+    """Whether a reply is an answer to its question. Raises UsageError when it is not."""
     check_choice(relay, reply)
     if relay.kind == "permission" or relay.resume_schema is None:
         return
@@ -173,101 +283,3 @@ def _located(where: str, problem: str) -> str:
 def _said(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-class _Waiting(NamedTuple):
-    relay: Relay
-    future: asyncio.Future[RelayReply]
-
-
-class OpenQuestions:
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._lock = threading.Lock()
-        self._pending: dict[str, _Waiting] = {}
-
-    def expect(self, relay: Relay) -> asyncio.Future[RelayReply]:
-        """From now on it can be answered."""
-        future: asyncio.Future[RelayReply] = self._loop.create_future()
-        self._pending[relay.id] = _Waiting(relay, future)
-        return future
-
-    async def answer(
-        self, relay: Relay, deadline_s: float | None, expected: asyncio.Future[RelayReply] | None = None
-    ) -> RelayReply:
-        """Wait for the reply; who does not answer in time has said no."""
-        future = expected or self.expect(relay)
-        try:
-            await asyncio.wait((future,), timeout=deadline_s)
-        finally:
-            with self._lock:
-                is_unanswered = self._pending.pop(relay.id, None) is not None
-        if is_unanswered:
-            reason = f"nobody answered within {deadline_s:g} s"
-            return RelayReply(id=relay.id, approved=False, by="timeout", reason=reason)
-        # Somebody was told that the answer counts, though it may not have arrived here yet.
-        return await future
-
-    def reply(self, reply: RelayReply) -> bool:
-        """Answer a relay; false when nothing of that id waits (any more).
-
-        Raises UsageError for what is no answer to it: it waits on.
-        """
-        with self._lock:
-            waiting = self._pending.get(reply.id)
-            if waiting is None:
-                return False
-            check_reply(waiting.relay, reply)
-            del self._pending[reply.id]
-        try:
-            self._loop.call_soon_threadsafe(_settle, waiting.future, reply)
-        except RuntimeError:  # the loop is closed: the run has ended
-            return False
-        return True
-
-
-def _settle(future: asyncio.Future[RelayReply], reply: RelayReply) -> None:
-    if not future.done():
-        future.set_result(reply)
-
-
-# What becomes of a question in a run that nobody may be watching.
-
-_TO_THE_MODEL = {
-    "permission": "nobody is there who could allow it: find another way, or say what you would need",
-    "other": "nobody is there who could answer: decide yourself, or say what you would need to know",
-}
-
-
-class Unattended:
-    """Contract of `AgentOptions.on_ask`. Says once, as a warning, that nobody is asked."""
-
-    def __init__(self, put: Callable[[Event], object]) -> None:
-        self._put = put
-        self._has_warned = False
-
-    def deny(self, relay: Relay) -> RelayReply:
-        if not self._has_warned:
-            self._has_warned = True
-            self._put(Warning(message=_warning(relay), code="nobody_to_ask"))
-        kind = "permission" if relay.kind == "permission" else "other"
-        return RelayReply(id=relay.id, approved=False, by="policy", reason=_TO_THE_MODEL[kind])
-
-    def allow(self, relay: Relay) -> RelayReply:
-        if relay.kind != "permission":
-            return self.deny(relay)
-        return RelayReply(id=relay.id, approved=True, by="policy", reason="everything is allowed")
-
-
-def answering(on_ask: OnAsk | None, put: Callable[[Event], object]) -> Callable[[Relay], RelayReply] | None:
-    """Who answers at once; None: somebody has to."""
-    unattended = Unattended(put)
-    return {"wait": None, "deny": unattended.deny, "allow": unattended.allow}[on_ask or "wait"]
-
-
-def _warning(relay: Relay) -> str:
-    what = f"{relay.tool_name} was refused" if relay.tool_name else "a question was not answered"
-    return (
-        f"nobody can be asked here: {what}, and so will be everything else that has to be asked about; --permissions "
-        "full-access or --on-ask allow lets it happen, --on-ask wait waits for somebody"
-    )

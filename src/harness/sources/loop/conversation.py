@@ -28,7 +28,7 @@ from harness.errors import UsageError
 from harness.events import Message, RelayReply, Result, Signal, Suspended
 from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.approvals import check_reply
-from harness.sources.loop.inbox import Inbox, UserMessage
+from harness.sources.loop.inbox import Inbox, InboxMessage
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.suspended_run import SuspendedRun, closing_events, cut_off
@@ -46,7 +46,7 @@ class AgentConversation:
         entries: Sequence[TranscriptEntry] = (),
         *,
         pending: SuspendedRun | None = None,
-        untaken: Sequence[UserMessage] = (),
+        untaken: Sequence[InboxMessage] = (),
     ) -> None:
         """`entries`, `pending` and `untaken`: what `history` says of the log."""
         self.host = host
@@ -84,7 +84,7 @@ class AgentConversation:
         self._check_idle()
         self.give_up()
         run = self._open(options, run_id=run_id, parent_id=parent_id, name=name)
-        said = UserMessage(text, tuple(attachments), message_id or self.host.new_id())
+        said = InboxMessage(text, tuple(attachments), message_id or self.host.new_id())
         return await self._follow(run, run.begin(said))
 
     async def wake(self, options: AgentOptions, signal: Signal, *, run_id: str = "") -> Result | Suspended:

@@ -34,7 +34,7 @@ from harness.events import (
 )
 from harness.log.run_tree import RunTree
 from harness.sources.loop.compaction import compacted
-from harness.sources.loop.inbox import UserMessage, said_of
+from harness.sources.loop.inbox import InboxMessage, said_of
 from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.turns import (
     CUT_OFF,
@@ -52,7 +52,7 @@ class History(msgspec.Struct, kw_only=True):
     entries: list[TranscriptEntry]
     pending: SuspendedRun | None = None
     """The last run, when it waits for answers: suspended, or its process died while somebody was asked."""
-    untaken: list[UserMessage] = msgspec.field(default_factory=list)
+    untaken: list[InboxMessage] = msgspec.field(default_factory=list)
     """What was said to a run that died before it could take it: it is still to be told."""
 
     @property

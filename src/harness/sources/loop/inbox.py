@@ -14,23 +14,23 @@ from harness.sources.loop.turns import file_parts, files_of
 from harness.sources.model import Attachment
 
 
-class UserMessage(NamedTuple):
+class InboxMessage(NamedTuple):
     text: str
     attachments: tuple[Attachment, ...] = ()
     message_id: str = ""
 
 
-def queued_event(said: UserMessage) -> SteeringQueued:
+def queued_event(said: InboxMessage) -> SteeringQueued:
     """How the log tells that it was accepted."""
     return SteeringQueued(id=said.message_id, text=said.text, parts=file_parts(said.attachments))
 
 
-def said_of(event: SteeringQueued) -> UserMessage:
+def said_of(event: SteeringQueued) -> InboxMessage:
     """What is still to be said, as a log has it."""
-    return UserMessage(event.text, files_of(event.parts), event.id)
+    return InboxMessage(event.text, files_of(event.parts), event.id)
 
 
-def not_taken(left: Sequence[UserMessage]) -> Warning:
+def not_taken(left: Sequence[InboxMessage]) -> Warning:
     """Of messages that came when nobody took them any more."""
     noun = "message was" if len(left) == 1 else "messages were"
     return Warning(message=f"{len(left)} {noun} not taken any more", code="not_taken")
@@ -43,15 +43,15 @@ class Inbox:
     first, and whoever reads that sees which of it was taken.
     """
 
-    def __init__(self, untaken: Sequence[UserMessage] = ()) -> None:
+    def __init__(self, untaken: Sequence[InboxMessage] = ()) -> None:
         """`untaken`: what was said to a run before this one, or to an earlier part of it, which died before it
         could take it.
         """
         self.untaken = untaken
         self._lock = threading.Lock()
-        self._tell: Callable[[UserMessage], object] | None = None
-        self._steering: deque[UserMessage] = deque()
-        self._follow_ups: deque[UserMessage] = deque()
+        self._tell: Callable[[InboxMessage], object] | None = None
+        self._steering: deque[InboxMessage] = deque()
+        self._follow_ups: deque[InboxMessage] = deque()
         self._is_closed = False
 
     @property
@@ -60,13 +60,13 @@ class Inbox:
 
     def steer(self, text: str, attachments: tuple[Attachment, ...] = (), message_id: str = "") -> None:
         """Raises UsageError when the run takes nothing any more."""
-        self._put(self._steering, UserMessage(text, attachments, message_id))
+        self._put(self._steering, InboxMessage(text, attachments, message_id))
 
     def follow_up(self, text: str, attachments: tuple[Attachment, ...] = (), message_id: str = "") -> None:
         """Raises UsageError when the run takes nothing any more."""
-        self._put(self._follow_ups, UserMessage(text, attachments, message_id))
+        self._put(self._follow_ups, InboxMessage(text, attachments, message_id))
 
-    def open(self, tell: Callable[[UserMessage], object], restored: Iterable[UserMessage] = ()) -> None:
+    def open(self, tell: Callable[[InboxMessage], object], restored: Iterable[InboxMessage] = ()) -> None:
         """The run has begun. `tell` is called from the thread of whoever speaks, and for what has come so far.
 
         `restored`: steering that the log has already.
@@ -77,7 +77,7 @@ class Inbox:
             self._steering.extendleft(reversed(list(restored)))
             self._tell = tell
 
-    def take(self) -> list[UserMessage]:
+    def take(self) -> list[InboxMessage]:
         """The steering messages that have come."""
         if not self._steering:
             return []
@@ -86,7 +86,7 @@ class Inbox:
             self._steering.clear()
             return said
 
-    def take_last(self) -> list[UserMessage]:
+    def take_last(self) -> list[InboxMessage]:
         """At the end of a run: steering messages, or else the next follow-up; with neither, the inbox is closed."""
         with self._lock:
             said = list(self._steering)
@@ -96,7 +96,7 @@ class Inbox:
             self._is_closed = not said
             return said
 
-    def close(self) -> list[UserMessage]:
+    def close(self) -> list[InboxMessage]:
         """Take nothing any more; what nobody has taken."""
         with self._lock:
             self._is_closed = True
@@ -105,7 +105,7 @@ class Inbox:
             self._follow_ups.clear()
             return left
 
-    def _put(self, queue: deque[UserMessage], said: UserMessage) -> None:
+    def _put(self, queue: deque[InboxMessage], said: InboxMessage) -> None:
         with self._lock:
             if self._is_closed:
                 raise UsageError("the run has ended and takes no more messages", hint="start another run")

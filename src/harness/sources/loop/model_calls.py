@@ -1,4 +1,7 @@
-"""The model calls of one run: what is asked, what is said, what it costs."""
+"""Model calls: `ModelSteps` for the steps of an agent run, `call_model` for one call without a step.
+
+Both put what the model says into the log, count what it costs, and turn what breaks into an `Error`.
+"""
 
 from __future__ import annotations
 
@@ -241,9 +244,6 @@ def _take_retraction(step: ModelStep, event: TextRetracted) -> Event:
     return event
 
 
-# One call of a model, for runs that tell no steps: what it says goes into the log under the run itself.
-
-
 class Answered(NamedTuple):
     message: Message | None
     failure: str = ""
@@ -259,7 +259,7 @@ async def call_model(
     put: Callable[[Event], bool],
     on_usage: Callable[[UsageDelta], object],
 ) -> Answered:
-    """Cancelling it closes the model's stream."""
+    """One call without a step: its events belong to the run itself. Cancelling it closes the model's stream."""
     if host.stopped is not None:
         raise asyncio.CancelledError
     listener = _Listener(host, options.model.name, put, on_usage)

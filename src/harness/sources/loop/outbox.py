@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from harness.events import Event, SessionStart
 from harness.log.hub import Hub, Source
 from harness.sources.loop.event_redactor import EventRedactor
-from harness.sources.loop.inbox import UserMessage, queued_event
+from harness.sources.loop.inbox import InboxMessage, queued_event
 
 MOST_AT_ONCE = 256
 """A model that never rests is shown in batches of this many events."""
@@ -79,7 +79,7 @@ class Outbox:
                     raise  # it was somebody who was told of them
                 self._append_singly(self._channel, buffer)
 
-    def append_said(self, run_id: str, said: UserMessage) -> None:
+    def append_said(self, run_id: str, said: InboxMessage) -> None:
         """What somebody says to a run, from any thread, past the buffer: it is in the log when this returns."""
         event = queued_event(said)
         events = [event] if self._secrets is None else EventRedactor(self._secrets).mask([event])

@@ -373,11 +373,10 @@ def _choices(glob: str, start: int) -> _Choices | None:
     return None
 
 
-# Who decides what a run may do: the allowlists of `permissions`, or somebody who steers several runs.
-
-
 class PermissionPolicy(Protocol):
-    """Contract: asked and told in the thread of the loop alone, before every call and after every "always".
+    """Decides what a run may do: `Permissions`, or the rules of a session.
+
+    Contract: called in the thread of the loop alone, before every call and after every "always".
 
     One object serves a run and its sub-agents, and may change its mind between two calls.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from harness.events import Event, Message, Signal
-from harness.sources.loop.inbox import Inbox, UserMessage, not_taken
+from harness.sources.loop.inbox import Inbox, InboxMessage, not_taken
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import turn_of, user_message
@@ -27,7 +27,7 @@ class RunRecorder:
         if transcript.is_recorded:
             self.channel.on_stamped = transcript.note
 
-    def say(self, message: UserMessage) -> None:
+    def say(self, message: InboxMessage) -> None:
         """A message of the user."""
         turn = UserTurn(message.text, message.attachments)
         self._transcript.say(turn)

@@ -31,13 +31,13 @@ from harness.sources.loop.cancellation import settled
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.outbox import LogChannel
-from harness.sources.loop.resources import Resources
 from harness.sources.loop.suspended_run import Resumption, SuspendedRun
 from harness.sources.loop.tool_messages import bounded, data_of, failure_words, problem_of
 from harness.sources.loop.turns import file_parts, tool_turn
 from harness.sources.model import Call, ToolSpec, ToolTurn
 from harness.sources.tool import (
     Question,
+    Resource,
     Stream,
     Suspension,
     Tool,
@@ -46,6 +46,38 @@ from harness.sources.tool import (
     ToolOutput,
 )
 from harness.sources.tools.function_tool import output_of
+
+
+class Resources:
+    """What calls of a run leave to later ones, such as commands in the background: made once, ended with the run.
+
+    Contract: used in the thread of the loop alone.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Callable[[], Resource], Resource] = {}
+        self._is_closed = False
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        """What `make` gave the first time. Raises ToolFailure when the run has ended."""
+        if self._is_closed:
+            raise ToolFailure("the run has ended")
+        if make not in self._made:
+            self._made[make] = make()
+        return self._made[make]
+
+    def kill(self) -> None:
+        """End everything without waiting for it; nothing is made any more."""
+        self._is_closed = True
+        for resource in self._made.values():
+            resource.kill()
+
+    async def close(self) -> None:
+        """The same, and wait until it has ended."""
+        self.kill()
+        for resource in self._made.values():
+            await resource.ended()
+
 
 _GRACE_S = 3.0
 """How long calls that are stopped may take to put away what they began."""

@@ -1,4 +1,4 @@
-"""From what a log says to the turns that a model is sent, and back."""
+"""Events of a log as turns of a model, and turns as events; `TranscriptEntry` is a turn with its place in the log."""
 
 from __future__ import annotations
 
@@ -135,9 +135,6 @@ def files_of(parts: Any) -> tuple[Attachment, ...]:
 
 def _parts(contents: Any) -> Sequence[Any]:
     return contents if isinstance(contents, list | tuple) else ()
-
-
-# A conversation as the model sees it, and where each turn stands in the log.
 
 
 class TranscriptEntry(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""One server: connected as long as it is needed, heard when its tools change, asked when it is called.
+"""The connection to one MCP server: a program below the watchdog (`ServerProcess`), or an address.
 
 Each connection belongs to one task, which opens and closes it: the client insists on that. Calls come from
 wherever the loop makes them. A call that loses its connection has failed; the next one makes a new connection.
@@ -22,8 +22,6 @@ from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolContext, ToolFailure
 from harness.sources.translation.json_lines import LineBlocks
-
-# A connection on which one bad tool does not spoil the list that it is in.
 
 _LIST = "tools/list"
 
@@ -95,8 +93,6 @@ def _trouble(result: dict[str, Any], version: str) -> str:
         return f"{place}: {errors[0]['msg']}" if place else str(errors[0]["msg"])
     return ""
 
-
-# A server that is a program: lines of JSON in and out, below the watchdog like every other program.
 
 _EXIT_PATIENCE_S = 2.0
 """How long a server may take to end once its input has ended."""

@@ -256,10 +256,7 @@ def _places(turn: AssistantTurn, model: str) -> list[AnswerPart]:
     return opaque.places if opaque.model == model else []
 
 
-# Numbers of tokens as model APIs tell them: whole, as a float, or not at all.
-
-
 def count_in(values: Any, name: str) -> int | None:
-    """None where there is no such number, or nothing that could have one."""
+    """A number of tokens in a usage record: APIs give it whole, as a float, or not at all (None)."""
     value = values.get(name) if isinstance(values, dict) else None
     return int(value) if isinstance(value, int | float) else None

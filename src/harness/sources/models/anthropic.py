@@ -4,6 +4,9 @@ The surprising things: tool results are a user's message, and those of one answe
 thinking blocks must come back unchanged and in their place; a conversation that tells of tool calls must
 define tools, even where none may be called; a prompt is cached only up to where one says so; one image that
 is too large, now or long ago, is the end of the conversation.
+
+The stream of Anthropic Messages: blocks that begin, grow and end, inside of one message. The reader of it comes first in this file,
+the request below.
 """
 
 from __future__ import annotations
@@ -45,8 +48,6 @@ from harness.sources.models.turn_cache import (
     text_of,
 )
 from harness.sources.translation.json_lines import DECODE_ERRORS
-
-# The stream of Anthropic Messages: blocks that begin, grow and end, inside of one message.
 
 _STOPS = {
     "end_turn": "end",

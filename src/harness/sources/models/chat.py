@@ -3,6 +3,9 @@
 "Compatible" has dialects: they are a table of `Habits`, chosen by the provider. The surprising things:
 a tool's result may only be text, so that its images follow in a user's message; who reasons may want to
 see the reasoning again, under one of several names.
+
+The stream of Chat Completions: chunks with a delta each, then `[DONE]`. The reader of it comes first in this file,
+the request below.
 """
 
 from __future__ import annotations
@@ -43,8 +46,6 @@ from harness.sources.models.turn_cache import (
     titled_text,
 )
 from harness.sources.translation.json_lines import DECODE_ERRORS
-
-# The stream of Chat Completions: chunks with a delta each, then `[DONE]`.
 
 _STOPS = {
     "stop": "end",

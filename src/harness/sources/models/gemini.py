@@ -3,6 +3,9 @@
 The surprising things: a result names the function, not only the call; calls often have no id; the
 signature of the reasoning hangs on the call or the text that came out of it, and newer models refuse a
 call without one; what is malformed is never shown, only named.
+
+The stream of Gemini: chunks of parts, each a piece of text or a whole call. The reader of it comes first in this file,
+the request below.
 """
 
 from __future__ import annotations
@@ -42,8 +45,6 @@ from harness.sources.models.turn_cache import (
     titled_text,
 )
 from harness.sources.translation.json_lines import DECODE_ERRORS
-
-# The stream of Gemini: chunks of parts, each a piece of text or a whole call.
 
 _STOPS = {"STOP": "end", "MAX_TOKENS": "length"}
 _REFUSALS = frozenset(

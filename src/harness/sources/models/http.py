@@ -31,11 +31,8 @@ if TYPE_CHECKING:
     import httpx
 
 
-# Server-sent events: from the bytes of a response to the data of its events.
-
-
 class SseDecoder:
-    """Fed with bytes as they come; gives the data of each event as soon as it is whole.
+    """Server-sent events: bytes of a response in, the data of each event out as soon as it is whole.
 
     Names, ids and comments are left out: every model API says in the data what it is. Lines end with a
     line feed; a carriage return before it is white space to whoever decodes the JSON. There is no

@@ -2,6 +2,9 @@
 
 The surprising things: an answer is a list of items, and the reasoning behind a call must come back,
 encrypted, right before the call; fields for models that reason are errors for those that do not.
+
+The stream of OpenAI Responses: items that begin, grow and are sent once more whole. The reader of it comes first in this file,
+the request below.
 """
 
 from __future__ import annotations
@@ -43,8 +46,6 @@ from harness.sources.models.turn_cache import (
     titled_text,
 )
 from harness.sources.translation.json_lines import DECODE_ERRORS
-
-# The stream of OpenAI Responses: items that begin, grow and are told once more whole.
 
 _LIMITS = {"max_output_tokens": "length", "content_filter": "refusal"}
 

@@ -1,4 +1,7 @@
-"""Turns in a provider's own form: each is encoded once, so that a long conversation costs a join per call."""
+"""Turns in a provider's own form: each is encoded once, so that a long conversation costs a join per call.
+
+Below that, what every API needs of calls and attachments: names and ids that fit, text, media types, image sizes.
+"""
 
 from __future__ import annotations
 
@@ -218,8 +221,6 @@ def is_strict(schema: Any) -> bool:
     )
 
 
-# How large an image is, read from its first bytes: an API may refuse a whole conversation for one that is too large.
-
 _IMAGE_HEAD_CHARACTERS = 4 * 65_536
 """Of base64: before the size of a JPEG there may be long descriptions of it."""
 _FRAMES = frozenset((*range(0xC0, 0xC4), *range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)))
@@ -227,7 +228,7 @@ _FRAMES = frozenset((*range(0xC0, 0xC4), *range(0xC5, 0xC8), *range(0xC9, 0xCC),
 
 
 def longest_side(media_type: str, data: str) -> int:
-    """In pixels; 0 when it cannot be told. `data` is base64."""
+    """Of an image in pixels, from its first bytes; 0 when that is unknown. `data` is base64."""
     reader = _READERS.get(media_type)
     if reader is None:
         return 0

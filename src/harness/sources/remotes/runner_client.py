@@ -1,4 +1,4 @@
-"""How a sandbox runner is spoken to: plain HTTP, and server-sent events that can be taken up again."""
+"""The client of a sandbox runner: plain HTTP, server-sent events that can be resumed, and commands in order."""
 
 from __future__ import annotations
 
@@ -150,8 +150,6 @@ def _message(answer: HTTPResponse) -> str:
         return f"the runner refuses ({answer.status})"
 
 
-# What is said to a run in a sandbox runner: one thing after the other, each until the runner has answered.
-
 _PATIENCE_S = 60.0
 """How long one thing is tried."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
@@ -163,7 +161,9 @@ class Saying(NamedTuple):
 
 
 class CommandSender:
-    """Contract: `put` may be called from any thread, and does not wait. What is sent again has the same key, by which
+    """Sends commands to a run one after the other, each until the runner has answered.
+
+    Contract: `put` may be called from any thread, and does not wait. What is sent again has the same key, by which
     the runner knows it.
     """
 

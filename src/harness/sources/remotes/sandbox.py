@@ -51,8 +51,6 @@ from harness.sources.remotes.runner_client import (
 )
 from harness.sources.worker import OnEnd
 
-# What an agent in a sandbox runner is to know of a conversation: its own session there, or what was said, in words.
-
 _MOST_CHARACTERS = 60_000
 _MOST_OF_A_RESULT = 2_000
 _OPENING = (
@@ -321,8 +319,6 @@ class RemoteRun:
         }
         return {name: value for name, value in wanted.items() if value not in ("", None)}
 
-
-# From a request to a run in a sandbox runner: where it is, and which agent is wanted there.
 
 _WORDS = ("--runner", "--agent", "--cwd", "--token-file")
 

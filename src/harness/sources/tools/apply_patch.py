@@ -1,4 +1,7 @@
-"""`apply_patch`: change, add, delete and move several files at once, all of it or nothing."""
+"""`apply_patch`: change, add, delete and move several files at once, all of it or nothing.
+
+The parser comes first: a patch has the format that `formats.patch` shows, with the context as the only address.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,6 @@ from harness.sources.workspace.files import (
     told_to_the_model,
 )
 from harness.sources.workspace.roots import ToolWorkspace
-
-# Read and apply a patch of the format that `formats.patch` shows, with the context as the only address.
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File:", "*** Delete File:", "*** Update File:", "*** Move to:"

@@ -19,8 +19,6 @@ from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.async_process import AsyncProcess
 from harness.sources.workspace.output import HeadAndTail, KeptOutput
 
-# Commands that go on while the run does: each is looked at now and then, stopped, or ended with the run.
-
 MOST_AT_ONCE = 8
 MOST_REMEMBERED = 32
 """Of those that have ended."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import httpx
 
 
-# What a web page says: its text, with headings, lists and links, without everything else.
-
 _SILENT = re.compile(r"script|style|noscript|template|svg|iframe|object|canvas")
 _BREAKING = re.compile(
     r"address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figure|footer|form|header|hr|li|main|nav|ol|p|pre|"

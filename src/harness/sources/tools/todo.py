@@ -23,14 +23,14 @@ _NOT_TAKEN = (
 )
 
 
-class TodoItem(Arguments, frozen=True, kw_only=True):
+class TodoEntry(Arguments, frozen=True, kw_only=True):
     content: Annotated[str, Meta(min_length=1, description="what to do: 'Fix the login'")]
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
 class TodoArguments(Arguments, frozen=True, kw_only=True):
     todos: Annotated[
-        list[TodoItem], Meta(description="the whole list, in order; empty: there is none any more")
+        list[TodoEntry], Meta(description="the whole list, in order; empty: there is none any more")
     ]
 
 

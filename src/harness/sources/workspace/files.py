@@ -1,7 +1,9 @@
 """Open and replace files of a workspace so that no symbolic link, swapped in at the last moment, leads out.
 
-Paths must be real ones, as `Workspace` gives them: every directory on the way is then opened by itself,
+Paths must be real ones, as `ToolWorkspace` gives them: every directory on the way is then opened by itself,
 and none of them may have become a link. Changes of several files are made together or not at all.
+
+`TextFile` is the text of a file as tools see it: lines end with a line feed, whatever the file uses.
 """
 
 from __future__ import annotations
@@ -164,8 +166,6 @@ def _reason(error: OSError) -> str:
         errno.ENOTDIR: "it, or something on the way to it, is no directory",
     }.get(error.errno or 0, text[:1].lower() + text[1:])
 
-
-# Text files as tools see them: lines end with a line feed, whatever the file does; the rest stays as it is.
 
 SNIFFED_BYTES = 8192
 MOST_EDITABLE_BYTES = 32 * 1024 * 1024
