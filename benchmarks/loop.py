@@ -8,14 +8,15 @@ Each number is the least of several rounds. "bare" is the same model read by nob
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
-from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
+from harness.events import Event, Message, StepEnd, UsageDelta
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
@@ -26,60 +27,15 @@ from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask
-from harness.sources.tools.function_tool import tool
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measuring import PRINT_CPU_AND_MEMORY, Cpu, cpu_of, least
+from scripted import USED, Caller, Talker, add
 
 ROUNDS = 5
 DELTAS = 20_000
 STEPS = 1_000
-USED = Usage(input=100, output=20)
-
-
-class Talker:
-    """Says one long answer, piece by piece; `per_tick` pieces come together, as from one packet."""
-
-    name = "bench/talker"
-
-    def __init__(self, deltas: int, per_tick: int) -> None:
-        self._pieces = [TextDelta(id="m", text=f"word{number % 97} ") for number in range(deltas)]
-        self._per_tick = per_tick
-
-    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
-        del ask
-        for number, piece in enumerate(self._pieces, 1):
-            yield piece
-            if not number % self._per_tick:
-                await asyncio.sleep(0)
-        yield Message(role="assistant", text="done", id="m")
-        yield UsageDelta(usage=USED)
-        yield StepEnd(id="", stop_reason="end")
-
-
-class Caller:
-    """Asks for one call after the other, and notes when."""
-
-    name = "bench/caller"
-
-    def __init__(self, steps: int) -> None:
-        self._left = steps
-        self.at_s: list[float] = []
-
-    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
-        del ask
-        self.at_s.append(time.process_time())
-        self._left -= 1
-        if self._left >= 0:
-            part = {"type": "tool_call", "id": f"c{self._left}", "name": "add", "input": {"a": 1, "b": 2}}
-            yield Message(role="assistant", text="", parts=[part])
-        else:
-            yield Message(role="assistant", text="done")
-        yield UsageDelta(usage=USED)
-        yield StepEnd(id="", stop_reason="tool_calls")
-
-
-@tool(quick=True)
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 async def run(options: AgentOptions, store: Store, *, redact: bool) -> int:
@@ -95,14 +51,8 @@ async def bare(model: Talker) -> int:
     return len([event async for event in model.answer(Ask(turns=()))])
 
 
-def cpu_s(work: Callable[[], object]) -> float:
-    before = time.process_time()
-    work()
-    return time.process_time() - before
-
-
-def least(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    return min(cpu_s(work) for _ in range(rounds))
+def least_of(work: Callable[[], object]) -> float:
+    return least(ROUNDS, lambda: cpu_of(work))
 
 
 def stores(folder: str) -> dict[str, Callable[[], Store]]:
@@ -113,12 +63,12 @@ def measure_deltas(folder: str) -> None:
     print("\nCPU per text delta, loop + store + one reader          µs")
     for per_tick in (256, 16, 1):
         model = Talker(DELTAS, per_tick)
-        floor_us = least(lambda: asyncio.run(bare(model))) / DELTAS * 1e6  # noqa: B023
+        floor_us = least_of(lambda: asyncio.run(bare(model))) / DELTAS * 1e6  # noqa: B023
         print(f"  {per_tick:>3} in a tick   bare model{'':<25} {floor_us:6.2f}")
         options = AgentOptions(model=model)
         for name, make in stores(folder).items():
             for redact in (False, True):
-                cost_us = least(lambda: asyncio.run(run(options, make(), redact=redact))) / DELTAS * 1e6  # noqa: B023
+                cost_us = least_of(lambda: asyncio.run(run(options, make(), redact=redact))) / DELTAS * 1e6  # noqa: B023
                 masked = "masked" if redact else "as it is"
                 print(f"  {per_tick:>3} in a tick   {name:<8} {masked:<26} {cost_us:6.2f}")
 
@@ -127,7 +77,7 @@ def measure_steps(folder: str) -> None:
     print(f"\nCPU per tool step (model call, permission, tool, everything logged), mean of {STEPS}        µs")
     for name, make in stores(folder).items():
         for redact in (False, True):
-            cost_s = least(lambda: asyncio.run(run(_calling(STEPS), make(), redact=redact)))  # noqa: B023
+            cost_s = least_of(lambda: asyncio.run(run(_calling(STEPS), make(), redact=redact)))  # noqa: B023
             masked = "masked" if redact else "as it is"
             print(f"  {name:<8} {masked:<26} {cost_s / STEPS * 1e6:6.1f}")
 
@@ -183,9 +133,9 @@ async def _talk(most_messages: int) -> list[tuple[int, float]]:
     )
     costs: list[tuple[int, float]] = []
     while len(conversation.entries) < most_messages:
-        before_s = time.process_time()
-        await conversation.send(options, "1 and 2?")
-        costs.append((len(conversation.entries), time.process_time() - before_s))
+        with Cpu() as cpu:
+            await conversation.send(options, "1 and 2?")
+        costs.append((len(conversation.entries), cpu.seconds))
     return costs
 
 
@@ -215,17 +165,18 @@ def measure_start_up(folder: str) -> None:
             "asyncio.run(loop.run(loop.AgentOptions(model=loop.Talker(3, 1)), M(), redact=True))"
         ),
     }
-    # Not ru_maxrss: that is inherited from whoever started the process.
-    tell = (
-        "\nimport time; peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'));"
-        "print(time.process_time() * 1000, int(peak.split()[1]) / 1024)"
-    )
     for name, program in programs.items():
-        command = [sys.executable, "-c", program + tell, os.path.dirname(os.path.abspath(__file__))]
-        answers = [subprocess.run(command, check=True, capture_output=True).stdout.split() for _ in range(7)]
-        print(
-            f"  {name:<20} {min(float(a[0]) for a in answers):6.0f} ms {min(float(a[1]) for a in answers):6.1f} MB"
-        )
+        command = [
+            sys.executable,
+            "-c",
+            program + PRINT_CPU_AND_MEMORY,
+            os.path.dirname(os.path.abspath(__file__)),
+        ]
+        answers = [
+            json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(7)
+        ]
+        cpu_ms, peak_mb = (min(answer[unit] for answer in answers) for unit in ("ms", "mb"))
+        print(f"  {name:<20} {cpu_ms:6.0f} ms {peak_mb:6.1f} MB")
 
 
 MEASUREMENTS = {

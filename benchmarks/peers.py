@@ -24,6 +24,10 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measuring import PRINT_CPU_AND_MEMORY, Cpu, cpu_of, environment
+
 HERE = Path(__file__).parent
 FOLDER = HERE / "peers"
 CACHE = HERE.parent / ".cache" / "peers"
@@ -114,9 +118,9 @@ def measure_deltas(name: str) -> dict[str, Any]:
     asyncio.run(peer.stream(200, no_pause))
     costs: dict[str, Any] = {}
     for column, pause in (("bulk_us", no_pause), ("ticks_us", tick)):
-        before_s = time.process_time()
-        events = asyncio.run(peer.stream(DELTAS, pause))
-        costs[column] = (time.process_time() - before_s) / DELTAS * 1e6
+        with Cpu() as cpu:
+            events = asyncio.run(peer.stream(DELTAS, pause))
+        costs[column] = cpu.seconds / DELTAS * 1e6
         assert events >= DELTAS, f"only {events} events came out of {DELTAS} deltas"
     return costs
 
@@ -161,9 +165,7 @@ def measure_persisted(name: str) -> dict[str, Any]:
         return {}
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as folder:
         asyncio.run(peer.work(5, int, first))
-        before_s = time.process_time()
-        asyncio.run(peer.work(PERSISTED_STEPS, int, folder))
-        cost_us = (time.process_time() - before_s) / PERSISTED_STEPS * 1e6
+        cost_us = cpu_of(lambda: asyncio.run(peer.work(PERSISTED_STEPS, int, folder))) / PERSISTED_STEPS * 1e6
         size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     return {"persisted_us": cost_us, "persisted_kb": size / PERSISTED_STEPS / 1000}
 
@@ -178,10 +180,9 @@ MEASUREMENTS = {
 # --- around them ---------------------------------------------------------------------------------------
 
 
-def environment() -> dict[str, str]:
-    """Without what would make Python compile everything each time, and without tracing and telemetry."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "DO_NOT_TRACK": "1", "OTEL_SDK_DISABLED": "true", "PYTHONWARNINGS": "ignore"}
+def quiet_environment() -> dict[str, str]:
+    """Without tracing and telemetry."""
+    return {**environment(), "DO_NOT_TRACK": "1", "OTEL_SDK_DISABLED": "true", "PYTHONWARNINGS": "ignore"}
 
 
 HELLO = """
@@ -192,31 +193,28 @@ spec.loader.exec_module(peer)
 async def no_pause(): pass
 asyncio.run(peer.stream(3, no_pause))
 """
-TELL = """
-import json, time
-cpu_ms = time.process_time() * 1000
-peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
-print(json.dumps({{"{0}_ms": cpu_ms, "{0}_mb": int(peak.split()[1]) / 1024}}))
-"""
-"""Not ru_maxrss: that is inherited from whoever started the process."""
 
 
 def command_of(name: str, measurement: str) -> list[str]:
     if measurement in MEASUREMENTS:
         return [python_of(name), __file__, "--child", name, measurement]
     program = HELLO if measurement == "hello" else constants_of(name)["IMPORT"]
-    return [python_of(name), "-c", program + TELL.format(measurement), str(FOLDER / f"{name}.py")]
+    return [python_of(name), "-c", program + PRINT_CPU_AND_MEMORY, str(FOLDER / f"{name}.py")]
 
 
 def ask(name: str, measurement: str) -> dict[str, Any]:
     command = command_of(name, measurement)
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=quiet_environment(), capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.split("\n") if line.startswith("{")]
     if not lines:
         print(f"{name} {measurement}: failed\n{done.stderr[-600:]}", file=sys.stderr)
         return {}
     answer: dict[str, Any] = json.loads(lines[-1])
-    return answer
+    return (
+        answer
+        if measurement in MEASUREMENTS
+        else {f"{measurement}_{unit}": cost for unit, cost in answer.items()}
+    )
 
 
 Costs = dict[str, dict[str, list[float]]]

@@ -22,6 +22,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measuring import Cpu
+
 CACHE = Path(__file__).parent.parent / ".cache" / "peers" / "sdk"
 PACKAGES = ("anthropic", "openai", "google-genai")
 PIECES = {"blocks": 5_000, "chunks": 5_000, "single": 1_000}
@@ -253,9 +257,9 @@ def measure(side: str, api: str, way: str, url: str) -> float:
         read = (ours if side == "ours" else sdk)(api, url)
         costs = []
         for _ in range(4):
-            before_s = time.process_time()
-            count = await read()
-            costs.append(time.process_time() - before_s)
+            with Cpu() as cpu:
+                count = await read()
+            costs.append(cpu.seconds)
             assert count == PIECES[way], f"{count} of {PIECES[way]} pieces"
         return min(costs) / PIECES[way] * 1e6
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from corpus import claude_lines, write_recording
+from measuring import cpu_of_children, cpu_of_command, environment, least_in_turn, memory_mb
 
 HARNESS = str(Path(sys.executable).parent / "harness")
 PLAYER = str(Path(__file__).parents[1] / "src/harness/sources/process/replay_program.py")
@@ -30,42 +29,16 @@ END = '{"type":"result","subtype":"success","is_error":false,"result":"done"}\n'
 DECODE = "import sys,msgspec\nd=msgspec.json.decode\nfor l in open(sys.argv[1],'rb'): d(l)"
 
 
-def cpu_s(command: list[str], env: dict[str, str] | None = None) -> float:
-    """CPU seconds of a command and everything it starts."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=env or environment())
-    return _cpu_since(before)
-
-
 def piped_cpu_s(command: list[str]) -> float:
-    """The same of a program that writes into a pipe, as an agent does: what its reader does is not counted."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """CPU of a program that writes into a pipe, as an agent does; that of its reader is not counted."""
+    before = cpu_of_children()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None
         reader = process.stdout.fileno()
         fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         while os.read(reader, PIPE_BYTES):
             pass
-    return _cpu_since(before)
-
-
-def _cpu_since(before: resource.struct_rusage) -> float:
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def best(rounds: int, measured: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The least of several rounds, taken in turn, so that a busy moment falls on all of them.
-
-    The first of each is not counted: it compiles what an installed package has compiled already.
-    """
-    results: dict[str, list[float]] = {name: [] for name in measured}
-    for measure in measured.values():
-        measure()
-    for _ in range(rounds):
-        for name, measure in measured.items():
-            results[name].append(measure())
-    return {name: min(values) for name, values in results.items()}
+    return cpu_of_children() - before
 
 
 def run_of(recording: Path, *options: str) -> list[str]:
@@ -88,11 +61,6 @@ def player_of(recording: Path, *options: str) -> list[str]:
     return [sys.executable, "-I", "-S", PLAYER, str(recording), *options]
 
 
-def environment() -> dict[str, str]:
-    """Ours, without what would make Python compile everything each time."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
 def environment_of_runs(folder: Path) -> dict[str, str]:
     keys = {f"SERVICE_{number}_API_KEY": f"planted-secret-value-{number:04d}" for number in range(12)}
     return {
@@ -106,14 +74,14 @@ def environment_of_runs(folder: Path) -> dict[str, str]:
 def throughput(folder: Path) -> None:
     recording = write_recording(folder / "throughput", claude_lines(LINES))
     env = environment_of_runs(folder)
-    results = best(
+    results = least_in_turn(
         5,
         {
-            "jq -c .": lambda: cpu_s(["jq", "-c", ".", str(recording)]),
-            "decode only (msgspec)": lambda: cpu_s([sys.executable, "-c", DECODE, str(recording)]),
+            "jq -c .": lambda: cpu_of_command(["jq", "-c", ".", str(recording)]),
+            "decode only (msgspec)": lambda: cpu_of_command([sys.executable, "-c", DECODE, str(recording)]),
             "the player alone": lambda: piped_cpu_s(player_of(recording, "--fast")),
-            "harness run": lambda: cpu_s(run_of(recording), env),
-            "harness run --no-redact": lambda: cpu_s(run_of(recording, "--no-redact"), env),
+            "harness run": lambda: cpu_of_command(run_of(recording), env),
+            "harness run --no-redact": lambda: cpu_of_command(run_of(recording, "--no-redact"), env),
         },
     )
     jq, decode, player = (results[name] for name in ("jq -c .", "decode only (msgspec)", "the player alone"))
@@ -131,14 +99,14 @@ def throughput(folder: Path) -> None:
 def start_up(folder: Path) -> None:
     recording = write_recording(folder / "small", iter([END]))
     env = environment_of_runs(folder)
-    results = best(
+    results = least_in_turn(
         15,
         {
-            "python -c pass": lambda: cpu_s([sys.executable, "-c", "pass"]),
-            "import harness": lambda: cpu_s([sys.executable, "-c", "import harness"]),
-            "harness --version": lambda: cpu_s([HARNESS, "--version"]),
+            "python -c pass": lambda: cpu_of_command([sys.executable, "-c", "pass"]),
+            "import harness": lambda: cpu_of_command([sys.executable, "-c", "import harness"]),
+            "harness --version": lambda: cpu_of_command([HARNESS, "--version"]),
             "the player alone": lambda: piped_cpu_s(player_of(recording)),
-            "harness run": lambda: cpu_s(run_of(recording), env),
+            "harness run": lambda: cpu_of_command(run_of(recording), env),
         },
     )
     bare = results["python -c pass"]
@@ -169,19 +137,14 @@ def _resident(recording: Path, env: dict[str, str]) -> tuple[float, float]:
 
     def sample() -> None:
         while process.poll() is None:
-            try:
-                status = Path(f"/proc/{process.pid}/status").read_text()
-            except OSError:
-                return
-            samples.extend(
-                int(line.split()[1]) / 1024 for line in status.split("\n") if line.startswith("VmRSS")
-            )
+            samples.append(memory_mb(process.pid))
             time.sleep(0.05)
 
     watcher = threading.Thread(target=sample)
     watcher.start()
     process.wait()
     watcher.join()
+    samples = [sample for sample in samples if sample] or [0.0]
     return samples[len(samples) // 10], max(samples[-max(1, len(samples) // 10) :])
 
 
@@ -195,22 +158,15 @@ def huge_line(folder: Path) -> None:
     )
     recording = write_recording(folder / "huge", iter([line, END]))
     command = run_of(recording)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = cpu_of_children()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment_of_runs(folder))
-    peak = 0
+    peak_mb = 0.0
     while process.poll() is None:
-        try:
-            status = Path(f"/proc/{process.pid}/status").read_text()
-        except OSError:
-            break
-        peak = max(
-            peak, *(int(line.split()[1]) for line in status.split("\n") if line.startswith("VmHWM")), 0
-        )
+        peak_mb = max(peak_mb, memory_mb(process.pid, peak=True))
         time.sleep(0.005)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    used = cpu_of_children() - before
     print(
-        f"\nOne line of {size / 1e6:.0f} MB, secrets masked: {used:.2f} CPU-s with the player, {peak * 1024 / size:.1f}x its size resident"
+        f"\nOne line of {size / 1e6:.0f} MB, secrets masked: {used:.2f} CPU-s with the player, {peak_mb * 2**20 / size:.1f}x its size resident"
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import resource
 import select
 import socket
 import subprocess
@@ -34,6 +33,10 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measuring import memory_mb
 
 STAMP = re.compile(rb"@(\d+)@")
 FRAME_WAIT_S = 30.0
@@ -103,7 +106,7 @@ def serve(rate: float, count: int, size: int) -> None:
 
     def write() -> None:
         sys.stdin.readline()
-        before, began_s, rss = cpu_s(), time.monotonic(), rss_mb()
+        before, began_s, rss = time.process_time(), time.monotonic(), round(memory_mb(), 1)
         pad = "x" * size
         for number in range(count):
             source.append([TextDelta(text=f" lorem @{time.monotonic_ns()}@{pad}")])
@@ -115,9 +118,9 @@ def serve(rate: float, count: int, size: int) -> None:
         source.append([Result(success=True)])
         told = {
             "seconds": round(spent_s, 2),
-            "cpu_share": round((cpu_s() - before) / spent_s, 3),
+            "cpu_share": round((time.process_time() - before) / spent_s, 3),
             "rss_before_mb": rss,
-            "rss_after_mb": rss_mb(),
+            "rss_after_mb": round(memory_mb(), 1),
             "state_mb": round((len(pad) + 34) * count / 1e6, 1),
         }
         print(json.dumps(told), flush=True)
@@ -126,16 +129,6 @@ def serve(rate: float, count: int, size: int) -> None:
 
     threading.Thread(target=write, daemon=True).start()
     serving.run()
-
-
-def cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def rss_mb() -> float:
-    text = Path("/proc/self/status").read_text()
-    return round(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024, 1)  # type: ignore[index]
 
 
 class Client:

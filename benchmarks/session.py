@@ -15,18 +15,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from harness.events import (
-    Event,
     Message,
     Result,
     SessionStart,
     StepEnd,
     StepStart,
     TextDelta,
-    Usage,
     UsageDelta,
 )
 from harness.log.hub import Hub
@@ -40,8 +39,11 @@ from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
-from harness.sources.model import Ask
-from harness.sources.tools.function_tool import tool
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measuring import Cpu, least
+from scripted import USED, Caller, Talker, add
 
 ROUNDS = 5
 DELTAS = 20_000
@@ -50,57 +52,9 @@ SENDS = 200
 TURNS = 200
 LENGTHS = (100, 5_000)
 _SERVE = "--serve"
-USED = Usage(input=100, output=20)
 PEER_STEP_MS = 9.0
 """Of the fastest peer that persists its steps, as the target names it. Nobody measures it here: for a comparison in
 one run see `peers.py`."""
-
-
-class Talker:
-    """Says so many pieces; `per_tick` of them come together, as from one packet."""
-
-    name = "bench/talker"
-
-    def __init__(self, deltas: int, per_tick: int) -> None:
-        self._pieces = [TextDelta(id="m", text=f"word{number % 97} ") for number in range(deltas)]
-        self._text = "".join(piece.text for piece in self._pieces)
-        self._per_tick = per_tick
-
-    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
-        del ask
-        for number, piece in enumerate(self._pieces, 1):
-            yield piece
-            if not number % self._per_tick:
-                await asyncio.sleep(0)
-        yield Message(role="assistant", text=self._text, id="m")
-        yield UsageDelta(usage=USED)
-        yield StepEnd(id="", stop_reason="end")
-
-
-class Caller:
-    """Asks for one call after the other."""
-
-    name = "bench/caller"
-
-    def __init__(self, steps: int) -> None:
-        self._left = steps
-
-    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
-        del ask
-        self._left -= 1
-        if self._left >= 0:
-            part = {"type": "tool_call", "id": f"c{self._left}", "name": "add", "input": {"a": 1, "b": 2}}
-            yield Message(role="assistant", text="", parts=[part])
-        else:
-            yield Message(role="assistant", text="done")
-        yield UsageDelta(usage=USED)
-        yield StepEnd(id="", stop_reason="tool_calls")
-
-
-@tool(quick=True)
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 class Subscriber:
@@ -136,11 +90,10 @@ async def session_s(model: object) -> float:
         harness, _ = harness_on(folder, model)
         await harness.init()
         await harness.create_thread()
-        started_s = time.process_time()
-        await harness.send_message(content="go")
-        spent_s = time.process_time() - started_s
+        with Cpu() as cpu:
+            await harness.send_message(content="go")
         await harness.destroy()
-    return spent_s
+    return cpu.seconds
 
 
 async def loop_s(model: object) -> float:
@@ -155,18 +108,17 @@ async def loop_s(model: object) -> float:
             permissions=Permissions("allow"),
             max_iterations=10_000,
         )
-        started_s = time.process_time()
-        await conversation.send(options, "go")
-        spent_s = time.process_time() - started_s
+        with Cpu() as cpu:
+            await conversation.send(options, "go")
         hub.close()
-    return spent_s
+    return cpu.seconds
 
 
-def least(work: Callable[[], Awaitable[float]], rounds: int = ROUNDS) -> float:
+def least_s(work: Callable[[], Awaitable[float]], rounds: int = ROUNDS) -> float:
     async def once() -> float:
         return await work()
 
-    return min(asyncio.run(once()) for _ in range(rounds))
+    return least(rounds, lambda: asyncio.run(once()))
 
 
 def row(name: str, figure: str, beside: str, target: str = "", *, is_met: bool = True) -> None:
@@ -197,16 +149,16 @@ def measure_first() -> None:
 def measure_deltas() -> None:
     for per_tick in (1, 10):
         model = Talker(DELTAS, per_tick)
-        ours_us = least(partial(session_s, model)) / DELTAS * 1e6
-        floor_us = least(partial(loop_s, model)) / DELTAS * 1e6
+        ours_us = least_s(partial(session_s, model)) / DELTAS * 1e6
+        floor_us = least_s(partial(loop_s, model)) / DELTAS * 1e6
         beside = f"loop {floor_us:.2f} µs, {ours_us / floor_us:.1f} ×"
         name = f"text delta, {per_tick} at a time"
         row(name, f"{ours_us:.2f} µs", beside, "≤ 10 µs", is_met=ours_us <= 10)
 
 
 def measure_steps() -> None:
-    ours_us = least(lambda: session_s(Caller(STEPS))) / STEPS * 1e6
-    floor_us = least(lambda: loop_s(Caller(STEPS))) / STEPS * 1e6
+    ours_us = least_s(lambda: session_s(Caller(STEPS))) / STEPS * 1e6
+    floor_us = least_s(lambda: loop_s(Caller(STEPS))) / STEPS * 1e6
     beside = f"loop {floor_us:.0f} µs, {ours_us / floor_us:.1f} ×"
     target_us = PEER_STEP_MS * 1e3 / 20
     row(

@@ -27,9 +27,12 @@ from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measuring import cpu_of_process
+
 PROGRAM = (sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()")
 WORDS = ("retry", "parser", "socket", "colour", "index", "cursor", "ledger", "border", "rename", "budget")
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def record(folder: Path, count: int) -> None:
@@ -64,11 +67,6 @@ def record(folder: Path, count: int) -> None:
         )
         hub.close()
     store.close()
-
-
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Measured:
@@ -108,10 +106,10 @@ class Measured:
 
     def cpu_ms(self, ask: Callable[[], Any]) -> float:
         ask()
-        before_s = cpu_s(self._process.pid)
+        before_s = cpu_of_process(self._process.pid)
         for _ in range(self._requests):
             ask()
-        return (cpu_s(self._process.pid) - before_s) * 1000 / self._requests
+        return (cpu_of_process(self._process.pid) - before_s) * 1000 / self._requests
 
     def unchanged(self) -> None:
         etag = self._etag

@@ -1,4 +1,4 @@
-"""The comparison with other frameworks can still be run: ours really, the others as far as their files say."""
+"""The benchmarks can still be run: ours really, the other frameworks as far as their files say."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
-@pytest.fixture
-def peers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    spec = util.spec_from_file_location("peers", FOLDER / "peers.py")
+def program(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
+    spec = util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "peers", module)
+    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    monkeypatch.setitem(sys.modules, name, module)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return program(monkeypatch, "peers")
 
 
 def test_every_peer_has_the_same_names(peers: Any) -> None:
@@ -58,3 +63,35 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
     assert rows[2].startswith("| Harness 1 | 2.0–3.0 |")
     assert rows[3].startswith("| strands-agents 2 | **4.5×** (9.0–12) |")
     assert "(stopped at step 796)" in rows[3]
+
+
+@pytest.mark.parametrize("name", ["run", "loop", "session", "server", "sessions_list", "providers"])
+def test_every_program_can_be_loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert program(monkeypatch, name).__doc__
+
+
+def test_the_least_of_several_rounds_counts_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    measuring = program(monkeypatch, "measuring")
+    costs = {"a": iter([0.1, 3.0, 2.0]), "b": iter([0.1, 5.0, 6.0])}
+    measures = {name: costs[name].__next__ for name in costs}
+    assert measuring.least_in_turn(2, measures) == {"a": 2.0, "b": 5.0}
+
+
+def test_the_counts_know_who_imports_whom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    counts = program(monkeypatch, "counts")
+    root = tmp_path / "house"
+    (root / "room").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (root / "room" / "__init__.py").write_text("")
+    (root / "room" / "one.py").write_text("class Text: ...\nclass _Own: ...\n")
+    (root / "room" / "two.py").write_text(
+        "from house.room.one import Text\nimport house.shared\nclass Text: ...\n"
+    )
+    (root / "shared.py").write_text("from house.room import two\nclass _Own: ...\n")
+    modules = counts.read_modules(root)
+    assert counts.single_importers(modules) == {
+        "house.room.one": "house.room.two",
+        "house.room.two": "house.shared",
+        "house.shared": "house.room.two",
+    }
+    assert counts.repeated_classes(modules) == {"Text": ["house.room.one", "house.room.two"]}
