@@ -199,11 +199,11 @@ AGENT = Agent(
     install="python -m pip install aider-install && aider-install",
     reveals={
         "deltas": "none: answers come whole",
-        "reasoning": "not told apart from the answer",
+        "reasoning": "not separate from the answer",
         "tools": "changed files, without lines; Aider has no other tools",
         "sub_agents": "none: Aider has none",
         "usage": "per model call, rounded to hundreds beyond a thousand",
         "cost": "stated per model call, where it knows the model's price",
-        "result": "never stated: told by errors among the text; the exit code is 0 on failures too",
+        "result": "never stated: concluded from errors in the text; the exit code is 0 on failures too",
     },
 )

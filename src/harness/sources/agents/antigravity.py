@@ -5,7 +5,7 @@ step_update    a step is ACTIVE, then DONE or ERROR: an answer, a tool, sub-agen
 result         the end of a turn, with the tokens of the whole conversation
 
 Written from what is public of it. Its own SUCCESS holds also for a turn that did nothing because it was
-denied a permission, and for one that ran into `--print-timeout`: only stderr tells of the latter.
+denied a permission, and for one that ran into `--print-timeout`: only stderr shows the latter.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class AntigravityTranslator(PlainAnswer):
         self._children_begun: list[str] = []
         self._is_denied = False
         self._errors: list[str] = []
-        """Errors that are told at the end, when their code is known."""
+        """Errors that are emitted at the end, when their code is known."""
         self._error_code = ""
         self._has_timed_out = False
         self._is_cut = False
@@ -235,36 +235,36 @@ class AntigravityTranslator(PlainAnswer):
             out.append(self._final(self._last))
         return out
 
-    def _final(self, told: Record) -> Result:
-        seconds = amount_of(told.get("duration_seconds"))
-        outcome = self._outcome(told)
-        total = _usage_of(record_of(told.get("usage")))
+    def _final(self, data: Record) -> Result:
+        seconds = amount_of(data.get("duration_seconds"))
+        outcome = self._outcome(data)
+        total = _usage_of(record_of(data.get("usage")))
         # What a conversation used before this run is in the total too; and zeros only mean "not counted".
         is_total = not self._is_continued and bool(total.without_zeros())
         return Result(
             success=outcome == "completed",
             outcome=outcome,
-            text=text_of(told.get("response")),
+            text=text_of(data.get("response")),
             duration_ms=None if seconds is None else round(seconds * 1000),
             usage=total if is_total else None,
-            stop_reason=text_of(told.get("status")),
-            structured=told.get("structured_output"),
+            stop_reason=text_of(data.get("status")),
+            structured=data.get("structured_output"),
         )
 
-    def _outcome(self, told: Record) -> Outcome:
+    def _outcome(self, data: Record) -> Outcome:
         if self._has_timed_out:
             return "timed_out"
-        if told.get("status") != "SUCCESS":
-            return "interrupted" if "CANCEL" in text_of(told.get("status")) else "failed"
-        is_without_answer = self._is_denied and not told.get("response")
+        if data.get("status") != "SUCCESS":
+            return "interrupted" if "CANCEL" in text_of(data.get("status")) else "failed"
+        is_without_answer = self._is_denied and not data.get("response")
         return "failed" if self._is_cut or is_without_answer else "completed"
 
     def _code_of(self, error: str) -> str:
         return self._error_code or ("authentication" if "authentication" in error.lower() else "agent_error")
 
     def _init(self, record: Record) -> list[Event]:
-        told = record_of(record.get("init"))
-        cwd, self._model = text_of(told.get("cwd")), text_of(told.get("model"))
+        data = record_of(record.get("init"))
+        cwd, self._model = text_of(data.get("cwd")), text_of(data.get("model"))
         self.working_directory = cwd or self.working_directory
         session_id = text_of(record.get("conversation_id"))
         return [SessionStart(session_id=session_id, agent="antigravity", model=self._model, cwd=cwd)]
@@ -372,9 +372,9 @@ class AntigravityTranslator(PlainAnswer):
         call_id, name = f"step-{index}", text_of(step.get("tool_name")) or _SUBAGENTS
         if call_id in self._ended:
             return ()
-        told = record_of(step.get("subagent_info"))
-        spawned = [_spawn_of(record_of(agent)) for agent in items_of(told.get("subagents"))]
-        out = self._start(call_id, name, told or None, [*spawned], None)
+        data = record_of(step.get("subagent_info"))
+        spawned = [_spawn_of(record_of(agent)) for agent in items_of(data.get("subagents"))]
+        out = self._start(call_id, name, data or None, [*spawned], None)
         if step.get("state") not in _ENDED:
             return out
         for spawn in spawned:
@@ -395,9 +395,9 @@ class AntigravityTranslator(PlainAnswer):
         return out
 
     def _result(self, record: Record) -> Sequence[Event]:
-        told = self._last = record_of(record.get("result"))
-        is_success, error = told.get("status") == "SUCCESS", text_of(told.get("error"))
-        is_counted = bool(_usage_of(record_of(told.get("usage"))).without_zeros())
+        data = self._last = record_of(record.get("result"))
+        is_success, error = data.get("status") == "SUCCESS", text_of(data.get("error"))
+        is_counted = bool(_usage_of(record_of(data.get("usage"))).without_zeros())
         self._is_cut = is_success and self._speaking is not None and not is_counted
         out = self._finish_text()
         if is_success:
@@ -409,9 +409,9 @@ class AntigravityTranslator(PlainAnswer):
             ]
             self._errors.clear()
         else:
-            told_before = [failure for failure in self._errors if failure.rstrip(".") not in error]
-            self._errors = [*told_before, error] if error else told_before
-        actions = [record_of(action) for action in items_of(told.get("denied_actions"))]
+            earlier = [failure for failure in self._errors if failure.rstrip(".") not in error]
+            self._errors = [*earlier, error] if error else earlier
+        actions = [record_of(action) for action in items_of(data.get("denied_actions"))]
         if actions and not self._is_denied:
             self._is_denied = True
             names = (first_text(action, "display_name", "action") or "a tool" for action in actions)
@@ -432,13 +432,13 @@ def _error_of(step: Record) -> str:
     return text_of(error) or first_text(record_of(error), "message", "type")
 
 
-def _usage_of(told: Record) -> Usage:
+def _usage_of(data: Record) -> Usage:
     """Thinking is counted into the output; what is read from the cache is not counted into the input."""
-    output, thinking = count_of(told.get("output_tokens")), count_of(told.get("thinking_tokens"))
+    output, thinking = count_of(data.get("output_tokens")), count_of(data.get("thinking_tokens"))
     return Usage(
-        input=count_of(told.get("input_tokens")),
+        input=count_of(data.get("input_tokens")),
         output=besides(output, thinking),
-        cache_read=count_of(told.get("cache_read_tokens")),
+        cache_read=count_of(data.get("cache_read_tokens")),
         reasoning=thinking,
     )
 

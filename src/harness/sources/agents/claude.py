@@ -149,11 +149,11 @@ class ClaudeTranslator(StreamJson):
     def __init__(self) -> None:
         super().__init__()
         self._denied: set[str] = set()
-        """Calls whose denial was already told."""
+        """Calls whose denial was already emitted."""
         self._held_operations: list[Operation] = []
         self._child_usage = ChildUsage()
         self._states_models = False
-        """Whether results tell the usage of sub-agents too: only then is it told apart."""
+        """Whether results include the usage of sub-agents: only then is it emitted separately."""
         self._ended_tasks: dict[str, tuple[str, str, int | None]] = {}
         """Sub-agents that have ended, and whose call is answered next: status, last words, duration."""
 
@@ -215,21 +215,21 @@ class ClaudeTranslator(StreamJson):
         child = self.children.find(call.id)
         if child is not None:
             self._child_usage.note_end(child.run_id, detail)
-        told = self._ended_tasks.pop(call.id, None)
-        return super()._spawned(call, block, detail) if told is None else self.end_child(call.id, *told)
+        ended = self._ended_tasks.pop(call.id, None)
+        return super()._spawned(call, block, detail) if ended is None else self.end_child(call.id, *ended)
 
     def end_child(self, call_id: str, status: str, text: str, duration_ms: int | None = None) -> list[Event]:
         child = self.children.find(call_id)
         run_id = "" if child is None else child.run_id
         used = self._child_usage.take(run_id) if run_id and self._states_models else {}
-        told = [
+        events = [
             replace(self._ledger.call(call.model, call.usage, name), run_id=run_id)
             for name, call in used.items()
         ]
-        return [*told, *super().end_child(call_id, status, text, duration_ms)]
+        return [*events, *super().end_child(call_id, status, text, duration_ms)]
 
     def amend(self, held: list[Event], record: Record) -> list[Event]:
-        """Where a skill lies is told only by the text that it then puts into the conversation."""
+        """Where a skill lies is only in the text that it then puts into the conversation."""
         content = record_of(record.get("message")).get("content")
         found = _SKILL_DIRECTORY.match(output_of(content)) if record.get("type") == "user" else None
         if found is None:
@@ -278,16 +278,16 @@ class ClaudeTranslator(StreamJson):
         if is_fine:
             return []
         name = text_of(record.get("hook_name")) or "a hook"
-        told = first_text(record, "stderr", "output", "stdout").strip()
-        return [Warning(message=f"hook failed: {name}{f': {told}' if told else ''}", code="hook_failed")]
+        output = first_text(record, "stderr", "output", "stdout").strip()
+        return [Warning(message=f"hook failed: {name}{f': {output}' if output else ''}", code="hook_failed")]
 
     def _rate_limit_event(self, record: Record) -> list[Event]:
-        told = record_of(record.get("rate_limit_info"))
-        status = text_of(told.get("status"))
+        data = record_of(record.get("rate_limit_info"))
+        status = text_of(data.get("status"))
         if status in ("", "allowed"):
             return []
-        used = amount_of(told.get("utilization"))
-        parts = (text_of(told.get("rateLimitType")), "" if used is None else f"{used:.0%} used")
+        used = amount_of(data.get("utilization"))
+        parts = (text_of(data.get("rateLimitType")), "" if used is None else f"{used:.0%} used")
         details = ", ".join(filter(None, parts))
         message = f"rate limit status: {status}{f' ({details})' if details else ''}"
         return [Warning(message=message, code=f"rate_limit_{status}")]
@@ -342,7 +342,7 @@ class ClaudeTranslator(StreamJson):
             begun = [] if self.children.was_begun(call_id) else self.begin_child(call_id)
             child = self.children.find(call_id)
             if child is not None and not child.is_background and call_id in self.calls.open:
-                # What it used in the end is told with the answer to its call, which comes next.
+                # Its total usage comes with the answer to its call, which is next.
                 self._ended_tasks[call_id] = (status, summary, duration_ms)
                 child.status, child.error = status, summary
                 return begun
@@ -359,8 +359,8 @@ def _error_code(record: Record, text: str) -> str:
     status = count_of(record.get("api_error_status"))
     if status is not None:
         return f"http_{status}"
-    told = _STATUS_IN_TEXT.match(text)
-    return f"http_{told[1]}" if told is not None else "api_error"
+    matched = _STATUS_IN_TEXT.match(text)
+    return f"http_{matched[1]}" if matched is not None else "api_error"
 
 
 def _placed(operations: list[Operation], directory: str) -> list[Operation]:

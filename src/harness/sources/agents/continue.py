@@ -57,14 +57,14 @@ class ContinueTranslator(PlainAnswer):
         ]
 
     def stderr(self, line: str) -> Sequence[Event]:
-        told = record_of(decoded(line)) if line.startswith("{") else {}
-        if told.get("status") != "error":
+        data = record_of(decoded(line)) if line.startswith("{") else {}
+        if data.get("status") != "error":
             return super().stderr(line)
         self.rule = "error"
-        return self._failure(told)
+        return self._failure(data)
 
-    def _failure(self, told: Record) -> list[Event]:
-        message = plain(text_of(told.get("message"))) or "Continue reports an error without a word"
+    def _failure(self, data: Record) -> list[Event]:
+        message = plain(text_of(data.get("message"))) or "Continue reports an error without a word"
         return [
             Error(message=message, code=code_of(message, "error")),
             Result(success=False, outcome="failed"),

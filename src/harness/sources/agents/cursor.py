@@ -1,12 +1,12 @@
 """Cursor's CLI: `cursor-agent --print --output-format stream-json`; written from its documentation.
 
-It begins and ends as Claude's dialect does, and tells the rest in its own way:
+It begins and ends as Claude's stream-json does; the rest is its own:
 
 thinking/…                 reasoning in pieces, and where it ends
 assistant                  a piece of text (with a time alone), or all of it once more
 tool_call/started, …       a call and its result; both name the tool by a key
 connection/…, retry/…      the server is lost for a moment
-interaction_query/…        a question that nobody can be asked here; in plan mode, the plan
+interaction_query/…        a question that no one can answer here; in plan mode, the plan
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _OUTPUTS = ("content", "interleavedOutput", "message", "errorMessage", "error", 
 
 
 def tool_of(call: Input) -> tuple[str, Input]:
-    """Name and content of a call; ("", {}) when nobody could say."""
+    """Name and content of a call; ("", {}) when it is unknown."""
     for key, value in call.items():
         suffix = next((suffix for suffix in _SUFFIXES if key.endswith(suffix)), "")
         if suffix and key != suffix:
@@ -89,8 +89,8 @@ def result_of(content: Input) -> tuple[bool | None, str, Any]:
     """Whether a call succeeded (None: it does not say), the word for that, and what it gave back."""
     result = record_of(content.get("result"))
     if "success" in result:
-        told = record_of(result["success"])
-        is_success = told.get("exitCode") in (0, None) and told.get("isError") is not True
+        data = record_of(result["success"])
+        is_success = data.get("exitCode") in (0, None) and data.get("isError") is not True
         return is_success, "success", result["success"]
     failure = next((word for word in result if word in _FAILURES), "")
     return (False, failure, result[failure]) if failure else (None, "", content.get("result"))
@@ -100,14 +100,14 @@ def output_of_payload(payload: Any) -> str:
     """What a call gave back, as text: each tool has it under another name."""
     if isinstance(payload, str):
         return payload
-    told = record_of(payload)
-    if text := first_text(told, *_OUTPUTS):
+    data = record_of(payload)
+    if text := first_text(data, *_OUTPUTS):
         return text
-    streams = [text_of(told.get(name)) for name in ("stdout", "stderr")]
+    streams = [text_of(data.get(name)) for name in ("stdout", "stderr")]
     if any(streams):
         return "\n".join(filter(None, streams))
-    files = [text_of(file) for file in items_of(told.get("files"))]
-    if files or not told or "exitCode" in told:
+    files = [text_of(file) for file in items_of(data.get("files"))]
+    if files or not data or "exitCode" in data:
         return "\n".join(files)
     return msgspec.json.encode(payload).decode()
 
@@ -203,7 +203,7 @@ CURSOR = Toolset(
 
 _FLAGS = {"model": "--model", "resume": "--resume", "continue_last": "--continue"}
 _TRUST_SINCE: Version = (2026, 2)
-"""From then on a folder that nobody has trusted must be trusted, unless everything is allowed anyway."""
+"""From then on a folder that is not trusted yet must be trusted, unless everything is allowed anyway."""
 
 
 def command(request: Request, version: Version) -> CommandLine:
@@ -271,7 +271,7 @@ class CursorTranslator(StreamJson):
         return [*self._flush(), *super().finish(ending)]
 
     def _flush(self) -> list[Event]:
-        """What was written in pieces, if nobody has repeated it as a whole."""
+        """What was written in pieces, if it did not come again as a whole."""
         return self._whole("".join(self._pieces)) if self._pieces else []
 
     def _whole(self, text: str) -> list[Event]:
@@ -380,12 +380,12 @@ class CursorTranslator(StreamJson):
     def _result(self, record: Record) -> Sequence[Event]:
         out = [*self._begin(record), *self._flush()]
         usage = record_of(record.get("usage"))
-        told = {plain: usage[name] for name, plain in _USAGE.items() if name in usage}
+        stated = {plain: usage[name] for name, plain in _USAGE.items() if name in usage}
         # It is all that was said in the turn; the answer is what was said last.
         text = text_of(record.get("result"))
         text = self._last_text if self._last_text and text.endswith(self._last_text) else text
         self._all_text = ""
-        return [*out, *super()._result({**record, "usage": told or usage, "result": text})]
+        return [*out, *super()._result({**record, "usage": stated or usage, "result": text})]
 
 
 def _joined(blocks: list[Record]) -> str:
@@ -437,7 +437,7 @@ AGENT = Agent(
         "sub_agents": "begin, task, what they said and end; not what they do",
         "usage": "in total, from 2026 on",
         "cost": "never",
-        "result": "success or error; nothing when it could not begin, which stderr tells then",
+        "result": "success or error; nothing when it could not begin, which stderr says then",
     },
     derived=True,
 )

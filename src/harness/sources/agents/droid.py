@@ -235,7 +235,7 @@ class DroidTranslator(PlainAnswer):
         super().__init__()
         self._children = ChildRuns("droid")
         self._calls: dict[str, PendingCall] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._emitted_texts: set[tuple[str, str]] = set()
         self._failure = ""
         self._model = ""
         self._is_prompted = False
@@ -282,9 +282,9 @@ class DroidTranslator(PlainAnswer):
         """Records are known by their ids; one that has none is always new."""
         if not name:
             return True
-        count = len(self._told)
-        self._told.add((name, text))
-        return len(self._told) > count
+        count = len(self._emitted_texts)
+        self._emitted_texts.add((name, text))
+        return len(self._emitted_texts) > count
 
     def _reasoning(self, record: Record) -> Sequence[Event]:
         text, name = text_of(record.get("text")), f"{text_of(record.get('id'))}:reasoning"
@@ -330,8 +330,8 @@ class DroidTranslator(PlainAnswer):
         return out if tasks is None else [*out, TasksChanged(tasks=tasks)]
 
     def _error(self, record: Record) -> Sequence[Event]:
-        told = record.get("message") or record_of(record.get("error")).get("message")
-        message = text_of(told) or "Droid reports an error without a word"
+        stated = record.get("message") or record_of(record.get("error")).get("message")
+        message = text_of(stated) or "Droid reports an error without a word"
         if self._failure and message in (_ECHO, self._failure):
             self.rule = "error/repeated"
             return ()
@@ -381,12 +381,12 @@ def _output_of(record: Record) -> str:
 
 
 def _usage_of(record: Record) -> Usage | None:
-    told = record_of(record.get("usage"))
+    data = record_of(record.get("usage"))
     usage = Usage(
-        input=count_of(told.get("input_tokens")),
-        output=count_of(told.get("output_tokens")),
-        cache_read=count_of(told.get("cache_read_input_tokens")),
-        cache_write=count_of(told.get("cache_creation_input_tokens")),
+        input=count_of(data.get("input_tokens")),
+        output=count_of(data.get("output_tokens")),
+        cache_read=count_of(data.get("cache_read_input_tokens")),
+        cache_write=count_of(data.get("cache_creation_input_tokens")),
     )
     return usage or None
 

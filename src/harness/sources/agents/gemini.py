@@ -1,7 +1,7 @@
 """Gemini CLI: `gemini --output-format stream-json`, and what earlier versions give instead: one object, or text.
 
 init          the session
-message       what was asked; then the answer in pieces, of which nobody says where they end
+message       the prompt; then the answer in pieces, without a mark of their end
 tool_use      a call; its `tool_result` says little more than whether it ran
 error         a warning, or why the answer came to nothing
 result        the end, with the usage of all models
@@ -82,10 +82,10 @@ def error_code(kind: str, message: str, exit_code: int | None) -> str:
     return kind if kind not in ("", "unknown") else "error"
 
 
-def usage_of(told: Record) -> Usage:
+def usage_of(data: Record) -> Usage:
     """`input_tokens` includes what came from the cache. Reasoning is not named, but it is in the total."""
-    prompt, output, cached = (count_of(told.get(key)) for key in ("input_tokens", "output_tokens", "cached"))
-    fresh, total = count_of(told.get("input")), count_of(told.get("total_tokens"))
+    prompt, output, cached = (count_of(data.get(key)) for key in ("input_tokens", "output_tokens", "cached"))
+    fresh, total = count_of(data.get("input")), count_of(data.get("total_tokens"))
     reasoning = None
     if prompt is not None and output is not None and total is not None:
         reasoning = max(0, total - prompt - output)
@@ -94,13 +94,13 @@ def usage_of(told: Record) -> Usage:
     )
 
 
-def usage_of_tokens(told: Record) -> Usage:
-    """The same, as it is counted where all is told in one object."""
+def usage_of_tokens(data: Record) -> Usage:
+    """The same, as it is counted where the whole run is one object."""
     return Usage(
-        input=count_of(told.get("input")),
-        output=count_of(told.get("candidates")),
-        cache_read=count_of(told.get("cached")),
-        reasoning=count_of(told.get("thoughts")),
+        input=count_of(data.get("input")),
+        output=count_of(data.get("candidates")),
+        cache_read=count_of(data.get("cached")),
+        reasoning=count_of(data.get("thoughts")),
     )
 
 
@@ -116,7 +116,7 @@ _PERMISSIONS: dict[str, list[str]] = {
 
 
 def command(request: Request, version: Version) -> CommandLine:
-    """The prompt goes through stdin. No mode holds in a folder that is not trusted, and nobody could be asked."""
+    """The prompt goes through stdin. No mode holds in a folder that is not trusted, and there is no one to ask."""
     del version
     args = ["--output-format", "stream-json", *_PERMISSIONS[request.permissions]]
     if request.model:
@@ -258,10 +258,11 @@ class GeminiTranslator(PlainAnswer):
         call = self._calls.pop(text_of(record.get("tool_id")), None)
         if call is None:
             return [*out, unmatched_result(record)]
-        told = record.get("error")
-        error = record_of(told)
-        output = text_of(error.get("message")) or output_of(told) or output_of(record.get("output"))
-        is_success = _STATUSES.get(text_of(record.get("status")), False if told else None)
+        error = record.get("error")
+        output = (
+            text_of(record_of(error).get("message")) or output_of(error) or output_of(record.get("output"))
+        )
+        is_success = _STATUSES.get(text_of(record.get("status")), False if error else None)
         exit_code = None
         if is_success and call.name in GEMINI.shells:
             is_success, exit_code = exit_status_of(call, output if "output" in record else None)
@@ -272,13 +273,13 @@ class GeminiTranslator(PlainAnswer):
                 call_id=call.id,
                 tool_name=call.name or "unknown",
                 success=is_success,
-                # Who answers has answered, also without a word.
-                output=output if "output" in record or told or is_success is None else None,
+                # An empty answer is an answer.
+                output=output if "output" in record or error or is_success is None else None,
                 exit_code=exit_code,
                 operations=None if is_success is False else GEMINI.operations_after(call, {}, output),
             )
         )
-        kind = text_of(error.get("type"))
+        kind = text_of(record_of(error).get("type"))
         if kind == "policy_violation" or (kind == "tool_not_registered" and call.name in APPROVED):
             out.append(Warning(message=f"permission denied: {call.name}", code="permission_denied"))
         tasks = tasks_of(call.input.get("todos")) if is_success and call.name == "write_todos" else None
@@ -295,13 +296,13 @@ class GeminiTranslator(PlainAnswer):
     def _result(self, record: Record) -> Sequence[Event]:
         out = self._flush()
         error, stats = record_of(record.get("error")), record_of(record.get("stats"))
-        kind, message = text_of(error.get("type")), text_of(error.get("message"))
+        kind, message = text_of(record_of(error).get("type")), text_of(error.get("message"))
         if record.get("status") != "success":
             is_explained = self._outcome != "completed"
             self._outcome = outcome_of(kind) if not is_explained else self._outcome
             if message or not is_explained:
                 self._failure = (kind, message or "the run failed, and nobody says why")
-        by_model = {name: usage_of(record_of(told)) for name, told in record_of(stats.get("models")).items()}
+        by_model = {name: usage_of(record_of(data)) for name, data in record_of(stats.get("models")).items()}
         out += self._used(by_model or {"": usage_of(stats)})
         out.append(self._ended(count_of(stats.get("duration_ms")), by_model or {"": usage_of(stats)}))
         return out
@@ -333,12 +334,15 @@ class GeminiTranslator(PlainAnswer):
         out: list[Event] = [SessionStart(session_id=text_of(record.get("session_id")), agent="gemini")]
         out += [Message(role="assistant", text=text)] if text else []
         if error:
-            kind, message = text_of(error.get("type")), text_of(error.get("message")) or "the run failed"
+            kind, message = (
+                text_of(record_of(error).get("type")),
+                text_of(error.get("message")) or "the run failed",
+            )
             self._outcome = outcome_of(kind)
             out.append(Error(message=message, code=error_code(kind, message, count_of(error.get("code")))))
         by_model = {
-            name: usage_of_tokens(record_of(record_of(told).get("tokens")))
-            for name, told in record_of(stats.get("models")).items()
+            name: usage_of_tokens(record_of(record_of(data).get("tokens")))
+            for name, data in record_of(stats.get("models")).items()
         }
         return [*out, *self._used(by_model), self._ended(None, by_model, text)]
 

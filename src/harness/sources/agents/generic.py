@@ -2,7 +2,7 @@
 
 The program gets the arguments of the request and the prompt as its last one; its stdin is closed. What
 it writes to stdout is unknown, live, as a JSON value or as text; stderr is warnings. Lines that begin like
-a compiler's (`error: …`, `warning: …`) are errors and warnings. How it went its exit code tells alone.
+a compiler's (`error: …`, `warning: …`) are errors and warnings. Its outcome is its exit code.
 """
 
 from __future__ import annotations

@@ -39,6 +39,6 @@ AGENT = Agent(
         "sub_agents": "begin, task, answer and end; not what they do, nor what they use",
         "usage": "per model call, all token classes; without sub-agents",
         "cost": "stated per model call, where it knows the model's price",
-        "result": "refused permissions and empty answers as errors; otherwise told by the last record",
+        "result": "refused permissions and empty answers as errors; otherwise by the last record",
     },
 )

@@ -1,7 +1,7 @@
 """Kimi Code CLI: `kimi --output-format stream-json`, from 2.0 on.
 
 {"role":"assistant", …}     what the model said, whole, and the calls that it asked for
-{"role":"tool", …}          what a call gave back: text alone, which also tells whether it succeeded
+{"role":"tool", …}          what a call gave back: text alone, which also says whether it succeeded
 {"role":"meta","type":…}    the version first, retries, and the session's id last
 
 What its commands write appears on stderr as they run. Errors appear there as well, and nowhere else.
@@ -150,7 +150,7 @@ _TOOLS: dict[str, ToolMapping] = {
 
 @dataclass(frozen=True, slots=True)
 class SpawnedAgent:
-    """What the result of a call tells of an agent that it spawned."""
+    """An agent that a call spawned, from the text of its result."""
 
     id: str = ""
     name: str = ""
@@ -168,8 +168,8 @@ def exit_status_of(call: PendingCall, output: str) -> ExitStatus:
     if _FAILURE_WORDS.search(text_of(call.input.get("command"))):
         return None, None  # the command itself may have written it
     trailer = output[-_TRAILER_LENGTH:]
-    if (told := _EXIT_CODE.search(trailer)) is not None:
-        return False, int(told[1])
+    if (matched := _EXIT_CODE.search(trailer)) is not None:
+        return False, int(matched[1])
     return (False, None) if _FAILED_COMMAND.search(trailer) else (None, None)
 
 
@@ -185,24 +185,24 @@ def _success_of(name: str, output: str) -> bool | None:
 
 
 def agent_of(output: str) -> SpawnedAgent:
-    told: dict[str, str] = dict(reversed(_FIELD.findall(output)))
+    stated: dict[str, str] = dict(reversed(_FIELD.findall(output)))
     summary = output.partition(_SUMMARY)[2].partition(_RESUME_HINT)[0]
     return SpawnedAgent(
-        id=told.get("agent_id", ""),
-        name=told.get("actual_subagent_type", ""),
-        status=told.get("status", ""),
+        id=stated.get("agent_id", ""),
+        name=stated.get("actual_subagent_type", ""),
+        status=stated.get("status", ""),
         text=summary.strip(),
     )
 
 
 def members_of_swarm(output: str) -> Iterator[SpawnedAgent]:
     for attributes, text in _SWARM_MEMBER.findall(output):
-        told = dict(_ATTRIBUTE.findall(attributes))
+        stated = dict(_ATTRIBUTE.findall(attributes))
         yield SpawnedAgent(
-            id=told.get("agent_id", ""),
-            status=told.get("outcome", ""),
+            id=stated.get("agent_id", ""),
+            status=stated.get("outcome", ""),
             text=text.strip(),
-            item=told.get("item", ""),
+            item=stated.get("item", ""),
         )
 
 
@@ -254,7 +254,7 @@ _REMARKS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Event]], .
         lambda found: SessionStart(agent="kimi", version=found[1]),
     ),
 )
-"""What stderr says of the run itself: the rule, the line, and what is told of it."""
+"""What stderr says of the run itself: the rule, the line, and its event."""
 
 
 def command(request: Request, version: Version) -> CommandLine:
@@ -291,11 +291,11 @@ class KimiTranslator(PlainAnswer):
             self.rule = "fatal error"
             code = f"http_{fatal[2]}" if fatal[2] else fatal[1] or "error"
             return [Error(message=f"{fatal[2]} {fatal[3]}" if fatal[2] else fatal[3], code=code)]
-        for rule, pattern, told_by in _REMARKS:
+        for rule, pattern, event_of in _REMARKS:
             found = pattern.fullmatch(line)
             if found is not None:
                 self.rule = rule
-                return [told_by(found)]
+                return [event_of(found)]
         if self._has_run_commands:
             return self._command_output(line)
         if line.startswith("error: "):
@@ -304,7 +304,7 @@ class KimiTranslator(PlainAnswer):
         return super().stderr(line)
 
     def _command_output(self, line: str) -> Sequence[Event]:
-        """It is told again, whole, when the command has ended. Which of several wrote a line nobody knows."""
+        """It comes again, whole, when the command has ended. Which of several commands wrote a line is not known."""
         self.rule = "command output"
         running = [call for call in self._calls.values() if call.name in SHELLS]
         return [ToolProgress(call_id=running[0].id, text=f"{line}\n")] if len(running) == 1 else ()
@@ -322,8 +322,8 @@ class KimiTranslator(PlainAnswer):
         ]
 
     def _goal(self, record: Record) -> Sequence[Event]:
-        told = (text_of(record.get("status")), text_of(record.get("reason")))
-        return [Info(message=f"goal: {': '.join(filter(None, told))}", code="goal")]
+        stated = (text_of(record.get("status")), text_of(record.get("reason")))
+        return [Info(message=f"goal: {': '.join(filter(None, stated))}", code="goal")]
 
     def _retry(self, record: Record) -> Sequence[Event]:
         cause = first_text(record, "error_message", "error_name") or "unknown error"
@@ -397,7 +397,7 @@ class KimiTranslator(PlainAnswer):
         if call.name != SPAWNER or child is None:
             return []
         if agent.status == "running":
-            child.status = "completed"  # told when the run has come to its end, not before
+            child.status = "completed"  # emitted when the run has ended, not before
             return []
         return self._children.end(call.id, agent.status or "failed", agent.text or output)
 
@@ -428,8 +428,8 @@ AGENT = Agent(
     reveals={
         "deltas": "none: messages come whole; output of commands live on stderr",
         "reasoning": "never",
-        "tools": "every call and result, as text alone: success and exit codes as far as its words tell, which of "
-        "commands tell only failures",
+        "tools": "every call and result, as text alone: success and exit codes as far as the text has them, which of "
+        "commands are only failures",
         "sub_agents": "begin, task, answer and end; not what they do; of those in the background no end",
         "usage": "never",
         "cost": "never",

@@ -197,7 +197,7 @@ AGENT = Agent(
     install="python -m pip install mini-swe-agent",
     reveals={
         "deltas": "none: answers come whole",
-        "reasoning": "not told apart from the answer",
+        "reasoning": "not separate from the answer",
         "tools": "every command and its result; exit codes",
         "sub_agents": "none: mini-SWE-agent has none",
         "usage": "never in tokens",

@@ -55,7 +55,7 @@ AGENT = Agent(
         "sub_agents": "begin, task, answer and end; not what they do, nor what they use",
         "usage": "per model call, all token classes; without sub-agents and the session's title",
         "cost": "stated per model call, where it knows the model's price",
-        "result": "never stated: told by the last record; the exit code is 0 for refused permissions, "
+        "result": "never stated: concluded from the last record; the exit code is 0 for refused permissions, "
         "cut-off and empty answers",
     },
 )

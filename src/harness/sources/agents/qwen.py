@@ -1,8 +1,8 @@
-"""Qwen Code: `qwen --output-format stream-json`, Claude's dialect with words of its own.
+"""Qwen Code: `qwen --output-format stream-json`, Claude's stream-json with records of its own.
 
 One answer of the model comes as several `assistant` lines, each with an id of its own and only the last
 with what the answer used; pieces (`stream_event`) count their blocks from 0 in each of them.
-A failed request is told as if the model had said it (`[API Error: …]`), and once more by the result.
+A failed request looks like text of the model (`[API Error: …]`), and once more by the result.
 A run that reaches a limit ends without a result: stderr says why.
 """
 
@@ -75,10 +75,10 @@ _TASK_ID = re.compile(r"^task_id: (\S+)", re.MULTILINE)
 
 
 def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
-    told = _READ_LINES.match(output)
-    if told is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Read):
+    matched = _READ_LINES.match(output)
+    if matched is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Read):
         return None
-    return [replace(asked, start_line=int(told[1]), end_line=int(told[2]))]
+    return [replace(asked, start_line=int(matched[1]), end_line=int(matched[2]))]
 
 
 def _write_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
@@ -89,10 +89,10 @@ def _write_result(call: PendingCall, _detail: Input, output: str) -> list[Operat
 
 
 def _spawn_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
-    told = _TASK_ID.search(output)
-    if told is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Spawn):
+    match = _TASK_ID.search(output)
+    if match is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Spawn):
         return None
-    return [replace(asked, agent_id=told[1])]
+    return [replace(asked, agent_id=match[1])]
 
 
 def _command_ended(_call: PendingCall, _detail: Any, output: str, is_success: bool) -> ExitStatus:
@@ -101,7 +101,7 @@ def _command_ended(_call: PendingCall, _detail: Any, output: str, is_success: bo
 
 
 def _command_ran(call: PendingCall, detail: Any, output: str, is_success: bool) -> ExitStatus:
-    """Of a command that wrote something, nothing but that is told; of one that wrote nothing, a report of it."""
+    """Of a command that wrote something the result is its output alone; of one that wrote nothing, a report."""
     if not is_success:
         return _command_ended(call, detail, output, is_success)
     if output.startswith(f"Command: {text_of(call.input.get('command'))}\nDirectory: "):
@@ -164,8 +164,8 @@ QWEN_BEFORE_0_21 = replace(QWEN, exit_status=_command_ran)
 class SessionLedger(ModelLedger):
     """Results hold the usage of the whole session, earlier runs included: each adds the growth since the last.
 
-    How much a resumed session had used before this run nobody says: of its first result only what
-    this run's own calls have told counts.
+    How much a resumed session had used before this run is not stated: of its first result only what
+    this run's own calls have reported counts.
     """
 
     def __init__(self) -> None:
@@ -180,17 +180,17 @@ class SessionLedger(ModelLedger):
         growth, self._session = total.minus(self._session), total
         if self.is_resumed:
             self.is_resumed = False
-            return dict(self._told)
+            return dict(self._reported)
         return {main_model: growth} if growth else {}
 
 
-def usage_of_prompt(told: dict[str, Any]) -> Usage:
+def usage_of_prompt(data: dict[str, Any]) -> Usage:
     """Where `input_tokens` is the whole prompt, with what came from the cache.
 
     What a total has beyond prompt and answer is reasoning; some models count that into the answer.
     """
-    prompt, output = count_of(told.get("input_tokens")), count_of(told.get("output_tokens"))
-    cached, total = count_of(told.get("cache_read_input_tokens")), count_of(told.get("total_tokens"))
+    prompt, output = count_of(data.get("input_tokens")), count_of(data.get("output_tokens"))
+    cached, total = count_of(data.get("cache_read_input_tokens")), count_of(data.get("total_tokens"))
     reasoning = (total or 0) - (prompt or 0) - (output or 0)
     return Usage(
         input=besides(prompt, cached),
@@ -235,7 +235,7 @@ _API_ERROR = "[API Error: "
 _STATUS = re.compile(r"\[API Error: (\d{3})\b")
 _FAILED_REQUEST = re.compile(r"\[API Error: .*\]", re.DOTALL)
 _ANSWER = "structured_output"
-"""Hands over the answer as data: the result tells it, and nothing else was done."""
+"""Hands over the answer as data: the result of the run has it, and nothing else was done."""
 _NEVER_RUN = "Skipped because the provider attempt was retried before execution."
 _IN_BACKGROUND = "Background agent launched"
 _DECLINED = re.compile(r'Qwen Code requires permission to use "[^"]+", but that permission was declined\.')
@@ -373,15 +373,15 @@ class QwenTranslator(StreamJson):
             self._unanswered = said if is_free and _FAILED_REQUEST.fullmatch(said) else ""
         if usage.input or usage.output or usage.cache_read:
             child = self.children.find(text_of(record.get("parent_tool_use_id")))
-            told = self._ledger.call(text_of(message.get("model")), usage, text_of(message.get("id")))
-            out.append(replace(told, run_id=child.run_id if child is not None else ""))
+            delta = self._ledger.call(text_of(message.get("model")), usage, text_of(message.get("id")))
+            out.append(replace(delta, run_id=child.run_id if child is not None else ""))
         if is_main and _API_ERROR in output_of(message.get("content")):
             self._pending.extend(out)
             return ()
         return out
 
     def amend(self, held: list[Event], record: Record) -> list[Event]:
-        """What the model seemed to say may be the error that the result then tells."""
+        """What the model seemed to say may be the error that the result then states."""
         if record.get("type") == "stream_event":
             self._pending = held
             return []
@@ -493,6 +493,6 @@ AGENT = Agent(
         "usage": "per model call of the main agent; in total with side requests and sub-agents, which a resumed "
         "session counts from its beginning on: then only the calls count",
         "cost": "never",
-        "result": "success or error; nothing when it was stopped or reached a limit, which stderr tells then",
+        "result": "success or error; nothing when it was stopped or reached a limit, which stderr says then",
     },
 )

@@ -16,7 +16,7 @@ from harness.sources.worker import Worker
 
 
 def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
-    """What the runner tells is masked there."""
+    """What the runner emits is redacted there."""
     del redact
     from harness.sources.remotes.sandbox import start
 

@@ -21,7 +21,7 @@ def command(request: Request, version: Version) -> CommandLine:
 
 
 class Plain(Translator):
-    """For a recording of which nobody knows who wrote it: every line is kept, none is understood."""
+    """For a recording of an unknown agent: every line is stored, none is translated."""
 
     announces_start = announces_end = False
 

@@ -22,7 +22,7 @@ class AgentChild(msgspec.Struct):
     is_background: bool = False
     has_prompt: bool = False
     status: str = ""
-    """Its end, when it is known and the words that go with it are still to come."""
+    """How it ended, while its last text is still to come."""
     error: str = ""
 
 
@@ -70,7 +70,7 @@ class ChildRuns:
         return [start, *self.ask(call_id, prompt)] if times == 1 else [start]
 
     def ask(self, call_id: str, prompt: str) -> list[Event]:
-        """What the child was asked; told once."""
+        """The prompt of the child, once."""
         child = self._open.get(call_id)
         if child is None or child.has_prompt or not prompt:
             return []

@@ -1,7 +1,7 @@
-"""What the tools of Claude Code mean, and what their results tell beyond what was asked for.
+"""The tools of Claude Code (`CLAUDE`), and the tool calls of stream-json (`ClaudeCalls`).
 
-Its meanings say it from a call's input, its corrections again when the result knows better: real line
-ranges, created or updated, files that a shell command changed besides.
+Results say more than inputs: real line ranges, created or updated, files that a shell command changed besides.
+A call begins with a block of an answer and ends with a later line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHELLS = frozenset({"Bash", "PowerShell"})
 SPAWNERS = frozenset({"Task", "Agent"})
 SKILLS = frozenset({"Skill"})
 ANSWERS = frozenset({"StructuredOutput"})
-"""Hand over the answer as data: the result tells it, and nothing else was done."""
+"""Hand over the answer as data: the result of the run has it, and nothing else was done."""
 _READERS = ("Read", "NotebookRead")
 _WRITERS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,9})$", re.MULTILINE)
@@ -178,7 +178,7 @@ def _spawn_result(call: PendingCall, detail: Input, _output: str) -> list[Operat
 
 
 def _command_ended(_call: PendingCall, detail: Any, output: str, is_success: bool) -> ExitStatus:
-    """Told only in words, and only for failures; the data beside the result repeat them."""
+    """The exit code is stated only in the text, and only of failures; the data beside the result repeat it."""
     if is_success:
         return True, None
     return False, consistent_exit_code(False, _EXIT_CODE.match(detail if isinstance(detail, str) else output))
@@ -222,7 +222,7 @@ class ClaudeCalls:
             self._cwd = self._shell_cwd = cwd
 
     def start(self, block: dict[str, Any], run_id: str) -> ToolStart | None:
-        """None: not a call that anybody could answer."""
+        """None: it has no id, so that no result could belong to it."""
         call_id, name, asked = text_of(block.get("id")), text_of(block.get("name")), block.get("input")
         if not call_id:
             return None
@@ -232,11 +232,11 @@ class ClaudeCalls:
 
     def end(self, block: dict[str, Any], detail: Any, run_id: str) -> list[Event]:
         """A result, and what the record says of it besides (`detail`)."""
-        output, told = output_of(block.get("content")), record_of(detail)
-        went_well = _is_success(block, told)
+        output, data = output_of(block.get("content")), record_of(detail)
+        went_well = _is_success(block, data)
         call = self.open.pop(text_of(block.get("tool_use_id")), None)
         if call is None:
-            return self._unannounced(block, told, run_id, is_success=went_well)
+            return self._unannounced(block, data, run_id, is_success=went_well)
         is_shell = call.name in self.tools.shells
         exit_status = self.tools.exit_status if is_shell else same_as_call
         is_success, exit_code = exit_status(call, detail, output, went_well)
@@ -247,13 +247,13 @@ class ClaudeCalls:
                 success=is_success,
                 output=output,
                 exit_code=exit_code,
-                duration_ms=_duration_ms(told),
+                duration_ms=_duration_ms(data),
                 operations=None if is_success is False else self.tools.operations_after(call, detail, output),
                 run_id=call.run_id,
             )
         ]
         if is_success is not False:
-            self._follow_shell(call, told, output)
+            self._follow_shell(call, data, output)
             tasks = self._tasks.after(call, detail)
             if tasks is not None:
                 out.append(TasksChanged(tasks=tasks, run_id=call.run_id))
@@ -281,7 +281,7 @@ class ClaudeCalls:
     def _unannounced(
         self, block: dict[str, Any], detail: dict[str, Any], run_id: str, *, is_success: bool
     ) -> list[Event]:
-        """A read still tells what was read; of another call nobody knows what it was."""
+        """The result of a read still says what was read; another call stays unknown."""
         file = record_of(detail.get("file"))
         call_id, path = text_of(block.get("tool_use_id")), first_text(file, "filePath", "file_path", "path")
         if not call_id or not path:
@@ -304,9 +304,9 @@ def _last_line(text: str) -> str:
 def _is_success(block: dict[str, Any], detail: dict[str, Any]) -> bool:
     if block.get("is_error") is True:
         return False
-    for told in (block, detail):
-        for name in _INTERRUPTIONS & told.keys():
-            if told[name] is True:
+    for data in (block, detail):
+        for name in _INTERRUPTIONS & data.keys():
+            if data[name] is True:
                 return False
     return True
 

@@ -10,15 +10,15 @@ from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 
 
 def plain(message: str) -> str:
-    """An error as a person would tell it."""
+    """The message within the JSON of an error."""
     start = message.find("{")
     if start < 0:
         return message
     try:
-        told = record_of(decode(message[start:]))
+        data = record_of(decode(message[start:]))
     except (*DECODE_ERRORS, UnicodeEncodeError):
         return message
-    inner = first_text(record_of(told.get("error")), "message") or first_text(told, "message", "error")
+    inner = first_text(record_of(data.get("error")), "message") or first_text(data, "message", "error")
     return message[:start] + inner if inner else message
 
 

@@ -54,7 +54,7 @@ def amount_of(value: Any) -> float | None:
 
 
 def besides(total: int | None, *parts: int | None) -> int | None:
-    """What is left of a count without others that were counted into it; None where it was not told."""
+    """What is left of a count without others that were counted into it; None where it is not known."""
     return None if total is None else max(0, total - sum(part or 0 for part in parts))
 
 
@@ -66,10 +66,10 @@ def decoded(text: str) -> Any:
         return None
 
 
-def arguments_of(told: Any) -> Any:
+def arguments_of(given: Any) -> Any:
     """What a call is given: data, JSON text that holds it, or a text that is none."""
-    value = decoded(told) if isinstance(told, str) else None
-    return told if value is None else value
+    value = decoded(given) if isinstance(given, str) else None
+    return given if value is None else value
 
 
 _encode = msgspec.json.Encoder().encode
@@ -86,7 +86,7 @@ def output_of(value: Any) -> str:
 
 
 def _words_of(item: Any, *, is_inner: bool = False) -> str:
-    """Of a block its text; one that has none (an image, a link) is named, as its bytes tell a reader nothing."""
+    """Of a block its text; one that has none (an image, a link) is named, as its bytes are of no use to a reader."""
     if isinstance(item, str):
         return item
     block = record_of(item)
@@ -106,7 +106,7 @@ def _words_of(item: Any, *, is_inner: bool = False) -> str:
 
 
 _OVERLAP = 200
-"""How much of the end of earlier output is looked for in later output, to find where that goes on."""
+"""How much of the end of earlier output is looked for in later output, to find where that continues."""
 
 
 def continuation(known: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the tools of Gemini CLI and its relatives mean, also under the names of earlier versions."""
+"""The tools of Gemini CLI and its relatives, also under the names of earlier versions."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def _fetch(asked: Input, cwd: str) -> list[Operation] | None:
 def _named_agent(name: str) -> ToolMapping:
     """Agents that were tools of their own before there was one tool for all."""
 
-    def meaning(asked: Input, _cwd: str) -> list[Operation]:
+    def mapping(asked: Input, _cwd: str) -> list[Operation]:
         return [Spawn(name=name, task=first_text(asked, "objective", "request", "question", "prompt"))]
 
-    return meaning
+    return mapping
 
 
 def _skill_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
@@ -154,7 +154,7 @@ GEMINI = Toolset(
 
 
 def exit_status_of(call: PendingCall, output: str | None) -> ExitStatus:
-    """What became of a command that ran: told only of commands that wrote nothing.
+    """The exit status of a command: stated only of commands that wrote nothing.
 
     No output is not an empty one: some versions show none at all, whatever a command has written.
     """

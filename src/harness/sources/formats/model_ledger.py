@@ -1,11 +1,11 @@
-"""What the models of one run used: per call as it happens, in total as each result tells it.
+"""What the models of one run used: per call as it happens, in total as each result states it.
 
 Rules
 1. A result speaks of the turn (`usage`, the main model alone), of the process (`modelUsage` and
    `total_cost_usd`, every model, and in some versions also what a resumed session had used
    before), and at best of what is new (`model_usage_since_last_result`). The last is the truth;
    else the growth of the second; else the first.
-2. What single calls have told is never told again: a result adds only the rest, model by model.
+2. The usage of single calls is emitted once: a result adds only the rest, model by model.
 3. Calls that a result forgets (it was interrupted) count all the same.
 """
 
@@ -55,7 +55,7 @@ def _usage_of_model(record: dict[str, Any]) -> Usage:
 
 class ModelLedger:
     def __init__(self) -> None:
-        self._told: dict[str, Usage] = {}
+        self._reported: dict[str, Usage] = {}
         """By model, what `UsageDelta`s have said."""
         self._stated: dict[str, Usage] = {}
         """By model, what results have said of this run."""
@@ -68,27 +68,27 @@ class ModelLedger:
     def call(self, model: str, usage: Usage, call_id: str) -> UsageDelta:
         """One model call has ended."""
         model = _plain_name(model)
-        self._told[model] = self._told.get(model, Usage()).plus(usage)
+        self._reported[model] = self._reported.get(model, Usage()).plus(usage)
         return UsageDelta(usage=usage, model=model, id=call_id)
 
     def result(self, record: dict[str, Any], main_model: str) -> list[UsageDelta]:
         """A result line: what it adds to the calls that are already known."""
         for model, usage in self._news_of(record, main_model).items():
             self._stated[model] = self._stated.get(model, Usage()).plus(self._split(model, usage))
-        told, total = _sum(self._told), self.total
+        reported, total = _sum(self._reported), self.total
         rests = {model: self._rest_of(model) for model in self._stated}
         # Names that do not fit together would count some calls twice; then the rest has no model.
-        if _counts(_sum(rests)) != _counts(total.minus(told)):
+        if _counts(_sum(rests)) != _counts(total.minus(reported)):
             return []
         for model, rest in rests.items():
-            self._told[model] = self._told.get(model, Usage()).plus(rest)
+            self._reported[model] = self._reported.get(model, Usage()).plus(rest)
         return [UsageDelta(usage=rest, model=model) for model, rest in rests.items() if _is_any(rest)]
 
     @property
     def total(self) -> Usage:
-        """All that this run used, as far as anybody said."""
-        told, stated = _sum(self._told), _sum(self._stated)
-        counts = {name: larger(getattr(told, name), getattr(stated, name)) for name in CLASSES}
+        """All that this run used, as far as it is known."""
+        reported, stated = _sum(self._reported), _sum(self._stated)
+        counts = {name: larger(getattr(reported, name), getattr(stated, name)) for name in CLASSES}
         cost = larger(self._cost_usd, stated.cost_usd)
         return Usage(
             **counts,
@@ -118,23 +118,23 @@ class ModelLedger:
         self._cost_usd = (self._cost_usd or 0.0) + cost_usd
 
     def _split(self, model: str, news: Usage) -> Usage:
-        """Where a result does not tell reasoning apart, what the calls have told of it counts."""
-        told = self._told.get(model, Usage()).reasoning or 0
-        more, self._thought[model] = told - self._thought.get(model, 0), told
+        """Where a result does not count reasoning separately, the reasoning of the calls counts."""
+        reported = self._reported.get(model, Usage()).reasoning or 0
+        more, self._thought[model] = reported - self._thought.get(model, 0), reported
         if news.reasoning is not None or more <= 0 or news.output is None:
             return news
         return replace(news, output=max(0, news.output - more), reasoning=more)
 
     def _rest_of(self, model: str) -> Usage:
-        rest = self._stated[model].minus(self._told.get(model, Usage()))
+        rest = self._stated[model].minus(self._reported.get(model, Usage()))
         if not any(_counts(rest)):
             rest = Usage(cost_usd=rest.cost_usd, cost_source=rest.cost_source)
         return rest if rest.cost_usd else replace(rest, cost_usd=None, cost_source="")
 
 
-def _by_model(told: Any) -> dict[str, Usage]:
+def _by_model(data: Any) -> dict[str, Usage]:
     usages: dict[str, Usage] = {}
-    for name, entry in record_of(told).items():
+    for name, entry in record_of(data).items():
         model = _plain_name(name)
         usages[model] = usages.get(model, Usage()).plus(_usage_of_model(record_of(entry)))
     return usages
@@ -153,7 +153,7 @@ def _sum(usages: dict[str, Usage]) -> Usage:
 
 
 def larger(left: Any, right: Any) -> Any:
-    """Of two amounts that may not be told."""
+    """Of two amounts that may be unknown."""
     return left if right is None else right if left is None else max(left, right)
 
 

@@ -9,7 +9,7 @@ error        something failed; more work may follow
 done         the session rests (newer versions)
 
 Each line is `{type, timestamp, sessionID, part}`. Older and flatter forms, without `part`, are
-read likewise. How the run ended nobody says: it is told by the last thing that happened.
+read likewise. No record says how the run ended: it is concluded from the last one.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class OpencodeStream(Translator):
         super().__init__()
         self._calls = OpenCodeCalls(self.agent)
         self._session_id = ""
-        self._told_parts: set[tuple[str, int]] = set()
-        self._told_errors: set[str] = set()
+        self._emitted_parts: set[tuple[str, int]] = set()
+        self._emitted_errors: set[str] = set()
         """Lines of errors that stderr may repeat."""
         self._last_reason = ""
-        """Why the last model call ended; "" while one goes on."""
+        """Why the last model call ended; "" while one is running."""
         self._last_error: Error | None = None
         """Unless something happened after it."""
         self._has_output = False
@@ -118,7 +118,7 @@ class OpencodeStream(Translator):
         if notice.startswith(_BANNERS):
             self.rule = "banner"
             return []
-        if notice in self._told_errors:
+        if notice in self._emitted_errors:
             self.rule = "repeated"
             return []
         return super().stderr(line)
@@ -153,15 +153,15 @@ class OpencodeStream(Translator):
         self._last_reason = ""
 
     def _is_repeated(self, part: Record, content: int = 0) -> bool:
-        """Whether this part was told before, with the same content."""
+        """Whether this part was emitted before, with the same content."""
         part_id = text_of(part.get("id"))
         if not part_id:
             return False
         key = (part_id, content)
-        if key in self._told_parts:
+        if key in self._emitted_parts:
             self.rule = f"{self.rule}/repeated"
             return True
-        self._told_parts.add(key)
+        self._emitted_parts.add(key)
         return False
 
     def _step_start(self, record: Record) -> Sequence[Event]:
@@ -197,14 +197,14 @@ class OpencodeStream(Translator):
         return (Message(role="assistant", text=text, id=text_of(part.get("id"))),)
 
     def _synthetic(self, part: Record) -> Sequence[Event]:
-        """What the agent itself asks of the model is said by nobody; but it tells what happened."""
+        """A prompt of the agent itself is no message of the user; but it shows what happened."""
         self.rule = "text/synthetic"
         self._goes_on()
         is_compaction = record_of(part.get("metadata")).get("compaction_continue") is True
         return (Compacted(trigger="auto"),) if is_compaction else ()
 
     def _message(self, record: Record) -> Sequence[Event]:
-        """Earlier versions told whole messages, the prompt among them."""
+        """Earlier versions wrote whole messages, the prompt among them."""
         if record.get("role") == "user":
             self.rule = "message/user"
             return ()
@@ -216,7 +216,7 @@ class OpencodeStream(Translator):
         return [Message(role="assistant", text=text, id=text_of(record.get("id")))]
 
     def _tool_use(self, record: Record) -> Sequence[Event]:
-        events = self._calls.tell(_part_of(record), self.working_directory)
+        events = self._calls.feed(_part_of(record), self.working_directory)
         if events is None:
             return [Unknown(raw=record)]
         self._last_error = None
@@ -237,7 +237,7 @@ class OpencodeStream(Translator):
     def _error(self, record: Record) -> Sequence[Event]:
         error = _error_of(record)
         self._last_error = error
-        self._told_errors.update(error.message.split("\n"))
+        self._emitted_errors.update(error.message.split("\n"))
         return [error]
 
     def _done(self, record: Record) -> Sequence[Event]:
@@ -283,17 +283,17 @@ def _usage_of(part: Record) -> Usage:
 
 
 def _error_of(record: Record) -> Error:
-    told: Any = record.get("error")
-    if not isinstance(told, dict):
-        message = text_of(told) or text_of(record.get("message"))
+    error: Any = record.get("error")
+    if not isinstance(error, dict):
+        message = text_of(error) or text_of(record.get("message"))
         code = next((code for start, code in _ERROR_CODES.items() if message.startswith(start)), "")
         return Error(message=message or "unknown error", code=code or text_of(record.get("code")) or "error")
-    data, name = record_of(told.get("data")), text_of(told.get("name"))
-    message = first_text(data, "message") or first_text(told, "message") or name
+    data, name = record_of(error.get("data")), text_of(error.get("name"))
+    message = first_text(data, "message") or first_text(error, "message") or name
     message = first_text(record_of(decoded(message)), "message") or message  # some is JSON within the text
     status = count_of(data.get("statusCode"))
     if not message:
-        message = msgspec.json.encode(told).decode()
+        message = msgspec.json.encode(error).decode()
     return Error(message=message, code=f"http_{status}" if status else name or "error")
 
 

@@ -76,9 +76,9 @@ def _write(input: Input, cwd: str) -> list[Operation] | None:
 
 def _edit(input: Input, cwd: str) -> list[Operation] | None:
     metadata = record_of(input.get(_METADATA))
-    told = record_of(metadata.get("filediff"))
-    path = absolute(text_of(told.get("file")) or first_text(input, *PATHS), cwd)
-    diff = text_of(told.get("patch")) or text_of(metadata.get("diff"))
+    data = record_of(metadata.get("filediff"))
+    path = absolute(text_of(data.get("file")) or first_text(input, *PATHS), cwd)
+    diff = text_of(data.get("patch")) or text_of(metadata.get("diff"))
     return [_changed(path, "update" if diff else "", diff)] if path else None
 
 
@@ -189,7 +189,7 @@ OPENCODE = Toolset(
 
 
 def shown_by(name: str, state: Input, metadata: Input) -> Input:
-    """What a record tells besides; until 1.15 that it was a directory which was read, only its words tell."""
+    """The metadata of a record; until 1.15 only its text shows that a directory was read."""
     listed = (
         _LISTED.match(text_of(state.get("output"))) if name == "read" and "display" not in metadata else None
     )
@@ -208,7 +208,7 @@ def agent_name_of(input: Input) -> str:
 
 
 def todo_list_of(input: Input, metadata: Input) -> list[Task] | None:
-    """The whole list after a call; None when it does not tell."""
+    """The whole list after a call; None when it is not stated."""
     return tasks_of(metadata.get("todos", input.get("todos")))
 
 
@@ -244,10 +244,10 @@ class OpenCodeCalls:
         self._open: dict[str, list[Operation]] = {}
         self._ended: set[str] = set()
         self._refusals_ahead = 0
-        """How many refusals stdout told that stderr did not yet; below zero, the other way round."""
+        """How many more refusals stdout has had than stderr; below zero, the other way round."""
 
-    def tell(self, part: Input, cwd: str) -> list[Event] | None:
-        """What a record says of a call: nothing if that was told before, None if it is no call."""
+    def feed(self, part: Input, cwd: str) -> list[Event] | None:
+        """The events of a record: none if they were emitted before, None if it is no call."""
         name = first_text(part, "tool", "toolName", "name").lower()
         if not name:
             return None
@@ -293,7 +293,7 @@ class OpenCodeCalls:
             call_id=start.call_id,
             tool_name=start.tool_name,
             success=is_success,
-            # Who answers has answered, also without a word.
+            # An empty answer is an answer.
             output=_output_of(state) or ("" if is_success is None else None),
             exit_code=exit_code_of(metadata.get("exit")) if name in SHELLS else None,
             duration_ms=_duration_ms(state),
@@ -330,8 +330,8 @@ class OpenCodeCalls:
         output = end.output or ""
         if _TASK_RUNNING.match(output):
             return out
-        told = _TASK_RESULT.search(output)
-        text = told[1] if told is not None else _TASK_METADATA.sub("", output)
+        matched = _TASK_RESULT.search(output)
+        text = matched[1] if matched is not None else _TASK_METADATA.sub("", output)
         status = "completed" if end.success else "" if end.success is None else "failed"
         return [*out, *self._children.end(start.call_id, status, text, end.duration_ms)]
 

@@ -1,4 +1,4 @@
-"""Model answers while they are written: the `stream_event` lines of Claude's stream-json dialect.
+"""Model answers while they are written: the `stream_event` lines of Claude's stream-json.
 
 Rules
 1. A piece belongs to a block, and a block is named `<message id>:<number>`; the whole message that
@@ -21,8 +21,8 @@ from harness.sources.formats.model_ledger import ModelLedger, usage_of_call
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _NO_BLOCK = -1
-_TOLD_BESIDES = ("output_tokens_details", "cost", "cost_usd")
-"""What a usage tells that is no count."""
+_NO_COUNTS = ("output_tokens_details", "cost", "cost_usd")
+"""Fields of a usage that are no counts."""
 
 
 class _TextOfPiece(msgspec.Struct, tag_field="type", tag="text_delta", gc=False):
@@ -82,7 +82,7 @@ class PartialMessage:
         self._usage: dict[str, Any] = {}
         self._is_ended = False
         self._unconfirmed: dict[int, str] = {}
-        """Number → name of each block of which pieces were told, and not yet the whole."""
+        """Number → name of each block of which pieces were emitted, and not yet the whole."""
         self._actions: dict[str, Callable[[dict[str, Any], dict[str, Any]], Sequence[Event] | None]] = {
             "message_start": self._start,
             "content_block_start": self._start_block,
@@ -116,7 +116,7 @@ class PartialMessage:
         return [Unknown(raw=event or record, run_id=self._run_id)] if found is None else found
 
     def confirm(self, message_id: str, index: int) -> bool:
-        """The whole block has come. Whether its pieces were told before."""
+        """The whole block has come. Whether its pieces were emitted before."""
         return message_id == self.message_id and self._unconfirmed.pop(index, None) is not None
 
     def close(self) -> list[Event]:
@@ -154,19 +154,19 @@ class PartialMessage:
         match delta.get("type"):
             case "text_delta" if isinstance(text := delta.get("text"), str):
                 self.text_index = self.index
-                return self._told(TextDelta(id=self.block_id, text=text, run_id=self._run_id), text)
+                return self._emit(TextDelta(id=self.block_id, text=text, run_id=self._run_id), text)
             case "thinking_delta" if isinstance(text := delta.get("thinking"), str):
-                return self._told(ReasoningDelta(id=self.block_id, text=text, run_id=self._run_id), text)
+                return self._emit(ReasoningDelta(id=self.block_id, text=text, run_id=self._run_id), text)
             case "input_json_delta" if isinstance(text := delta.get("partial_json"), str):
                 name, self._call_name = (self._call_name, "") if text else ("", self._call_name)
                 piece = ToolInputDelta(call_id=self.block_id, text=text, tool_name=name, run_id=self._run_id)
-                return self._told(piece, text)
+                return self._emit(piece, text)
             case "signature_delta" | "citations_delta":
                 return ()
             case _:
                 return None
 
-    def _told(self, piece: Event, text: str) -> Sequence[Event]:
+    def _emit(self, piece: Event, text: str) -> Sequence[Event]:
         if not text:
             return ()
         self._unconfirmed[self.offset + self.index] = self.block_id
@@ -180,7 +180,7 @@ class PartialMessage:
         self._usage.update(
             (name, value)
             for name, value in record_of(event.get("usage")).items()
-            if count_of(value) is not None or name in _TOLD_BESIDES
+            if count_of(value) is not None or name in _NO_COUNTS
         )
         self._is_ended = True
         return ()

@@ -70,9 +70,9 @@ class PlainAnswer(Translator):
         if not words and not self._held:
             self.rule = "blank"
             return ()
-        told = self.remark(words) if words else None
-        if told is not None:
-            return told
+        events = self.remark(words) if words else None
+        if events is not None:
+            return events
         return super().text(words) if self._has_records else self._hold(line)
 
     def _hold(self, line: str) -> Sequence[Event]:

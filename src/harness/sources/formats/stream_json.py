@@ -1,11 +1,11 @@
-"""Claude's stream-json dialect, as far as several agents speak it.
+"""Claude's stream-json format, as far as several agents write it.
 
 system/init      a session begins (again, before every turn)
 system/…         remarks, of which the agents have different ones
 stream_event     pieces of an answer (`partial_messages`)
 assistant        whole blocks of an answer: text, thinking, tool calls
 user             results of tools; and texts, which the agent put into the conversation by itself
-result           a turn has ended; the last one tells how the run did
+result           a turn has ended; the last one says how the run went
 
 A line with `parent_tool_use_id` belongs to the sub-agent that this call spawned. Several records
 may come as one JSON array, and a run that was asked for plain text has no records at all.
@@ -65,7 +65,7 @@ class StreamJson(PlainAnswer):
         self.calls = ClaudeCalls(self.tools)
         self.children = ChildRuns(self.agent)
         self.has_failed = False
-        """An error was told since the last result, which would only repeat it."""
+        """An error was emitted since the last result, which would only repeat it."""
         self._is_interrupted = False
         self._is_begun = False
         self._pending: list[Event] = []
@@ -137,7 +137,7 @@ class StreamJson(PlainAnswer):
         ]
 
     def _begin(self, record: Record) -> list[Event]:
-        """A session that nobody announced."""
+        """A session without `system/init`."""
         if self._is_begun:
             return []
         self._is_begun = True
@@ -212,9 +212,9 @@ class StreamJson(PlainAnswer):
         for item in content if is_streamed else with_one_text(content):
             ordinal = self._ordinal_of(run_id, message_id, is_alone=len(content) == 1)
             partial = self._partials.get(run_id)
-            is_told = partial is not None and partial.confirm(message_id, ordinal)
+            is_emitted = partial is not None and partial.confirm(message_id, ordinal)
             block_id = f"{message_id}:{ordinal}" if message_id else ""
-            events = self._block(record_of(item), run_id, block_id, is_told=is_told)
+            events = self._block(record_of(item), run_id, block_id, is_emitted=is_emitted)
             out.extend([Unknown(raw=item, run_id=run_id)] if events is None else events)
         return out
 
@@ -229,8 +229,8 @@ class StreamJson(PlainAnswer):
         self._ordinals[run_id] = (message_id, ordinal + 1)
         return ordinal
 
-    def _block(self, block: Record, run_id: str, block_id: str, *, is_told: bool) -> list[Event] | None:
-        """None: nobody knows what kind of block this is."""
+    def _block(self, block: Record, run_id: str, block_id: str, *, is_emitted: bool) -> list[Event] | None:
+        """None: a block of an unknown kind."""
         kind = text_of(block.get("type"))
         if kind in _CALL_BLOCKS:
             return self._call(block, run_id)
@@ -241,7 +241,7 @@ class StreamJson(PlainAnswer):
                 message = Message(role="assistant", text=text, id=block_id, run_id=run_id)
                 return [message] if text else []
             case "thinking" if isinstance(text := block.get("thinking"), str):
-                is_new = text and not is_told
+                is_new = text and not is_emitted
                 return [ReasoningDelta(id=block_id, text=text, run_id=run_id)] if is_new else []
             case "redacted_thinking":
                 self.rule = "assistant/redacted_thinking"
@@ -280,7 +280,7 @@ class StreamJson(PlainAnswer):
         return out
 
     def _user_text(self, record: Record, text: str, run_id: str) -> list[Event]:
-        """What the agent itself put into the conversation is not said by anybody; a child's task is."""
+        """Text that the agent itself put into the conversation is no message; a child's task is."""
         if text.startswith(_INTERRUPTION):
             self._is_interrupted = self._is_interrupted or not run_id
             self.rule = "user/interruption"
@@ -321,12 +321,12 @@ class StreamJson(PlainAnswer):
         return [*out, *self.end_child(call.id, status, text, count_of(detail.get("totalDurationMs")))]
 
     def _compact_boundary(self, record: Record) -> list[Event]:
-        told = record_of(record.get("compact_metadata"))
+        data = record_of(record.get("compact_metadata"))
         return [
             Compacted(
-                trigger=text_of(told.get("trigger")),
-                before_tokens=count_of(told.get("pre_tokens")),
-                after_tokens=count_of(told.get("post_tokens")),
+                trigger=text_of(data.get("trigger")),
+                before_tokens=count_of(data.get("pre_tokens")),
+                after_tokens=count_of(data.get("post_tokens")),
             )
         ]
 

@@ -1,4 +1,4 @@
-"""The `result` line of Claude's stream-json dialect: how a turn ended.
+"""The `result` line of Claude's stream-json: how a turn ended.
 
 Neither of its flags can be trusted alone: an API error is `success` with `is_error`, and older
 versions call a run that hit a limit no error. A turn succeeded only if both say so.
@@ -28,7 +28,7 @@ _CUT_ANSWERS = {
 
 
 def outcome_of(record: dict[str, Any], *, is_interrupted: bool) -> Outcome:
-    """`is_interrupted`: somebody was seen to stop the turn, which older versions do not repeat here."""
+    """`is_interrupted`: the turn was seen to be stopped, which older versions do not repeat here."""
     subtype, reason = text_of(record.get("subtype")), text_of(record.get("terminal_reason"))
     if record.get("is_error") is not True and subtype in ("success", ""):
         return "failed" if text_of(record.get("stop_reason")) in _CUT_ANSWERS else "completed"
@@ -50,9 +50,11 @@ def error_of(record: dict[str, Any], outcome: Outcome) -> Error | None:
     if not code:
         code = reason or (subtype if subtype != "success" else "") or "error"
         default = f"the agent ended with {code}"
-    told = "\n".join(text for text in items_of(record.get("errors")) if isinstance(text, str) and text)
-    told = told or text_of(record_of(record.get("error")).get("message")) or text_of(record.get("error"))
-    return Error(message=told or text_of(record.get("result")) or default, code=code)
+    message = "\n".join(text for text in items_of(record.get("errors")) if isinstance(text, str) and text)
+    message = (
+        message or text_of(record_of(record.get("error")).get("message")) or text_of(record.get("error"))
+    )
+    return Error(message=message or text_of(record.get("result")) or default, code=code)
 
 
 def stop_reason_of(record: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""To-do lists as tools take them and tell them, whatever the agent calls their fields."""
+"""To-do lists in the inputs and results of tools, whatever the agent calls their fields."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ class TaskList:
 
     def after(self, call: PendingCall, detail: Any) -> list[Task] | None:
         """The whole list after a call that succeeded; None when it is unknown or was not touched."""
-        told = record_of(detail)
+        data = record_of(detail)
         match call.name:
             case "TodoWrite" | "todo_write":
-                return tasks_of(told.get("newTodos", call.input.get("todos")))
+                return tasks_of(data.get("newTodos", call.input.get("todos")))
             case "TaskList":
-                self._listed(told)
+                self._listed(data)
             case "TaskCreate":
-                self._created(record_of(told.get("task")), call)
+                self._created(record_of(data.get("task")), call)
             case "TaskUpdate":
                 self._updated(call)
             case _:
                 return None
         return list(self._tasks.values()) if self._is_whole else None
 
-    def _listed(self, told: dict[str, Any]) -> None:
-        if isinstance(told.get("tasks"), list):
-            self._tasks = {task.id: task for task in map(task_of, map(record_of, told["tasks"]))}
+    def _listed(self, data: dict[str, Any]) -> None:
+        if isinstance(data.get("tasks"), list):
+            self._tasks = {task.id: task for task in map(task_of, map(record_of, data["tasks"]))}
             self._is_whole = True
 
     def _created(self, task: dict[str, Any], call: PendingCall) -> None:

@@ -1,7 +1,7 @@
 """Cline: `cline --json`, from 3.0 on, and the say/ask stream of the versions before.
 
 Its exit code is 0 also when it was aborted or gave up; only `run_result`, and a `run_aborted` after
-it, say how a run went. It never tells its session id, which only its own store has, and cannot resume a
+it, say how a run went. Its session id is only in its own store, and it cannot resume a
 session in this mode.
 """
 
@@ -44,8 +44,8 @@ class TeamTasks:
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
 
-    def update(self, told: dict[str, Any]) -> list[Event]:
-        task = task_of(told)
+    def update(self, data: dict[str, Any]) -> list[Event]:
+        task = task_of(data)
         self._tasks[task.id] = task
         return [TasksChanged(tasks=list(self._tasks.values()))]
 
@@ -54,7 +54,7 @@ _RECORDS_SINCE: Version = (3,)
 """Before that its stream is the messages of its chat, and its options have other names."""
 _FLAGS = {"model": "--model", "system_prompt": "--system"}
 _OUTCOMES: dict[str, Outcome] = {"completed": "completed", "max_iterations": "limit_exceeded"}
-"""How `run_result` says that it ended. Other words are failures, but for an abort by somebody."""
+"""How `run_result` says that it ended. Other reasons are failures, except an abort by a user."""
 _STOPPED_CHILD = {"agent_end": "completed", "agent_error": "failed", "agent_abort": "interrupted"}
 _COMPACTIONS = ("auto_compaction", "manual_compaction", "overflow_recovery_compaction")
 _REPEATS_RESULTS = "tool call(s) failed"
@@ -104,12 +104,12 @@ class ClineTranslator(Translator):
         self._board = TeamTasks()
         self._legacy = LegacyChat()
         self._members: dict[str, str] = {}
-        """Name of a member of the team → its id, under which hooks tell of it."""
+        """Name of a member of the team → its id, which hooks use."""
         self._is_begun = False
         self._session_id = ""
         self._failing_run = ""
-        """Whose failure a hook has told: the error itself comes next, and names nobody."""
-        self._told: set[str] = set()
+        """Whose failure a hook has announced: the error itself comes next, without a name."""
+        self._emitted_errors: set[str] = set()
         self._fatal_errors: list[str] = []
         self._result: Result | None = None
         speech, calls = self._speech, self._calls
@@ -148,11 +148,11 @@ class ClineTranslator(Translator):
 
     def stderr(self, line: str) -> Sequence[Event]:
         if line.startswith("{"):
-            told = record_of(decoded(line))
-            if told.get("type") == "error" and text_of(told.get("message")):
+            data = record_of(decoded(line))
+            if data.get("type") == "error" and text_of(data.get("message")):
                 self.rule = "stderr/error"
-                # It mostly repeats what stdout tells better, earlier or later: the end decides.
-                self._fatal_errors.append(told["message"])
+                # It mostly repeats what stdout says better, earlier or later: decided at the end.
+                self._fatal_errors.append(data["message"])
                 return ()
         if _NOISE.match(line):
             self.rule = "stderr/noise"
@@ -162,15 +162,19 @@ class ClineTranslator(Translator):
     def finish(self, ending: Ending) -> Sequence[Event]:
         del ending
         out = [*self._speech.finish(), *self._children.end_all_known()]
-        out += [self._failed(message, "error") for message in self._fatal_errors if message not in self._told]
+        out += [
+            self._failed(message, "error")
+            for message in self._fatal_errors
+            if message not in self._emitted_errors
+        ]
         return out
 
     def _failed(self, message: str, code: str, run_id: str = "") -> Error:
-        self._told.add(message)
+        self._emitted_errors.add(message)
         return Error(message=message, code=code, run_id=run_id)
 
     def _begin(self, record: Record) -> list[Event]:
-        """No version that was seen tells a session id; the first that is told is taken. A task's is none."""
+        """No version that was seen writes a session id; the first one is taken. A task's id is none."""
         self._session_id = first_text(record, "sessionId", "session_id", "id")
         if self._is_begun and not self._session_id:
             return []
@@ -201,7 +205,7 @@ class ClineTranslator(Translator):
 
     def _agent_start(self, agent_id: str, parent_id: str) -> list[Event]:
         if not parent_id or not agent_id:
-            # The main agent, or a member of the team, of which the team's own events tell.
+            # The main agent, or a member of the team, which has events of its own.
             return []
         spawn = self._calls.spawned_by(self._speech.of(parent_id))
         call_id = spawn.id if spawn is not None else agent_id
@@ -277,11 +281,11 @@ class ClineTranslator(Translator):
         return [*out, *self._children.end(call_id, text_of(event.get("status")), text, duration_ms)]
 
     def _notice(self, event: Record, speaker: ClineSpeaker | None) -> list[Event]:
-        told = record_of(event.get("metadata"))
-        kind = first_text(told, "kind", "reason") or text_of(event.get("noticeType")) or "notice"
+        data = record_of(event.get("metadata"))
+        kind = first_text(data, "kind", "reason") or text_of(event.get("noticeType")) or "notice"
         run_id = speaker.run_id if speaker is not None else ""
-        if kind in _COMPACTIONS and told.get("phase") == "completed":
-            before, after = count_of(told.get("tokensBefore")), count_of(told.get("tokensAfter"))
+        if kind in _COMPACTIONS and data.get("phase") == "completed":
+            before, after = count_of(data.get("tokensBefore")), count_of(data.get("tokensAfter"))
             return [Compacted(trigger=kind, before_tokens=before, after_tokens=after, run_id=run_id)]
         return [Warning(message=text_of(event.get("message")) or kind, code=kind, run_id=run_id)]
 
@@ -301,19 +305,19 @@ class ClineTranslator(Translator):
     def _run_result(self, record: Record) -> list[Event]:
         reason, text = text_of(record.get("finishReason")), text_of(record.get("text"))
         outcome = self._outcome_of(reason)
-        told = usage_of(record_of(record.get("usage")))
+        stated = usage_of(record_of(record.get("usage")))
         self._result = Result(
             success=outcome == "completed",
             outcome=outcome,
             text=text if outcome == "completed" else "",
             duration_ms=count_of(record.get("durationMs")),
-            # Its sums leave out the sub-agents: what each call has told is the truth.
-            usage=told if not self._speech.has_usage and (told.input or told.output) else None,
+            # Its sums leave out the sub-agents: the usage of each call counts.
+            usage=stated if not self._speech.has_usage and (stated.input or stated.output) else None,
             stop_reason=reason,
             turns=count_of(record.get("iterations")),
         )
         out: list[Event] = [*self._speech.finish(), self._result]
-        if outcome == "failed" and reason == "error" and text and text not in self._told:
+        if outcome == "failed" and reason == "error" and text and text not in self._emitted_errors:
             out.append(self._failed(text, "error"))
         return out
 
@@ -339,12 +343,12 @@ class ClineTranslator(Translator):
         if found is None:
             self.rule = "unknown"
             return [Unknown(raw=record)]
-        self._told.update(event.message for event in found if isinstance(event, Error))
+        self._emitted_errors.update(event.message for event in found if isinstance(event, Error))
         return found
 
     def _fatal(self, record: Record) -> list[Event]:
         message = text_of(record.get("message")) or "the agent failed"
-        return [] if message in self._told else [self._failed(message, "error")]
+        return [] if message in self._emitted_errors else [self._failed(message, "error")]
 
 
 def _nothing(_event: Record, _speaker: ClineSpeaker | None) -> Sequence[Event]:
@@ -377,7 +381,7 @@ AGENT = Agent(
         "reasoning": "yes",
         "tools": "every call, live output of commands and result, from 3.0 on; exit codes in words only",
         "sub_agents": "begin, calls, text and end, but without names: of parallel ones who says what is concluded",
-        "usage": "per model call, from 3.0 on; reasoning is never told apart",
+        "usage": "per model call, from 3.0 on; reasoning is never separate",
         "cost": "stated, per model call, for models whose price it knows",
         "result": "finish reason; the exit code is 0 on aborts too; no session id",
     },

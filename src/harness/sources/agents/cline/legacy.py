@@ -2,7 +2,7 @@
 
 {"type":"say","say":"text","text":"I will look.","ts":1760501486669,"partial":true}
 
-Only what is said is taken over. What tools did is told there in words for a screen, and stays unknown.
+Only messages are translated. What tools did is text for a screen there, and stays unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAID_NOTHING_NEW = (
 class LegacyChat:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        """What was told so far of messages that come in pieces."""
+        """What was emitted so far of messages that come in pieces."""
         self._said: dict[str, Callable[[str, str, bool], Sequence[Event]]] = {
             "text": self._text,
             "completion_result": self._completion,
@@ -76,8 +76,8 @@ class LegacyChat:
     def _question(self, text: str, name: str, is_partial: bool) -> Sequence[Event]:
         if is_partial:
             return ()
-        told = record_of(decoded(text))
-        return self._text(first_text(told, "question", "response") or text, name, is_partial)
+        data = record_of(decoded(text))
+        return self._text(first_text(data, "question", "response") or text, name, is_partial)
 
     def _error(self, text: str, _name: str, is_partial: bool) -> Sequence[Event]:
         return () if is_partial else [Error(message=text or "the request to the model failed", code="error")]

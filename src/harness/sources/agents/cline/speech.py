@@ -1,11 +1,11 @@
-"""Who says what in a run of Cline: its sub-agents speak on the same stream, and nobody is named.
+"""Which agent a record of Cline belongs to: its sub-agents write to the same stream, without names.
 
 Rules
 1. An agent that waits for its tools is silent. If only one agent can be speaking, it is that one.
 2. A piece of text carries all that was written before it, so it goes on with the text that it begins
    with. Usage carries the sums of its agent so far, so it belongs to whom they fit.
 3. What can still be of several agents is held back until one of them is named by a hook: it calls
-   a tool, or ends. Of such an answer no pieces are told, only the whole.
+   a tool, or ends. Of such an answer no pieces are emitted, only the whole.
 4. What follows a usage record is of the same answer.
 5. Members of a team are named, but their usage comes a second time without the name.
 """
@@ -38,7 +38,7 @@ class ClineSpeaker:
     waits_for: set[str] = field(default_factory=set)
     """Its open calls."""
     announced_calls: int = 0
-    """Calls that a hook has told of, and the stream not yet."""
+    """Calls that a hook has announced, and that are not in the stream yet."""
     text: str = ""
     """What it has written so far of the text that it is writing."""
     text_id: str = ""
@@ -54,7 +54,7 @@ class ClineSpeaker:
 
 @dataclass(slots=True)
 class _Answer:
-    """Of somebody: what it used, and what it said."""
+    """Of an agent that is not known yet: its usage and its texts."""
 
     usage: dict[str, Any]
     candidates: list[ClineSpeaker]
@@ -96,18 +96,18 @@ class ClineSpeech:
         return out
 
     def named(self, speaker: ClineSpeaker) -> list[Event]:
-        """A hook tells who has just spoken: the first answer that can be of this agent is."""
+        """A hook names the agent that has just spoken: the first answer that can be its own is."""
         for answer in self._held:
             if speaker in answer.candidates and _fits(speaker, answer.usage):
                 return self._resolve(answer, speaker)
         return []
 
-    def somebody(self) -> ClineSpeaker:
+    def likely_speaker(self) -> ClineSpeaker:
         """Who speaks now, or the first who may."""
         return next(iter(self._candidates()), self.main)
 
     def finish(self) -> list[Event]:
-        """What could not be told apart is of the first who may have said it."""
+        """What could not be attributed belongs to the first agent that is possible."""
         return [
             event
             for answer in list(self._held)
@@ -137,7 +137,7 @@ class ClineSpeech:
             if speaker is None and self._held and self._held[-1].usage is self._last_usage:
                 self._held[-1].texts.append(text)
                 return ()
-        speaker = speaker or (self.main if self.is_alone else self.somebody())
+        speaker = speaker or (self.main if self.is_alone else self.likely_speaker())
         out = self._confirmed(speaker)
         out += self._message(speaker, text)
         return out
@@ -160,7 +160,7 @@ class ClineSpeech:
             if speaker is None and self._held and self._held[-1].usage is self._last_usage:
                 self._held[-1].reasonings.append(text)
                 return ()
-        return self._reasoning(speaker or (self.main if self.is_alone else self.somebody()), text)
+        return self._reasoning(speaker or (self.main if self.is_alone else self.likely_speaker()), text)
 
     def usage(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event]:
         self._last_usage = event
@@ -227,8 +227,8 @@ class ClineSpeech:
         return [Message(role="assistant", text=text, id=name, run_id=speaker.run_id)] if text else []
 
     def _reasoning(self, speaker: ClineSpeaker, text: str) -> list[Event]:
-        was_told, speaker.reasoning = bool(speaker.reasoning), ""
-        if was_told or not text:
+        was_emitted, speaker.reasoning = bool(speaker.reasoning), ""
+        if was_emitted or not text:
             return []
         return [ReasoningDelta(id=self._name("reasoning"), text=text, run_id=speaker.run_id)]
 
@@ -254,15 +254,15 @@ def _fits(speaker: ClineSpeaker, event: dict[str, Any]) -> bool:
     return (speaker.used[0] + new[0], speaker.used[1] + new[1]) == sums
 
 
-def usage_of(told: dict[str, Any]) -> Usage:
+def usage_of(data: dict[str, Any]) -> Usage:
     """Its input includes what came from and went to the cache. A cost of 0 is an unknown price."""
     total, cache_read, cache_write = (
-        count_of(told.get(name)) for name in ("inputTokens", "cacheReadTokens", "cacheWriteTokens")
+        count_of(data.get(name)) for name in ("inputTokens", "cacheReadTokens", "cacheWriteTokens")
     )
-    cost = amount_of(told.get("cost")) or None
+    cost = amount_of(data.get("cost")) or None
     return Usage(
         input=besides(total, cache_read, cache_write),
-        output=count_of(told.get("outputTokens")),
+        output=count_of(data.get("outputTokens")),
         cache_read=cache_read,
         cache_write=cache_write,
         cost_usd=cost,

@@ -209,8 +209,8 @@ def success_of(event: Input) -> bool | None:
         return _success_of_record(output)
     if isinstance(output, list):
         flags = [item.get("success") for item in output if isinstance(item, dict)]
-        told = [flag for flag in flags if isinstance(flag, bool)]
-        return all(told) if told else None
+        stated = [flag for flag in flags if isinstance(flag, bool)]
+        return all(stated) if stated else None
     return None
 
 
@@ -232,11 +232,11 @@ def text_of_output(output: Any) -> str:
         return output
     if isinstance(output, list):
         return "\n".join(text_of_output(item) for item in output)
-    told = record_of(output)
-    if isinstance(told.get("content"), list):
-        return output_of(told["content"])
-    said = [told[name] for name in ("result", "error", "text", "message") if told.get(name)]
-    if said or any(name in told for name in ("result", "text")):
+    data = record_of(output)
+    if isinstance(data.get("content"), list):
+        return output_of(data["content"])
+    said = [data[name] for name in ("result", "error", "text", "message") if data.get(name)]
+    if said or any(name in data for name in ("result", "text")):
         return output_of(said[0]) if said else ""
     return output_of(output)
 
@@ -265,15 +265,15 @@ def operations_after(call: PendingCall, output: Any) -> list[Operation] | None:
     if len(items) != len(groups):
         return None
     is_one = len(items) == 1
-    told = [
-        _told_by_item(operation, record_of(item), call.input, is_one=is_one)
+    found = [
+        _after_item(operation, record_of(item), call.input, is_one=is_one)
         for group, item in zip(groups, items, strict=True)
         for operation in group
     ]
-    return None if told == call.operations else told
+    return None if found == call.operations else found
 
 
-def _told_by_item(operation: Operation, item: Input, asked: Input, *, is_one: bool) -> Operation:
+def _after_item(operation: Operation, item: Input, asked: Input, *, is_one: bool) -> Operation:
     is_success = item.get("success") if isinstance(item.get("success"), bool) else None
     result = text_of(item.get("result"))
     match operation:
@@ -366,7 +366,7 @@ class ClineCalls:
         if speaker in self._announced:
             self._announced.remove(speaker)
             speaker.announced_calls -= 1
-        return speaker or self._speech.somebody()
+        return speaker or self._speech.likely_speaker()
 
     def progress(self, event: dict[str, Any], _speaker: ClineSpeaker | None) -> Sequence[Event]:
         call_id, text = text_of(event.get("toolCallId")), text_of(record_of(event.get("update")).get("chunk"))
@@ -421,9 +421,9 @@ class ClineCalls:
         child = self._children.find(call.id)
         if child is None:
             return []
-        told = text_of(output.get("finishReason"))
+        reason = text_of(output.get("finishReason"))
         status = child.status or (
-            "failed" if told not in ("", "completed") or "error" in output else "completed"
+            "failed" if reason not in ("", "completed") or "error" in output else "completed"
         )
         out = self._speech.leave(child.task_id)
         self._open = {key: known for key, known in self._open.items() if known[0].run_id != child.run_id}

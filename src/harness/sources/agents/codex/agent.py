@@ -55,14 +55,14 @@ from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
 
 
-def usage_of(told: dict[str, Any]) -> Usage:
+def usage_of(data: dict[str, Any]) -> Usage:
     """The totals of a thread. Codex counts cached tokens into the input, and reasoning into the output."""
-    cached = count_of(told.get("cached_input_tokens"))
-    written = count_of(told.get("cache_write_input_tokens"))
-    reasoning = count_of(told.get("reasoning_output_tokens"))
+    cached = count_of(data.get("cached_input_tokens"))
+    written = count_of(data.get("cache_write_input_tokens"))
+    reasoning = count_of(data.get("reasoning_output_tokens"))
     return Usage(
-        input=besides(count_of(told.get("input_tokens")), cached, written),
-        output=besides(count_of(told.get("output_tokens")), reasoning),
+        input=besides(count_of(data.get("input_tokens")), cached, written),
+        output=besides(count_of(data.get("output_tokens")), reasoning),
         cache_read=cached,
         cache_write=written,
         reasoning=reasoning,
@@ -141,11 +141,11 @@ class CodexTranslator(PlainAnswer):
         self._open: dict[str, list[Operation]] = {}
         """Calls that have begun, and what they were taken for."""
         self._shown: dict[str, str] = {}
-        """Call → its output, as far as it was told."""
+        """Call → its output, as far as it was emitted."""
         self._unfinished: dict[str, Record] = {}
-        """Items that are told when they have ended: messages, and what nobody knows."""
+        """Items that are emitted when they have ended: messages, and unknown ones."""
         self._children = CodexThreads()
-        self._tasks_told: list[Task] | None = None
+        self._last_tasks: list[Task] | None = None
         self._thread_id = ""
         self._asked_thread = ""
         """The thread that is to be gone on with, if it was named."""
@@ -153,7 +153,7 @@ class CodexTranslator(PlainAnswer):
         self._used = Usage()
 
     def begin(self, start: RawStart) -> None:
-        """Only how it was started tells whether a run's usage includes earlier runs of its thread."""
+        """Whether a run's usage includes earlier runs of its thread depends on how it was started."""
         super().begin(start)
         is_counted = has(numbers_of(start.version), _COUNTS_THREADS_SINCE)
         self.counts_whole_session = is_counted and not {"resume", "fork"}.isdisjoint(start.argv)
@@ -180,7 +180,7 @@ class CodexTranslator(PlainAnswer):
         return [*out, *events] if out else events
 
     def _item(self, step: str, item: Record, events: Sequence[Event]) -> Sequence[Event]:
-        """One that nobody can tell yet is told when it has ended, at the latest when the run has."""
+        """One that is not understood yet is emitted when it has ended, at the latest when the run has."""
         item_id = text_of(item.get("id"))
         if self.rule != "unknown":
             self._unfinished.pop(item_id, None)
@@ -244,9 +244,9 @@ class CodexTranslator(PlainAnswer):
         self._is_turn_open = False
         return [*self._usage(record_of(record.get("usage"))), Result(success=True, usage=self._used or None)]
 
-    def _usage(self, told: Record) -> list[Event]:
-        """The total of the thread so far → what came to it since it was last told."""
-        total = usage_of(told)
+    def _usage(self, data: Record) -> list[Event]:
+        """The total of the thread so far → what was added since the last record."""
+        total = usage_of(data)
         if not total:
             return []
         if self.counts_whole_session:
@@ -262,12 +262,12 @@ class CodexTranslator(PlainAnswer):
     def _turn_failed(self, record: Record) -> Sequence[Event]:
         self._is_turn_open = False
         error = record_of(record.get("error"))
-        told = plain(first_text(error, "message") or first_text(record, "error", "message"))
+        message = plain(first_text(error, "message") or first_text(record, "error", "message"))
         held, self._held_error = self._held_error, None
-        is_other = held is not None and told not in ("", held.message)
+        is_other = held is not None and message not in ("", held.message)
         code = first_text(error, "code") or text_of(record.get("code"))
         if held is None or is_other:
-            failure = Error(message=told or "turn failed", code=code or "turn_failed")
+            failure = Error(message=message or "turn failed", code=code or "turn_failed")
         else:
             failure = _as_failure(held)
         failed = Result(success=False, outcome="failed", usage=self._used or None)
@@ -306,7 +306,7 @@ class CodexTranslator(PlainAnswer):
         return [Compacted(), notice] if _COMPACTED.fullmatch(message) else [notice]
 
     def _tasks(self, record: Record) -> Sequence[Event]:
-        """The list is told once more when the turn ends; only a change is news."""
+        """The list comes once more when the turn ends; only a change is emitted."""
         items = [record_of(item) for item in items_of(record_of(record.get("item")).get("items"))]
         tasks = [
             Task(
@@ -315,9 +315,9 @@ class CodexTranslator(PlainAnswer):
             )
             for item in items
         ]
-        if tasks == self._tasks_told:
+        if tasks == self._last_tasks:
             return ()
-        self._tasks_told = tasks
+        self._last_tasks = tasks
         return [TasksChanged(tasks=tasks)]
 
     def _call_of(self, record: Record) -> tuple[str, Record, CallItem | None]:
@@ -387,7 +387,7 @@ def _as_failure(error: Error) -> Error:
 
 
 def _message_text(item: Record) -> str | None:
-    """None: what is said has a shape that nobody knows."""
+    """None: the message has an unknown shape."""
     said = item.get("text", item.get("content", ""))
     if isinstance(said, list):
         return "".join(text_of(record_of(part).get("text")) for part in said)
@@ -412,7 +412,7 @@ AGENT = Agent(
         "compaction": "until about 0.98, and never how much",
         "hidden": "images that it looks at, goals, questions to the user, pauses",
         "files": "which ones changed and how; of a moved file only the old path; reads only as far as commands show them",
-        "working_directory": "not told per command: relative paths are seen from where the run began",
+        "working_directory": "not stated per command: relative paths are seen from where the run began",
         "sub_agents": "begin, end and last words, when the main agent asks for them; nothing of those that code mode spawns",
         "usage": "per turn, without sub-agents; reasoning since 0.130, cache writes since 0.150; of a resumed "
         "session since 0.78 the total of all its runs, of which those recorded here are taken off",

@@ -29,16 +29,16 @@ class CallItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def success_of(item: Item) -> bool | None:
-    """By the exit code, else by the status; a few items are told only when they came to something."""
+    """By the exit code, else by the status; a few items are written only when they succeeded."""
     code = exit_code_of(item.get("exit_code"))
     if code is not None:
         return code == 0
-    unsaid = True if item.get("type") in _TOLD_WHEN_DONE else None
-    return _SUCCESS.get(text_of(item.get("status")), unsaid)
+    default = True if item.get("type") in _ENDED_WITHOUT_STATUS else None
+    return _SUCCESS.get(text_of(item.get("status")), default)
 
 
 _ENDED = ("completed", "failed", "declined", "errored")
-_TOLD_WHEN_DONE = frozenset({"file_change", "web_search"})
+_ENDED_WITHOUT_STATUS = frozenset({"file_change", "web_search"})
 _SUCCESS = {"completed": True, "failed": False, "declined": False, "errored": False, "in_progress": None}
 
 
@@ -46,7 +46,7 @@ def _command(item: Item, cwd: str) -> CallItem | None:
     command = _line_of(item.get("command"))
     outputs = (item[name] for name in ("aggregated_output", "output") if item.get(name))
     if not command and ("exit_code" in item or item.get("status") in _ENDED):
-        # Which command it was nobody says, but that one has run.
+        # The command is not stated, but one has run.
         return CallItem(tool_name="shell", output=output_of(next(outputs, "")), raw=item)
     if not command:
         return None
@@ -59,7 +59,7 @@ def _command(item: Item, cwd: str) -> CallItem | None:
 
 
 def _line_of(command: Any) -> str:
-    """A command as a shell takes it; some formats of Codex tell it word by word."""
+    """A command as a shell takes it; some formats of Codex have it as a list of words."""
     words = items_of(command)
     if not words or not all(isinstance(word, str) for word in words):
         return text_of(command)
@@ -76,22 +76,22 @@ def _file_change(item: Item, _cwd: str) -> CallItem | None:
     writes = [write for change in changes for write in _writes_of(change)]
     if not writes:
         return None
-    told = {name: item[name] for name in ("changes", "path") if name in item}
-    return CallItem(tool_name="file_change", input=told, operations=writes)
+    given = {name: item[name] for name in ("changes", "path") if name in item}
+    return CallItem(tool_name="file_change", input=given, operations=writes)
 
 
 def _writes_of(change: Item) -> list[Operation]:
-    """How a file changed is a word, or an object that also tells where it was moved to."""
+    """How a file changed is a word, or an object that also has its new path."""
     path, kind = text_of(change.get("path")), change.get("kind")
-    told = record_of(kind) or {"type": kind}
-    moved = text_of(told.get("move_path"))
+    data = record_of(kind) or {"type": kind}
+    moved = text_of(data.get("move_path"))
     if path and moved:
         return [Write(path=path, change="move"), Write(path=moved, change="create")]
-    return [Write(path=path, change=_CHANGES.get(text_of(told.get("type")), ""))] if path else []
+    return [Write(path=path, change=_CHANGES.get(text_of(data.get("type")), ""))] if path else []
 
 
 def _mcp_tool_call(item: Item, _cwd: str) -> CallItem:
-    """What a tool of somebody else's does, nobody here knows."""
+    """What the tool of an MCP server does is not known."""
     name = "__".join(filter(None, ("mcp", text_of(item.get("server")), text_of(item.get("tool")))))
     return CallItem(tool_name=name, input=item.get("arguments"), output=_mcp_output(item), raw=item)
 
@@ -120,16 +120,16 @@ def _web_search(item: Item, _cwd: str) -> CallItem:
 
 
 def _collab_tool_call(item: Item, _cwd: str) -> CallItem:
-    """Sub-agents: spawned, written to, waited for, closed. How they fare is told by `CodexThreads`."""
+    """Sub-agents: spawned, written to, waited for, closed. Their states are read by `CodexThreads`."""
     name, prompt = text_of(item.get("tool")) or "collab_tool_call", text_of(item.get("prompt"))
     threads = _threads_of(item)
     spawned: list[Operation] = [Spawn(agent_id=thread, task=prompt) for thread in threads or [""]]
     states = record_of(item.get("agents_states")).values()
     words = [text_of(record_of(state).get("message")) for state in states]
-    told = {"prompt": prompt, "receiver_thread_ids": threads}
+    given = {"prompt": prompt, "receiver_thread_ids": threads}
     return CallItem(
         tool_name=name,
-        input={key: value for key, value in told.items() if value},
+        input={key: value for key, value in given.items() if value},
         operations=spawned if name == _SPAWN else [],
         output="\n".join(filter(None, words)) or None,
     )
@@ -161,7 +161,7 @@ _ENDS: dict[str, Outcome] = {
 class CodexThreads:
     """Sub-agents as runs of their own, named by their threads.
 
-    Their states are told only when the main agent asks for them. One that is written to after its
+    Their states are written only when the main agent asks for them. One that is written to after its
     end works again: that is another run of its thread, `<thread>#2`.
     """
 

@@ -6,10 +6,10 @@ assistant.*_delta, .message     what the model says, in pieces and whole
 tool.execution_start … _complete   a call; live output in between
 subagent.started … .completed   a child; its lines carry its `agentId`
 model.call_failure, assistant.turn_retry, session.error   what failed, is tried again, is given up
-abort, assistant.idle           somebody stopped it; it rests
+abort, assistant.idle           it was stopped; it is idle
 result                          the end; missing when it was stopped, and then the exit code is 0
 
-It tells its session's id only with the result, so it is started with one that we have made.
+Its session id comes only with the result, so it is started with one that we have made.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class CopilotTranslator(CopilotCalls):
         self._unconfirmed: dict[str, dict[str, None]] = {}
         """Run → ids of what was streamed and has not come whole yet."""
         self._reasonings: dict[str, str] = {}
-        """Run → reasoning that a message told before its own record does."""
+        """Run → reasoning that a message had before its own record."""
         self._failure = ""
         self._billed: set[str] = set()
         """Model calls whose output was counted."""
@@ -230,7 +230,7 @@ class CopilotTranslator(CopilotCalls):
         return [*out, *self._used(data, run_id)]
 
     def _used(self, data: Record, run_id: str) -> list[Event]:
-        """Some versions tell with a message how many tokens it took, and nothing else of a model call."""
+        """Some versions state with a message how many tokens it took, and nothing else of a model call."""
         output, call_id = count_of(data.get("outputTokens")), text_of(data.get("apiCallId"))
         if not output or call_id in self._billed:
             return []
@@ -246,16 +246,16 @@ class CopilotTranslator(CopilotCalls):
         data, out = record_of(record.get("data")), list[Event]()
         text, reasoning_id = text_of(data.get("content")), text_of(data.get("reasoningId"))
         run_id = self._run_of(record, out)
-        is_told = reasoning_id in self._unconfirmed.get(run_id, {}) or text == self._reasonings.get(run_id)
-        if text and not is_told:
+        is_emitted = reasoning_id in self._unconfirmed.get(run_id, {}) or text == self._reasonings.get(run_id)
+        if text and not is_emitted:
             out.append(ReasoningDelta(id=reasoning_id, text=text, run_id=run_id))
         return out
 
     def _call_failure(self, record: Record) -> Sequence[Event]:
         data = record_of(record.get("data"))
         status = count_of(data.get("statusCode"))
-        told = plain(first_text(data, "errorMessage", "failureKind")).strip('"') or "unknown error"
-        self._failure = f"HTTP {status}: {told}" if status else told
+        reason = plain(first_text(data, "errorMessage", "failureKind")).strip('"') or "unknown error"
+        self._failure = f"HTTP {status}: {reason}" if status else reason
         return ()
 
     def _retry(self, record: Record) -> Sequence[Event]:
@@ -319,7 +319,7 @@ class CopilotTranslator(CopilotCalls):
         run_id, model = self._run_of(record, out), text_of(data.get("model"))
         call_id = text_of(data.get("apiCallId"))
         if call_id and call_id in self._billed:
-            usage = replace(usage, output=None)  # its message has told that
+            usage = replace(usage, output=None)  # its message had that
         self._billed |= {call_id} if call_id else set()
         return [*out, UsageDelta(usage=usage, model=model, id=call_id, run_id=run_id)] if usage else out
 
@@ -372,7 +372,7 @@ AGENT = Agent(
         "reasoning": "yes",
         "tools": "every call, live output and result; changed files with lines; exit codes",
         "sub_agents": "everything that they say and do, also in the background",
-        "usage": "how many tokens each answer has, in some versions (1.0.50); others tell none",
+        "usage": "how many tokens each answer has, in some versions (1.0.50); others none",
         "cost": "never",
         "result": "by the last record; without it, and with exit code 0, when it was stopped",
     },

@@ -132,8 +132,8 @@ def exit_status_of(call: PendingCall, data: Input, output: str) -> ExitStatus:
     if call.name not in COPILOT.shells:
         return is_success, None
     stated = exit_code_of(record_of(data.get("shellExecution")).get("exitCode"))
-    if stated is None and (told := _EXIT_LINE.search(output[-_TRAILER_LENGTH:])) is not None:
-        stated = int(told[1])
+    if stated is None and (match := _EXIT_LINE.search(output[-_TRAILER_LENGTH:])) is not None:
+        stated = int(match[1])
     if is_success is False:
         return False, stated or None
     return (None if stated is None else stated == 0), stated
@@ -151,12 +151,12 @@ def operations_after(
 ) -> list[Operation] | None:
     """The operations as a result has them; None when it says no more than the input."""
     found = _changed_files(data) or [
-        _told(operation, data, skills, agent_id) for operation in call.operations
+        _after_result(operation, data, skills, agent_id) for operation in call.operations
     ]
     return None if found == call.operations else found
 
 
-def _told(operation: Operation, data: Input, skills: dict[str, str], agent_id: str) -> Operation:
+def _after_result(operation: Operation, data: Input, skills: dict[str, str], agent_id: str) -> Operation:
     match operation:
         case Read() if _properties(data).get("viewType") == "directory":
             return List(path=operation.path)
@@ -210,7 +210,7 @@ class CopilotCalls(PlainAnswer):
         self._agents: dict[str, str] = {}
         """Spawning call → the agent's id."""
         self._shown: dict[str, str | None] = {}
-        """Call → what it had written when that was last told; None where it is told piece by piece."""
+        """Call → its output in the last update; None where it comes in pieces."""
         self._skills: dict[str, str] = {}
         """Name → where it lies."""
 
@@ -297,7 +297,7 @@ class CopilotCalls(PlainAnswer):
         return [ToolProgress(call_id=call.id, text=text, run_id=call.run_id)]
 
     def _tool_partial(self, record: Record) -> Sequence[Event]:
-        """All output so far, again and again. Commands tell it piece by piece as well."""
+        """All output so far, again and again. Commands write it in pieces as well."""
         data = record_of(record.get("data"))
         call, text = self._calls.get(text_of(data.get("toolCallId"))), text_of(data.get("partialOutput"))
         known = self._shown.get(call.id, "") if call is not None else None

@@ -6,7 +6,7 @@ error          the run cannot go on (from 1.52 on, and only for some reasons)
 complete       the end, with the tokens of the whole session
 
 Goose hardly ever fails by its own account: it puts errors of the model's server into the mouth of the
-model, completes, and exits with 0. So its own sentences are told from the model's (`goose_notices`).
+model, completes, and exits with 0. So its own sentences are distinguished from the model's (`notices`).
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
 
 
-def usage_of(told: dict[str, Any]) -> Usage:
-    """Goose counts cached tokens into the input. How many there are, it tells from 1.50 on."""
-    read, written = (count_of(told.get(f"cache_{kind}_input_tokens")) for kind in ("read", "write"))
-    total = count_of(told.get("input_tokens"))
-    cost = amount_of(told.get("cost_usd"))
+def usage_of(data: dict[str, Any]) -> Usage:
+    """Goose counts cached tokens into the input. How many there are is stated from 1.50 on."""
+    read, written = (count_of(data.get(f"cache_{kind}_input_tokens")) for kind in ("read", "write"))
+    total = count_of(data.get("input_tokens"))
+    cost = amount_of(data.get("cost_usd"))
     return Usage(
         input=besides(total, read, written),
-        output=count_of(told.get("output_tokens")),
+        output=count_of(data.get("output_tokens")),
         cache_read=read,
         cache_write=written,
-        # Goose adds up prices of single tokens, and tells what that makes of them.
+        # Goose adds up prices of single tokens, and writes the sum.
         cost_usd=None if cost is None else round(cost, 10),
         cost_source="" if cost is None else "stated",
     )
@@ -121,7 +121,7 @@ _MODES = {"full-access": "auto", "read-only": "chat", "agent-default": ""}
 
 
 def command(request: Request, version: Version) -> CommandLine:
-    """The prompt goes through stdin. Not `--quiet`: the banner alone tells the session's id."""
+    """The prompt goes through stdin. Not `--quiet`: the banner alone has the session's id."""
     del version
     args = ["run", "--output-format", "stream-json"]
     if request.permissions == "full-access":
@@ -186,7 +186,7 @@ class GooseTranslator(PlainAnswer):
         }
 
     def begin(self, start: RawStart) -> None:
-        """With `--quiet`, nothing else tells the session, nor whether the usage at the end includes earlier runs."""
+        """With `--quiet`, nothing else has the session, nor says whether the usage at the end includes earlier runs."""
         super().begin(start)
         self._is_resumed = "--resume" in start.argv or "-r" in start.argv
         self._session_name = _named_in(start.argv)
@@ -236,16 +236,16 @@ class GooseTranslator(PlainAnswer):
 
     def finish(self, ending: Ending) -> Sequence[Event]:
         printed = self.printed_object()
-        told = super().finish(ending) if printed is None else self._printed(printed)
-        return [*told, *self._share(ending), *self._how_it_ended(ending)]
+        events = super().finish(ending) if printed is None else self._printed(printed)
+        return [*events, *self._share(ending), *self._how_it_ended(ending)]
 
     def _printed(self, printed: Record) -> list[Event]:
         """`--output-format json`: all messages at once, and what they used."""
-        messages, told = printed.get("messages"), printed.get("metadata")
-        if not isinstance(messages, list) or not isinstance(told, dict):
+        messages, metadata = printed.get("messages"), printed.get("metadata")
+        if not isinstance(messages, list) or not isinstance(metadata, dict):
             return [Unknown(raw=printed)]
         out = [event for message in messages for event in self._message({"message": message})]
-        return [*out, *self._completed(told)]
+        return [*out, *self._completed(metadata)]
 
     def _how_it_ended(self, ending: Ending) -> list[Event]:
         out = self._speech.finish()
@@ -365,7 +365,7 @@ class GooseTranslator(PlainAnswer):
         return [*self._speech.finish(), *self._fail(words, failure_of(words) or GooseFailure("agent_error"))]
 
     def _fail(self, words: str, failure: GooseFailure) -> list[Event]:
-        """The run has failed; what was told before is not told again."""
+        """The run has failed; an error is emitted once."""
         self._outcome = failure.outcome
         if words in self._errors:
             return []
@@ -446,7 +446,7 @@ AGENT = Agent(
         "tokens from 1.37 on, cache reads and writes (until then within the input) and sub-agents from 1.50 on; "
         "never reasoning",
         "cost": "stated from 1.50 on, where it knows the model's price",
-        "result": "never stated: told by its own sentences, as the exit code is 0 for most failures, and until "
+        "result": "never stated: concluded from its own sentences, as the exit code is 0 for most failures, and until "
         "1.50 for interruptions; retries are not shown",
     },
 )

@@ -1,6 +1,6 @@
 """What Goose says itself, in the words of an answer: failures above all, its banner, and refusals.
 
-Its exit code is 0 for nearly all failures, so these words are all that tells of them.
+Its exit code is 0 for nearly all failures, so these sentences are the only sign of them.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ INTERRUPTION = "Yes — what would you like me to do?"
 
 def failure_of(text: str) -> GooseFailure | None:
     """None: these words do not say that the run has failed."""
-    told = _PROVIDER_ERROR.match(text)
-    if told is not None:
-        return GooseFailure(told[1].lower().replace(" ", "_") if told[1] else "provider_error")
+    matched = _PROVIDER_ERROR.match(text)
+    if matched is not None:
+        return GooseFailure(matched[1].lower().replace(" ", "_") if matched[1] else "provider_error")
     return next((failure for words, failure in _FAILURES if text.startswith(words)), None)
 
 
@@ -72,7 +72,7 @@ def is_refusal(output: str) -> bool:
 
 
 class Banner(msgspec.Struct):
-    """The lines before the first record: the only ones that tell the session's id."""
+    """The lines before the first record: the only ones that have the session's id."""
 
     provider: str = ""
     model: str = ""

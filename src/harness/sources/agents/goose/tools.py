@@ -1,7 +1,7 @@
-"""What the tools of Goose mean, and what their results tell beyond what was asked for.
+"""The tools of Goose, and the calls in its stream.
 
 Tools of Goose's own extensions have plain names today and had their extension's before
-(`developer__shell`); the tool of any other extension (`demo__count`) is nobody's guess. Goose has no
+(`developer__shell`); the tool of any other extension (`demo__count`) is unknown. Goose has no
 tools to read, search or list: models use its shell for that.
 """
 
@@ -187,7 +187,7 @@ GOOSE = Toolset(tools=_TOOLS, shells=frozenset({SHELL}), spawners=frozenset({SPA
 
 
 class Skills:
-    """Where skills lie: told by the result that loads one, and needed again for the files beside it."""
+    """Where skills lie: stated by the result that loads one, and needed again for the files beside it."""
 
     def __init__(self) -> None:
         self._directories: dict[str, str] = {}
@@ -280,9 +280,9 @@ class GooseCalls:
         self.has_answered = True
         name = own_name(call.name)
         output, value = _output_of(result), record_of(result.get("value"))
-        told = record_of(value.get("_meta"))
+        data = record_of(value.get("_meta"))
         exit_code = exit_code_of(record_of(value.get("structuredContent")).get("exit_code"))
-        agent_id = text_of(told.get("subagent_session_id"))
+        agent_id = text_of(data.get("subagent_session_id"))
         is_refused = is_refusal(output)
         is_success = False if is_refused or _has_come_to_nothing(call, output) else _is_success(result, value)
         if name == SHELL and is_success and "isError" not in value:
@@ -290,9 +290,9 @@ class GooseCalls:
             is_success = None if exit_code is None else exit_code == 0
         is_known_better = is_success is not False or agent_id
         operations = operations_after(call, output, agent_id, self._skills) if is_known_better else None
-        children = self._child(call, told, output, agent_id, is_success=is_success is True)
+        children = self._child(call, data, output, agent_id, is_success=is_success is True)
         if name == ANSWER or (children and name != SPAWNER):
-            operations = []  # told by the result of the run, or by the sub-agent itself
+            operations = []  # they are in the result of the run, or are the sub-agent's own
         end = ToolEnd(
             call_id=call.id,
             tool_name=call.name,
@@ -310,10 +310,10 @@ class GooseCalls:
         return out
 
     def _child(
-        self, call: PendingCall, told: Record, output: str, agent_id: str, *, is_success: bool
+        self, call: PendingCall, data: Record, output: str, agent_id: str, *, is_success: bool
     ) -> list[Event]:
         """A sub-agent gets its id when its call is answered: when it is done, or goes on in the background."""
-        status = _task_end(told, output)
+        status = _task_end(data, output)
         is_spawner = own_name(call.name) == SPAWNER
         if not agent_id or (not is_spawner and not status):
             return []
@@ -330,13 +330,13 @@ class GooseCalls:
         if failure is not None and child is not None:
             status = "failed"
             out.append(Error(message=answer, code=failure.code, run_id=child.run_id))
-        seconds = count_of(told.get("duration_secs"))
+        seconds = count_of(data.get("duration_secs"))
         return [*out, *self._children.end(owner, status, answer, seconds * 1000 if seconds else None)]
 
 
-def _task_end(told: Record, output: str) -> str:
-    """How a background task has ended; "" while it goes on. Until 1.37 it is told in words alone."""
-    status = text_of(told.get("task_status"))
+def _task_end(data: Record, output: str) -> str:
+    """How a background task has ended; "" while it runs. Until 1.37 it is stated in the text alone."""
+    status = text_of(data.get("task_status"))
     if not status and (header := _TASK_OUTPUT.match(output)) is not None:
         words = _TASK_STATUS.search(header[0])
         status = words[1].lower() if words is not None else ""
@@ -344,7 +344,7 @@ def _task_end(told: Record, output: str) -> str:
 
 
 def _refused_name(asked: Record) -> str:
-    """Of a call that was never tried only the reason is told, which may name the tool."""
+    """Of a call that was never tried only the reason is stated, which may name the tool."""
     refused = _REFUSED_NAME.search(text_of(asked.get("error")))
     return refused[1] if refused is not None else "unknown"
 
@@ -364,7 +364,7 @@ def _is_success(result: Record, value: Record) -> bool | None:
 
 
 def _output_of(result: Record) -> str:
-    """What the model was told; older versions say the same again for people."""
+    """The output for the model; older versions repeat it for people."""
     value, error = result.get("value"), result.get("error")
     if error is not None:
         return first_text(record_of(error), "message") or output_of(error)

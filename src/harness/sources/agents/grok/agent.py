@@ -7,7 +7,7 @@ tool_call_update   output so far, or the end of a call
 plan               the to-do list
 max_turns_reached, end, error   how the run went
 
-With `streaming-messages-json` it speaks Claude's dialect instead, with `json` it writes one object at the
+With `streaming-messages-json` it writes Claude's stream-json instead, with `json` it writes one object at the
 end. What sub-agents say and do stands between the lines of the main agent, in every format.
 """
 
@@ -61,9 +61,9 @@ from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
 
-def usage_of(told: dict[str, Any]) -> Usage:
+def usage_of(data: dict[str, Any]) -> Usage:
     """Reasoning is part of the output."""
-    usage, reasoning = usage_of_call(told), count_of(told.get("reasoning_tokens"))
+    usage, reasoning = usage_of_call(data), count_of(data.get("reasoning_tokens"))
     return replace(usage, output=besides(usage.output, reasoning), reasoning=reasoning)
 
 
@@ -80,8 +80,8 @@ def without_unknown_cost(record: dict[str, Any]) -> dict[str, Any]:
     if record.get("total_cost_usd") != 0:
         return record
     models = {
-        name: {key: value for key, value in record_of(told).items() if key != "costUSD"}
-        for name, told in record_of(record.get("modelUsage")).items()
+        name: {key: value for key, value in record_of(data).items() if key != "costUSD"}
+        for name, data in record_of(record.get("modelUsage")).items()
     }
     return {**record, "total_cost_usd": None, "modelUsage": models}
 
@@ -101,7 +101,7 @@ class Speakers:
 
     @property
     def working(self) -> list[str]:
-        """Calls whose sub-agents were not told to have ended."""
+        """Calls whose sub-agents have not ended, as far as is known."""
         return list(self._spawners)
 
     def spawned(self, call: PendingCall) -> None:
@@ -125,7 +125,7 @@ class Speakers:
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--always-approve"],
-    # Whatever else it has, a tool of an MCP server for one, it would have to ask for, and nobody answers.
+    # Whatever else it has, a tool of an MCP server for one, it would have to ask for, and no one answers.
     "read-only": [
         *("--tools", "read_file,list_dir,grep,todo_write"),
         *("--deny", "Bash", "--deny", "Edit", "--deny", "Write"),
@@ -188,7 +188,7 @@ class GrokTranslator(StreamJson):
         self._stream_id = ""
         """The stretch of text or reasoning that is being written."""
         self._shown: dict[str, str] = {}
-        """Call → what it had written when that was last told."""
+        """Call → its output in the last update."""
         self._used = Usage()
         self._tasks: list[Task] | None = None
         self._error_lines: frozenset[str] = frozenset()
@@ -299,7 +299,7 @@ class GrokTranslator(StreamJson):
         call_id, text = text_of(block.get("tool_use_id")), text_of(block.get("content"))
         raw = record_of(detail)
         if detail is None and text.startswith("{"):
-            # Claude's dialect has no other place for the tool's own object.
+            # Claude's stream-json has no other place for the tool's own object.
             raw, text = record_of(decoded(text)), ""
         call = self.calls.open.get(call_id)
         self._shown.pop(call_id, None)
@@ -310,8 +310,8 @@ class GrokTranslator(StreamJson):
             self._was_refused = True
             message = f"permission denied: {call.name}: {output}"
             out.append(Warning(message=message, code="permission_denied", run_id=call.run_id))
-        told = {**raw, "backgroundTaskId": raw.get("task_id"), **todos_of(raw)}
-        out += super()._tool_result({**block, "content": output, "is_error": is_error}, told, run_id)
+        details = {**raw, "backgroundTaskId": raw.get("task_id"), **todos_of(raw)}
+        out += super()._tool_result({**block, "content": output, "is_error": is_error}, details, run_id)
         for event in out:
             self._tasks = event.tasks if isinstance(event, TasksChanged) else self._tasks
         return out
@@ -336,7 +336,7 @@ class GrokTranslator(StreamJson):
         return [TasksChanged(tasks=tasks)]
 
     def _run_of(self, record: Record, out: list[Event]) -> str:
-        """In Claude's dialect: the field that would tell it is always empty."""
+        """In Claude's stream-json: the field for it is always empty."""
         if record.get("parent_tool_use_id"):
             return super()._run_of(record, out)
         event = record_of(record.get("event"))
@@ -385,7 +385,7 @@ class GrokTranslator(StreamJson):
         ]
 
     def _end_idle_children(self) -> list[Event]:
-        """Nobody tells when one in the background is done; one that waits for nothing at the end is."""
+        """No record says when one in the background is done; one that waits for nothing at the end is."""
         busy = {call.run_id for call in self.calls.open.values()}
         for call_id in self._speakers.working:
             child = self.children.find(call_id)
@@ -413,11 +413,11 @@ class GrokTranslator(StreamJson):
     def _failure(self, message: str) -> list[Event]:
         self.has_failed = True
         self._error_lines = frozenset(line.strip() for line in f"Error: {message}".split("\n"))
-        told = message.removeprefix("Internal error: ")
-        inner = decoded(told) if told.startswith('"') else None
-        told = plain(inner if isinstance(inner, str) else told).partition("\n\n")[0]
-        status = _STATUS.search(told)
-        return [Error(message=told, code=f"http_{status[1]}" if status is not None else "error")]
+        text = message.removeprefix("Internal error: ")
+        inner = decoded(text) if text.startswith('"') else None
+        text = plain(inner if isinstance(inner, str) else text).partition("\n\n")[0]
+        status = _STATUS.search(text)
+        return [Error(message=text, code=f"http_{status[1]}" if status is not None else "error")]
 
 
 def _text_of_content(content: Any) -> str:
@@ -440,9 +440,9 @@ AGENT = Agent(
         "deltas": "text and reasoning",
         "reasoning": "yes",
         "tools": "every call, live output and result; changed lines; exit codes",
-        "sub_agents": "what they say and do, without a mark: told apart while one works and the main agent waits",
+        "sub_agents": "what they say and do, without a mark: attributed while one works and the main agent waits",
         "usage": "per model call, with sub-agents; the model's name only in total",
-        "cost": "stated in total, where the server tells it",
-        "result": "by the last record; none when it was stopped; retries are not told",
+        "cost": "stated in total, where the server has it",
+        "result": "by the last record; none when it was stopped; retries are not shown",
     },
 )

@@ -1,4 +1,4 @@
-"""What the tools of Grok mean, and what their results tell beyond what was asked for.
+"""The tools of Grok, and what their results say beyond the input.
 
 A result holds what the tool itself says of it (`rawOutput`): an object with a `type`, and mostly one
 more key that names how it went.
@@ -82,7 +82,7 @@ def is_failure(raw: Input) -> bool:
 
 
 def output_of_call(raw: Input, text: str) -> str:
-    """What it gave back: as shown, else as the tool's own object says it. A failed command tells its exit code."""
+    """What it gave back: as shown, else as the tool's own object says it. A failed command has its exit code in it."""
     if is_failure(raw):
         return text_of(raw.get("output_for_prompt")) or text
     return text or _STATUS_LINE.sub("", text_of(raw.get("output_for_prompt"))) or _saying(raw)
@@ -100,12 +100,12 @@ def _saying(value: Any) -> str:
 
 
 def subagent_of(raw: Input, output: str) -> str:
-    told = _SUBAGENT_ID.search(output)
-    return text_of(raw.get("subagent_id")) or (told[1] if told is not None else "")
+    match = _SUBAGENT_ID.search(output)
+    return text_of(raw.get("subagent_id")) or (match[1] if match is not None else "")
 
 
 def todos_of(raw: Input) -> Input:
-    """The whole to-do list, where a result tells it, under the name that Claude's dialect has for it."""
+    """The whole to-do list, where a result has it, under its name in Claude's stream-json."""
     todos = record_of(raw.get("TodosUpdated")).get("todos")
     return {} if todos is None else {"newTodos": todos}
 
@@ -162,8 +162,8 @@ def _spawn_result(call: PendingCall, raw: Input, output: str) -> list[Operation]
 
 def _command_ended(_call: PendingCall, raw: Any, _output: str, is_success: bool) -> ExitStatus:
     """A command that was killed has a code too, which means nothing."""
-    told = record_of(raw)
-    code = exit_code_of(told.get("exit_code")) if told.get("signal") is None else None
+    data = record_of(raw)
+    code = exit_code_of(data.get("exit_code")) if data.get("signal") is None else None
     if not is_success:
         return False, code or None
     return (None if code is None else code == 0), code

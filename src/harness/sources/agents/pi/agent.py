@@ -147,7 +147,7 @@ PI = Toolset(
 
 
 def output_of_result(result: Any) -> str:
-    """What a call gave back; some tools tell it as data alone."""
+    """What a call gave back; some tools have it as data alone."""
     if not isinstance(result, dict):
         return output_of(result)
     structured = result.get("structuredContent")
@@ -342,7 +342,7 @@ class PiTranslator(PlainAnswer):
         return start
 
     def _tool_update(self, record: Record) -> Sequence[Event]:
-        """It repeats all output so far, or the end of it; told is only what is new."""
+        """It repeats all output so far, or the end of it; only what is new is emitted."""
         call_id = text_of(record.get("toolCallId"))
         call = self._calls.get(call_id)
         text = output_of(record_of(record.get("partialResult")).get("content"))
@@ -431,7 +431,7 @@ AGENT = Agent(
         "deltas": "text, reasoning and tool input",
         "reasoning": "yes",
         "tools": "every call, live output and result; exit codes stated from 1.5 on, before that only of failures",
-        "sub_agents": "none: Pi has none; calls that a script makes (codemode) are told from 1.5 on",
+        "sub_agents": "none: Pi has none; calls that a script makes (codemode) are shown from 1.5 on",
         "usage": "per model call; reasoning apart from 0.87 on",
         "cost": "stated, per model call",
         "result": "how the last answer stopped; whether the run was aborted from 1.5 on; the exit code is 0 on failures too",

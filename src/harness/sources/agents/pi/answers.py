@@ -44,7 +44,7 @@ class Answers:
         """The part of text that is being written, if it has begun: its pieces take the short way."""
         self.text_id = ""
         self.latest: dict[str, Any] = {}
-        """The last update of an answer that has not ended: it may tell what was used so far."""
+        """The last update of an answer that has not ended: it may have the usage so far."""
         self.stop_reason = ""
         """How the last answer ended, in the agent's words."""
         self.count = 0
@@ -52,7 +52,7 @@ class Answers:
         self._number = 0
         self._is_open = False
         self._streamed: dict[str, None] = {}
-        """Names of the parts of this answer of which pieces were told."""
+        """Names of the parts of this answer of which pieces were emitted."""
         self._held: list[Event] = []
         self._calls: dict[int, tuple[str, str]] = {}
         self._pieces: dict[str, Callable[[dict[str, Any], int], Sequence[Event]]] = {
@@ -121,8 +121,8 @@ class Answers:
     def break_off(self) -> list[Event]:
         """No more will come, not even the end of what is being written: what it used counts."""
         message = record_of(self.latest.get("message"))
-        told = self.latest.get("usage", message.get("usage"))
-        return [*self.stand(), *_usage_deltas(told, message, is_certain=False)]
+        stated = self.latest.get("usage", message.get("usage"))
+        return [*self.stand(), *_usage_deltas(stated, message, is_certain=False)]
 
     def _name(self, index: int) -> str:
         return f"message-{self._number}:{index}"
@@ -146,7 +146,7 @@ class Answers:
         return self._whole_reasoning(text_of(event.get("content")), index)
 
     def _whole_reasoning(self, text: str, index: int) -> list[Event]:
-        """Some models tell their reasoning only when it is over."""
+        """Some models write their reasoning only when it is over."""
         name = self._name(index)
         if not text or name in self._streamed:
             return []
@@ -174,9 +174,9 @@ class Answers:
         return (ToolInputDelta(call_id=call_id, text=text, tool_name=name),)
 
 
-def _usage_deltas(told: Any, message: dict[str, Any], *, is_certain: bool) -> list[Event]:
-    """Answers that failed say 0 when they mean that nobody told them."""
-    usage = _usage_of(record_of(told))
+def _usage_deltas(data: Any, message: dict[str, Any], *, is_certain: bool) -> list[Event]:
+    """Failed answers say 0 where the usage is not known."""
+    usage = _usage_of(record_of(data))
     has_used = any((usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning))
     if not has_used and not (is_certain and usage):
         return []
@@ -185,15 +185,15 @@ def _usage_deltas(told: Any, message: dict[str, Any], *, is_certain: bool) -> li
     ]
 
 
-def _usage_of(told: dict[str, Any]) -> Usage:
+def _usage_of(data: dict[str, Any]) -> Usage:
     """Its output includes the reasoning; its input never what came from or went to the cache."""
-    output, reasoning = count_of(told.get("output")), count_of(told.get("reasoning"))
-    cost = amount_of(record_of(told.get("cost")).get("total"))
+    output, reasoning = count_of(data.get("output")), count_of(data.get("reasoning"))
+    cost = amount_of(record_of(data.get("cost")).get("total"))
     return Usage(
-        input=count_of(told.get("input")),
+        input=count_of(data.get("input")),
         output=besides(output, reasoning),
-        cache_read=count_of(told.get("cacheRead")),
-        cache_write=count_of(told.get("cacheWrite")),
+        cache_read=count_of(data.get("cacheRead")),
+        cache_write=count_of(data.get("cacheWrite")),
         reasoning=reasoning,
         cost_usd=cost,
         cost_source="stated" if cost is not None else "",

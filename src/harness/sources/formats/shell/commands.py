@@ -1,4 +1,4 @@
-"""Which commands a shell line runs, for whoever decides whether it may run.
+"""Which commands a shell line runs, to decide whether it may run.
 
 Two readings, each wrong on the safe side:
 
@@ -6,7 +6,7 @@ Two readings, each wrong on the safe side:
   splitter in `words` describes what was run and reads much more; it can be led to take a command
   for a quoted word (`"${x#'"'}" ; rm y # '`), which does not matter there and would here.
 - `fragments_of` (to deny) finds commands wherever one could be, also within quotes, and thus some that
-  nobody runs. What a program puts together as it runs (`r$x y`) it cannot see.
+  are not run. What a program puts together as it runs (`r$x y`) it cannot see.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _RUN_SUBCOMMANDS = names("apply bisect create dlx eval exec rebase run runx scri
 
 
 def says_what_runs(word: str) -> bool:
-    """Whether a command that begins with this word is known by it, as far as a word tells."""
+    """Whether a command that begins with this word is known by it."""
     name = word.rpartition("/")[2]
     is_empty = name in _RUNS_ANOTHER or name in _RUNS_TEXTS or name.startswith("python")
     return not is_empty and _ASSIGNMENT.match(word) is None and not set(word) & set("\\'\"$~*?[]{}#!=")

@@ -1,4 +1,4 @@
-"""What the file commands of a shell mean: read, search, list; and which commands only filter a pipe."""
+"""The operations of the file commands of a shell: read, search, list; and which commands only filter a pipe."""
 
 from __future__ import annotations
 

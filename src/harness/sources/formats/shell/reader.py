@@ -82,8 +82,8 @@ class ShellReader:
             return writes
         if name == "apply_patch" and simple.documents:
             return [*operations_of_patch(simple.documents[-1], self.directory)] or None
-        meaning = FILE_COMMANDS.get(name)
-        found = meaning(words, simple.inputs) if meaning is not None else None
+        mapping = FILE_COMMANDS.get(name)
+        found = mapping(words, simple.inputs) if mapping is not None else None
         return None if found is None else [*(self._placed(each) for each in found), *writes]
 
     def _inner_shell(self, arguments: Sequence[str]) -> list[Operation] | None:
