@@ -17,8 +17,8 @@ def serve() -> Iterator[Serve]:
     servers: list[LabServer] = []
 
     def start(script: dict[str, Any] | ScriptRun, **options: Any) -> LabServer:
-        play = script if isinstance(script, ScriptRun) else ScriptRun(parse_script(script))
-        servers.append(LabServer(play, **options))
+        run = script if isinstance(script, ScriptRun) else ScriptRun(parse_script(script))
+        servers.append(LabServer(run, **options))
         return servers[-1]
 
     yield start

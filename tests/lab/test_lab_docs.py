@@ -34,7 +34,7 @@ def test_every_example_is_a_script(number: int, tmp_path: Path) -> None:
     assert read_script(str(path)).conversations
 
 
-def test_everything_that_can_be_written_is_told() -> None:
+def test_everything_that_can_be_written_is_described() -> None:
     named = {*INTENTS, *FAULTS, *get_args(Stop)}
     for kind in (*INTENTS.values(), *set(FAULTS.values()), ScriptUsage, SideRequests):
         named |= {field.name for field in msgspec.structs.fields(kind)}
@@ -43,7 +43,7 @@ def test_everything_that_can_be_written_is_told() -> None:
     assert sorted(name for name in named if not re.search(rf"\b{re.escape(name)}\b", PAGE)) == []
 
 
-def test_every_api_and_every_option_is_told() -> None:
+def test_every_api_and_every_option_is_described() -> None:
     assert all(wire.title in PAGE for wire in all_wires().values())
     options = re.findall(r"--[a-z]+", parser_of("lab").format_help())
     assert {"--port", "--record", "--agent", "--cwd", "--home"} <= set(re.findall(r"--[a-z]+", PAGE)), options

@@ -9,6 +9,7 @@ import lab_agents
 import pytest
 
 from harness import Limits, MemoryStore, start
+from harness.errors import UsageError
 from harness.events import (
     Event,
     Message,
@@ -23,6 +24,7 @@ from harness.events import (
 from harness.events.operation import Command, Operation, Read, Search, Skill, Write
 from harness.events.operation import List as Listing
 from harness.lab import OfflineAgent, parse_script
+from harness.lab.wire import AnswerText, ModelRequest
 
 pytestmark = pytest.mark.timeout(lab_agents.INSTALL_S + 60)
 
@@ -79,7 +81,7 @@ def result(events: list[Event]) -> Result:
     return events[-1]
 
 
-def test_a_real_agent_does_what_the_script_means(pi: tuple[str, str], project: Path) -> None:
+def test_a_real_agent_does_what_the_script_says(pi: tuple[str, str], project: Path) -> None:
     events, offline = run(
         pi,
         project,
@@ -145,7 +147,7 @@ def test_a_real_agent_that_is_refused_for_ever_fails(pi: tuple[str, str], projec
     assert (result(events).success, result(events).outcome) == (False, "failed")
 
 
-def test_a_session_that_is_resumed_goes_on_in_the_script(pi: tuple[str, str], project: Path) -> None:
+def test_a_session_that_is_resumed_continues_in_the_script(pi: tuple[str, str], project: Path) -> None:
     from msgspec.structs import replace
 
     script = parse_script({"turns": [{"text": "I will remember."}, {"text": "It was a banana."}]})
@@ -156,3 +158,29 @@ def test_a_session_that_is_resumed_goes_on_in_the_script(pi: tuple[str, str], pr
         again = replace(request, prompt="What was it?", continue_last=True)
         assert result(list(start(again, store=MemoryStore()))).text == "It was a banana."
         assert [entry.turn for entry in offline.server.requests] == [0, 1]
+
+
+def asked(answers: int) -> ModelRequest:
+    return ModelRequest(model="m", system="", opening="Go.", answers=answers, tools={"shell": {}})
+
+
+def test_an_offline_agent_is_everything_that_a_run_needs(tmp_path: Path) -> None:
+    script = parse_script(
+        {"turns": [{"call": "read", "path": "a.txt"}, {"call": "fetch", "url": "/lab/page"}]}
+    )
+    with OfflineAgent(script, "claude", home=str(tmp_path / "home"), cwd=str(tmp_path)) as offline:
+        request = offline.request("Go.", binary="/opt/claude")
+        assert (request.agent, request.prompt, request.cwd) == ("claude", "Go.", str(tmp_path))
+        assert request.env["ANTHROPIC_BASE_URL"] == offline.server.url
+        assert offline.server.script_run is not None
+        answer = offline.server.script_run.reply(asked(1), 1).answer
+        assert offline.server.url in str(answer.parts)
+        offline.use(parse_script({"turns": [{"text": "another"}]}))
+        assert offline.server.script_run.reply(asked(0), 1).answer.parts == (AnswerText("another"),)
+
+
+def test_an_offline_agent_that_cannot_begin_leaves_no_server(tmp_path: Path) -> None:
+    script = parse_script({"turns": [{"call": "patch", "patch": "x"}]})
+    with pytest.raises(UsageError, match="lacks"):
+        OfflineAgent(script, "pi", home=str(tmp_path / "home"), cwd=str(tmp_path), port=0)
+    assert not (tmp_path / "home").exists()

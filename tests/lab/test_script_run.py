@@ -1,4 +1,4 @@
-"""Which turn answers which request: told by the request itself, whoever asks and however often."""
+"""Which turn answers which request: that follows from the request itself, however often it is made."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from lab_client import ROUTES, Client, Serve, ask, question
 
 from harness.errors import UsageError
 from harness.lab import ScriptRun, parse_script
-from harness.lab.fixture import LabContext, load_fixture
 from harness.lab.script_run import OVER
-from harness.lab.tool_calls import as_offered
 from harness.lab.wire import AnswerText, ModelRequest
-from harness.sources.models.script import EditIntent, ListIntent, ScriptToolCall, StatusFault
+from harness.sources.models.script import StatusFault
 
 SHELL = {"tool": "shell", "input": {"command": "echo"}}
 CHAT = ROUTES["chat"]
@@ -35,7 +33,7 @@ def said(port: int, body: dict[str, Any], wire: str = "chat") -> str:
         return READERS[wire, False](client.ask("POST", ROUTES[wire], body)).text
 
 
-def test_the_turn_is_told_by_the_answers_that_the_conversation_holds(serve: Serve) -> None:
+def test_the_turn_is_found_by_the_answers_that_the_conversation_holds(serve: Serve) -> None:
     port = serve({"turns": [{"text": "one"}, {"text": "two"}, {"text": "three"}]}).port
     assert said(port, conversation()) == "one"
     assert said(port, conversation({"content": "one"}, {"content": "two"})) == "three"
@@ -44,7 +42,7 @@ def test_the_turn_is_told_by_the_answers_that_the_conversation_holds(serve: Serv
 
 
 @pytest.mark.parametrize("wire", sorted(ROUTES))
-def test_every_api_tells_how_far_a_conversation_is(serve: Serve, wire: str) -> None:
+def test_every_api_shows_how_far_a_conversation_is(serve: Serve, wire: str) -> None:
     port = serve({"turns": [[SHELL, SHELL], {"text": "two"}, {"text": "three"}]}).port
     body = question(wire, "Go.", stream=False)
     with Client(port) as client:
@@ -90,7 +88,7 @@ def test_a_server_that_is_to_remember_is_reminded_by_the_id(serve: Serve) -> Non
     assert said(port, body, "responses") == "two"
 
 
-def test_a_lane_is_chosen_by_its_marker_in_the_opening_or_the_system_prompt(serve: Serve) -> None:
+def test_a_conversation_is_chosen_by_its_marker_in_the_opening_or_the_system_prompt(serve: Serve) -> None:
     lanes = {"child": {"marker": "CHILD-MARK", "turns": [{"text": "child one"}, {"text": "child two"}]}}
     server = serve({"turns": [{"text": "main one"}, {"text": "main two"}], "lanes": lanes})
     assert said(server.port, conversation(prompt="Do CHILD-MARK now")) == "child one"
@@ -113,7 +111,7 @@ def test_a_lane_is_chosen_by_its_marker_in_the_opening_or_the_system_prompt(serv
     ]
 
 
-def test_a_script_that_is_over_says_so_or_goes_on_with_its_last_turn(serve: Serve) -> None:
+def test_a_script_that_is_over_says_so_or_repeats_its_last_turn(serve: Serve) -> None:
     server = serve({"turns": [{"text": "one"}]})
     assert said(server.port, conversation({"content": "one"})) == OVER
     assert server.requests[0].outcome == "over"
@@ -130,7 +128,7 @@ def test_turns_may_be_taken_in_order_of_arrival(serve: Serve) -> None:
     assert [said(port, conversation()) for _ in range(3)] == ["one", "two", OVER]
 
 
-def test_many_conversations_go_on_at_once(serve: Serve) -> None:
+def test_many_conversations_may_be_open_at_once(serve: Serve) -> None:
     turns = [{"text": f"turn {number}"} for number in range(5)]
     lanes = {
         f"lane{lane}": {"marker": f"MARK-{lane}.", "turns": [{"text": f"{lane}/{n}"} for n in range(5)]}
@@ -164,7 +162,7 @@ def test_side_requests_are_answered_beside_the_script(serve: Serve) -> None:
     assert server.requests[0].lane == "side"
 
 
-def test_without_being_told_a_request_without_tools_is_a_conversation(serve: Serve) -> None:
+def test_by_default_a_request_without_tools_is_a_conversation(serve: Serve) -> None:
     port = serve({"turns": [{"text": "one"}]}).port
     assert said(port, question("chat", "Hi", stream=False, tools=())) == "one"
 
@@ -258,7 +256,7 @@ def test_an_expression_that_is_none_is_refused_at_once() -> None:
         parse_script({"turns": [{"tool": "x", "input": {"a": ["{{(}}"]}}]})
 
 
-def test_a_call_by_meaning_needs_an_agent() -> None:
+def test_a_call_by_intent_needs_an_agent() -> None:
     with pytest.raises(UsageError, match="`read` is a call by intent") as caught:
         ScriptRun(parse_script({"turns": [{"call": "read", "path": "a"}]}))
     assert "--agent" in caught.value.hint
@@ -291,7 +289,7 @@ def test_an_answer_that_the_agent_wrote_itself_is_no_turn(serve: Serve, wire: st
     assert asked("main one", "Go on.") == "main two"
 
 
-def test_a_thread_that_the_server_remembers_goes_on(serve: Serve) -> None:
+def test_a_thread_that_the_server_remembers_is_continued(serve: Serve) -> None:
     port = serve({"turns": [{"text": "one"}, {"text": "two"}]}).port
     first = ask(port, "anthropic", stream=False).data
     thread = {"thread": {"type": "continue", "previous_message_id": first["id"]}}
@@ -305,32 +303,6 @@ def test_a_stream_says_what_was_used_only_where_that_is_asked_for(serve: Serve) 
     with Client(port) as client:
         chunks = [data for _, data in client.ask("POST", CHAT, body).events if isinstance(data, dict)]
     assert all(chunk["choices"] for chunk in chunks)
-
-
-OFFERS = {
-    "newest": ({"path": {}, "edits": {}}, {"path": "a", "edits": [{"oldText": "x", "newText": "y"}]}),
-    "older": ({"path": {}, "oldText": {}, "newText": {}}, {"path": "a", "oldText": "x", "newText": "y"}),
-    "renamed": (
-        {"file_path": {}, "old_string": {}, "new_string": {}},
-        {"file_path": "a", "old_string": "x", "new_string": "y"},
-    ),
-}
-
-
-@pytest.mark.parametrize("offer", OFFERS)
-def test_a_call_has_the_shape_that_the_running_version_offers(offer: str) -> None:
-    properties, given = OFFERS[offer]
-    tools = {"edit": {"properties": properties, "required": [*properties], "additionalProperties": False}}
-    place = LabContext(url="http://x", home="/h", cwd="/w")
-    (calls,) = load_fixture("pi").render(EditIntent(path="a", old="x", new="y"), place).calls
-    assert as_offered(calls, tools) == ScriptToolCall(tool="edit", input=given)
-
-
-def test_a_tool_that_is_not_offered_is_not_called_where_another_does() -> None:
-    place = LabContext(url="http://x", home="/h", cwd="/w")
-    (calls,) = load_fixture("claude").render(ListIntent(path="src"), place).calls
-    assert as_offered(calls, {"Bash": {}, "LS": {}}).tool == "LS"
-    assert as_offered(calls, {"Bash": {}}).tool == "Bash"
 
 
 OLD = {

@@ -11,12 +11,14 @@ import pytest
 from lab_client import ROUTES
 
 from harness.errors import UsageError
-from harness.lab import LabContext, OfflineAgent, ScriptRun, fixture_names, load_fixture, parse_script, set_up
+from harness.lab import LabContext, ScriptRun, fixture_names, load_fixture, parse_script, set_up
+from harness.lab.fixture import AgentFixture, ToolTemplate
 from harness.lab.wire import AnswerCall, AnswerText, ModelRequest, WireAnswer, all_wires
 from harness.sources import registry
 from harness.sources.models.script import (
     INTENTS,
     AgentIntent,
+    Alternatives,
     EditIntent,
     FetchIntent,
     Intent,
@@ -64,7 +66,7 @@ def test_there_is_a_fixture_for_at_least_the_well_known_agents() -> None:
 
 
 @pytest.mark.parametrize("name", FIXTURES)
-def test_a_fixture_belongs_to_an_agent_and_knows_every_meaning(name: str) -> None:
+def test_a_fixture_belongs_to_an_agent_and_knows_every_intent(name: str) -> None:
     fixture = load_fixture(name)
     assert name in registry.names()
     assert fixture.wire in all_wires()
@@ -76,7 +78,7 @@ def test_a_fixture_belongs_to_an_agent_and_knows_every_meaning(name: str) -> Non
 
 
 @pytest.mark.parametrize(("name", "version"), CASES)
-def test_every_meaning_becomes_a_call(name: str, version: tuple[int, ...], tmp_path: Path) -> None:
+def test_every_intent_becomes_a_call(name: str, version: tuple[int, ...], tmp_path: Path) -> None:
     fixture = load_fixture(name)
     for intent in SAMPLES:
         if intent_name(intent) in fixture.calls:
@@ -174,29 +176,39 @@ def test_a_sub_agent_of_gemini_ends_with_a_call(tmp_path: Path) -> None:
 
 
 def test_with_a_fixture_a_request_without_tools_is_a_side_request(tmp_path: Path) -> None:
-    play = ScriptRun(parse_script({"turns": [{"text": "one"}]}), load_fixture("opencode"), context(tmp_path))
+    run = ScriptRun(parse_script({"turns": [{"text": "one"}]}), load_fixture("opencode"), context(tmp_path))
     toolless = ModelRequest(model="m", system="", opening="Title?", answers=0)
-    assert play.reply(toolless, 1).conversation == "side"
-    assert play.reply(asked(), 2).conversation == "main"
+    assert run.reply(toolless, 1).conversation == "side"
+    assert run.reply(asked(), 2).conversation == "main"
 
 
-def test_an_offline_agent_is_everything_that_a_run_needs(tmp_path: Path) -> None:
-    script = parse_script(
-        {"turns": [{"call": "read", "path": "a.txt"}, {"call": "fetch", "url": "/lab/page"}]}
+def test_a_template_keeps_the_type_of_a_field_and_leaves_out_what_there_is_none_of() -> None:
+    template = ToolTemplate(
+        "{a}__{b}", {"whole": "{n}", "part": "n={n}", "none": "{none}", "json": '{"x":1}'}
     )
-    with OfflineAgent(script, "claude", home=str(tmp_path / "home"), cwd=str(tmp_path)) as offline:
-        request = offline.request("Go.", binary="/opt/claude")
-        assert (request.agent, request.prompt, request.cwd) == ("claude", "Go.", str(tmp_path))
-        assert request.env["ANTHROPIC_BASE_URL"] == offline.server.url
-        assert offline.server.script_run is not None
-        answer = offline.server.script_run.reply(asked(1), 1).answer
-        assert offline.server.url in str(answer.parts)
-        offline.use(parse_script({"turns": [{"text": "another"}]}))
-        assert offline.server.script_run.reply(asked(), 1).answer.parts == (AnswerText("another"),)
+    call = template.fill({"a": "x", "b": "y", "n": 3, "none": None})
+    assert (call.tool, call.input) == ("x__y", {"whole": 3, "part": "n=3", "json": '{"x":1}'})
+    with pytest.raises(KeyError):
+        template.fill({})
 
 
-def test_an_offline_agent_that_cannot_begin_leaves_no_server(tmp_path: Path) -> None:
-    script = parse_script({"turns": [{"call": "patch", "patch": "x"}]})
-    with pytest.raises(UsageError, match="lacks"):
-        OfflineAgent(script, "pi", home=str(tmp_path / "home"), cwd=str(tmp_path), port=0)
-    assert not (tmp_path / "home").exists()
+def test_what_a_script_says_is_never_taken_for_a_field(tmp_path: Path) -> None:
+    write = {"call": "write", "path": "a", "content": "{path} {{x}}"}
+    (call,) = calls_of("qwen", tmp_path, write, asked=asked()).parts
+    assert isinstance(call, AnswerCall)
+    assert isinstance(call.input, dict)
+    assert call.input["content"] == "{path} {{x}}"
+
+
+@pytest.mark.parametrize(
+    ("version", "tools"),
+    [((), ["new"]), ((1, 9), ["old"]), ((2, 0), ["new"]), ((3, 0), ["new"])],
+)
+def test_a_form_of_a_call_may_be_for_some_versions_only(
+    version: tuple[int, ...], tools: list[str], tmp_path: Path
+) -> None:
+    forms = (ToolTemplate("new", {}, since=(2, 0)), ToolTemplate("old", {}, until=(2, 0)))
+    fixture = AgentFixture(wire="chat", calls={"run": forms})
+    (offer,) = fixture.render(RunIntent(command="ls"), context(tmp_path, version)).calls
+    assert isinstance(offer, Alternatives)
+    assert [call.tool for call in offer.calls] == tools
