@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from harness.session.signals import File
     from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
+    from harness.sources.model import Model
     from harness.sources.models.registry import open_model
     from harness.sources.models.scripted import Scripted
     from harness.sources.request import Limits, Request
@@ -62,6 +63,7 @@ __all__ = [
     "MemoryDefaults",
     "MemoryStore",
     "Mode",
+    "Model",
     "Request",
     "RequestContext",
     "Run",
@@ -101,6 +103,7 @@ _HOMES = {
     "MemoryDefaults": "harness.session.config",
     "MemoryStore": "harness.log.stores.memory",
     "Mode": "harness.session.config",
+    "Model": "harness.sources.model",
     "Request": "harness.sources.request",
     "RequestContext": "harness.session.config",
     "Run": "harness.sources.run",

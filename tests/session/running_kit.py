@@ -157,7 +157,7 @@ def errors(record: Record) -> list[str]:
 def check(harness: Harness, events: Sequence[Event]) -> None:
     """Every run of a log has one end, and everything that was begun in it has ended before."""
     assert [event.seq for event in events] == list(range(len(events)))
-    waiting_run = harness.session.bus.fold.facts.open_run
+    waiting_run = harness.session.internals.bus.fold.facts.open_run
     for start in [event for event in events if isinstance(event, SessionStart)]:
         own = [event for event in events if event.run_id == start.run_id]
         assert sum(isinstance(event, Result) for event in own) == (start.run_id != waiting_run)

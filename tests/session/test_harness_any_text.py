@@ -222,7 +222,7 @@ def test_an_event_that_the_store_wrote_otherwise_is_shown_as_it_was_written() ->
     async def work() -> None:
         async with opened(storage=store, redact=False) as (harness, _):
             await harness.create_thread()
-            appended = harness.session.append(StateChanged(changes={"a": "\udc80"}))
+            appended = harness.session.internals.append(StateChanged(changes={"a": "\udc80"}))
             told.append(appended)
             assert log_of(harness)[-1] == appended
 

@@ -217,12 +217,12 @@ def test_two_modes_with_one_program_keep_what_each_of_them_says() -> None:
     async def work() -> None:
         modes = [Mode(id="plan", agent=careful), Mode(id="build", agent=free)]
         async with opened(modes=modes) as (harness, _):
-            planning = harness.session.backing
+            planning = harness.session.internals.driver
             await harness.session.mode.switch(mode_id="build")
-            assert harness.session.backing is not planning
-            assert harness.session.backing._agent is free  # type: ignore[attr-defined]
+            assert harness.session.internals.driver is not planning
+            assert harness.session.internals.driver._agent is free  # type: ignore[attr-defined]
             await harness.session.mode.switch(mode_id="plan")
-            assert harness.session.backing is planning
+            assert harness.session.internals.driver is planning
 
     run(work)
 
@@ -368,5 +368,5 @@ def test_lists_may_be_given_as_anything_that_can_be_gone_through() -> None:
         disable_builtin_tools=iter(["ask_user"]),
     )
     assert [mode.id for mode in harness.list_modes()] == ["a", "b"]
-    assert list(harness.definitions) == ["s"]
+    assert list(harness.internals.definitions) == ["s"]
     assert harness.disabled_tools == {"ask_user"}

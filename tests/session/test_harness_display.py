@@ -192,7 +192,7 @@ def test_what_a_listener_does_is_told_after_what_it_was_told_of() -> None:
             def speaks(event: HarnessEvent) -> None:
                 first.append(event.type)
                 if event.type == "agent_start":
-                    harness.session.runs.queue_signal  # noqa: B018
+                    harness.session.internals.runs.queue_signal  # noqa: B018
                     harness.session.follow_ups.clear()
                     asyncio.get_running_loop().create_task(harness.session.state.set({"heard": True}))
 
@@ -214,7 +214,7 @@ def test_an_event_put_from_a_listener_is_told_once_and_in_order() -> None:
 
             def speaks(event: HarnessEvent) -> None:
                 if event.type == "state_changed":
-                    harness.session.append(Info(message="because of the state"))
+                    harness.session.internals.append(Info(message="because of the state"))
 
             harness.subscribe(speaks)
             harness.subscribe(lambda event: other.append(event.type))

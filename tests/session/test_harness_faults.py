@@ -94,7 +94,7 @@ async def rename(harness: Harness) -> None:
 
 
 async def select(harness: Harness) -> None:
-    await harness.session.binding.let_go()
+    await harness.session.thread.release()
     await harness.select_or_create_thread()
 
 

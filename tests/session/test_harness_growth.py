@@ -23,7 +23,7 @@ def notification(number: int) -> dict[str, Any]:
 async def test_notifications_that_were_told_are_kept_up_to_a_number() -> None:
     async with opened(storage=MemoryStore()) as (harness, _):
         await harness.create_thread()
-        inbox = harness.session.extras.signalling.inbox
+        inbox = harness.session.internals.hooks.signals.inbox
         waiting = await harness.send_notification_signal(notification(0))
         for number in range(1, 80):
             told = await harness.send_notification_signal(notification(number))
@@ -34,7 +34,7 @@ async def test_notifications_that_were_told_are_kept_up_to_a_number() -> None:
         fold = ThreadFold()
         for event in log_of(harness):
             fold.take(event)
-        assert fold.facts.notifications == harness.session.bus.fold.facts.notifications
+        assert fold.facts.notifications == harness.session.internals.bus.fold.facts.notifications
         assert any(isinstance(event, NotificationChanged) for event in log_of(harness))
 
 
@@ -57,8 +57,8 @@ async def test_large_snapshots_are_not_written_after_every_run(monkeypatch: pyte
         for _number in range(20):
             await harness.send_message(content="hi")
         assert sum(size > 200_000 for size in written) == 1
-        thread_id, end = harness.session.thread.require_id(), harness.session.bus.fold.next_seq
-        await harness.session.binding.let_go()
+        thread_id, end = harness.session.thread.require_id(), harness.session.internals.bus.fold.next_seq
+        await harness.session.thread.release()
         snapshot = harness.store.snapshot(thread_id, "session")
         assert snapshot is not None
         assert snapshot[0] == end
@@ -68,7 +68,7 @@ async def test_large_snapshots_are_not_written_after_every_run(monkeypatch: pyte
 async def test_what_waits_in_the_queue_is_written_once_with_its_files() -> None:
     async with opened(storage=MemoryStore()) as (harness, record):
         await harness.create_thread()
-        runs = harness.session.runs
+        runs = harness.session.internals.runs
         for number in range(5):
             runs.queue(UserMessage(text=f"{number} " + "x" * 1000))
         changes = [event for event in log_of(harness) if isinstance(event, FollowUpsChanged)]

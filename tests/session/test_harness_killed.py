@@ -136,7 +136,7 @@ async def check_threads(storage: StoreMaker, thread_ids: list[str]) -> None:
         session = harness.session
         assert not session.run.is_running()
         assert not session.display_state.get().is_running
-        facts = session.bus.fold.facts
+        facts = session.internals.bus.fold.facts
         assert bool(facts.open_run) == facts.is_suspended == bool(session.suspensions.all())
     record.clear()
     await harness.send_message(content="and now?")

@@ -252,7 +252,7 @@ def test_a_heartbeat_of_the_application_may_have_any_name() -> None:
     async def work() -> None:
         own = HeartbeatHandler(id="notifications", interval_ms=60_000, handler=lambda: None)
         async with opened(heartbeat_handlers=[own]) as (harness, _):
-            assert len(harness.heartbeats.ids) == 2
+            assert len(harness.internals.heartbeats.ids) == 2
 
     run(work)
 
@@ -302,7 +302,7 @@ def test_what_cannot_be_closed_does_not_keep_the_rest_from_being_closed(
         await harness.destroy()
         assert place.done == ["init", "destroy"]
         assert not store.is_live(thread.id)
-        assert harness.browser is None
+        assert harness.internals.browser is None
         assert "stuck" in caplog.text
 
     run(work)

@@ -210,11 +210,11 @@ def test_two_sessions_of_one_harness_cannot_either() -> None:
             thread = await harness.create_thread()
             other = harness.create_session(scope="other")
             with pytest.raises(LogLocked):
-                await other.binding.switch(thread_id=thread.id)
+                await other.thread.switch(thread_id=thread.id)
             assert not other.thread.is_set()
-            assert (await other.binding.select_or_create()).id != thread.id
+            assert (await other.thread.select_or_create()).id != thread.id
             await harness.create_thread(id="another")
-            await other.binding.switch(thread_id=thread.id)
+            await other.thread.switch(thread_id=thread.id)
             await other.send_message(content="mine now")
 
     run(work)
@@ -271,7 +271,7 @@ def test_the_thread_of_a_killed_process_is_free_at_once_and_its_run_has_ended(st
             await harness.switch_thread(thread_id="held")
             assert not harness.session.run.is_running()
             assert not harness.session.display_state.get().is_running
-            assert not harness.session.bus.fold.facts.open_run
+            assert not harness.session.internals.bus.fold.facts.open_run
             record.clear()
             await harness.send_message(content="and now?")
             assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}

@@ -222,8 +222,8 @@ async def test_a_clone_of_a_thread_that_works_elsewhere_has_no_run_that_never_en
             thread = await other.create_thread()
             working = asyncio.create_task(other.send_message(content="go"))
             await told.until_told("tool_approval_required")
-            await ann.binding.clone(source_thread_id=thread.id)
-            facts = ann.bus.fold.facts
+            await ann.thread.clone(source_thread_id=thread.id)
+            facts = ann.internals.bus.fold.facts
             assert (facts.open_run, facts.relays, facts.last_outcome) == ("", {}, "interrupted")
             await ann.send_message(content="and here?")
             assert facts.last_outcome == "suspended"
@@ -269,7 +269,7 @@ async def test_no_secret_gets_into_what_is_kept_beside_the_log(tmp_path: Path) -
     await harness.session.thread.set_setting(key="key", value={"deep": [SECRET]})
     await harness.send_message(content=f"my {SECRET}")
     await harness.rename_thread(title=f"another {SECRET}")
-    bound = harness.session.thread.bound
+    bound = harness.session.thread.current
     assert bound is not None
     bound.metadata.prompt = f"said {SECRET}"
     bound.save()

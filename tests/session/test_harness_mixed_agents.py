@@ -21,7 +21,7 @@ def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:
         async with opened(model, modes=modes, storage=store, cwd=str(tmp_path)) as (harness, record):
             await harness.send_message(content="to the loop")
             await harness.session.mode.switch(mode_id="claude")
-            assert harness.session.conversation is None
+            assert harness.session.internals.conversation is None
             assert "steer" not in harness.session.capabilities
             await harness.send_message(content="to the program")
             await harness.session.mode.switch(mode_id="own")

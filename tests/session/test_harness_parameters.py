@@ -305,7 +305,7 @@ def test_a_browser_brings_its_tools_and_is_closed() -> None:
             async with opened(model, browser=given) as (harness, _):
                 await harness.send_message(content="hi")
                 assert "open_page" in model.tool_names()
-                assert harness.browser is browser
+                assert harness.internals.browser is browser
                 harness.set_browser(None)
                 await harness.send_message(content="hi")
                 assert "open_page" not in model.tool_names()

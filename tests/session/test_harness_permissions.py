@@ -402,7 +402,7 @@ def _doomed(marks: Marks, store: Any) -> Harness:
 
 def _die(harness: Harness) -> None:
     """As the death of its process would: the log is free, and nothing more is written to it."""
-    bound = harness.session.thread.bound
+    bound = harness.session.thread.current
     assert bound is not None
     bound.hub._writer.close()
     bound.hub._writer.append = lambda events: 0  # type: ignore[method-assign]

@@ -92,7 +92,7 @@ def test_the_same_thread_goes_from_one_session_to_another() -> None:
         async with opened(model, storage=MemoryStore()) as (harness, _):
             thread = await harness.create_thread()
             await harness.send_message(content="from the first")
-            await harness.session.binding.let_go()
+            await harness.session.thread.release()
             other = harness.create_session(scope="other")
             await other.thread.switch(thread_id=thread.id)
             await other.send_message(content="from the second")

@@ -130,7 +130,7 @@ def test_selecting_another_thread_stops_the_run_in_this_one() -> None:
             await record.until(lambda: record.of(ToolStart))
             await later()
             newer = harness.create_session(scope="other")
-            thread = await newer.binding.create()
+            thread = await newer.thread.create()
             await newer.send_message(content="newer")
             await harness.close_session(newer)
             assert (await harness.select_or_create_thread()).id == thread.id

@@ -90,7 +90,7 @@ def test_what_a_command_agent_used_counts_as_well() -> None:
     async def work() -> None:
         async with opened(storage=MemoryStore()) as (harness, record):
             await harness.create_thread()
-            harness.session.append(UsageDelta(usage=Usage(input=5, output=6)))
+            harness.session.internals.append(UsageDelta(usage=Usage(input=5, output=6)))
             assert record.wire[-1] == {
                 "type": "usage_update",
                 "usage": {"promptTokens": 5, "completionTokens": 6, "totalTokens": 11},

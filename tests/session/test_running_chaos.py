@@ -104,10 +104,10 @@ def holds(harness: Harness, record: Record) -> None:
     check(harness, events)
     starts = [name for name in record.types if name in ("agent_start", "agent_end")]
     assert starts == ["agent_start", "agent_end"] * (len(starts) // 2)
-    told, kept = history(events), harness.session.conversation
+    told, kept = history(events), harness.session.internals.conversation
     assert kept is not None
     assert told.entries == kept.entries
-    assert harness.session.bus.fold.facts.relays == {}
+    assert harness.session.internals.bus.fold.facts.relays == {}
     shown = harness.session.display_state.get()
     assert not shown.is_running
     assert (shown.pending_approval, shown.pending_suspensions) == (None, {})

@@ -239,7 +239,7 @@ async def test_an_application_may_look_after_the_queue_itself() -> None:
         assert first is not None
         assert queue.count() == 1
         queue.requeue(first)  # type: ignore[arg-type]
-        assert [said["text"] for said in harness.session.runs.queued] == ["a", "b"]
+        assert [said["text"] for said in harness.session.internals.runs.queued] == ["a", "b"]
         queue.clear()
         assert queue.is_empty()
         assert queue.dequeue() is None

@@ -35,7 +35,7 @@ def payloads(record: Any) -> list[dict[str, Any]]:
 
 
 def status(harness: Harness) -> str:
-    objective = harness.session.extras.goals.get()
+    objective = harness.session.goals.get()
     assert objective is not None
     return objective.status
 
@@ -46,7 +46,7 @@ async def test_it_goes_on_until_the_judge_is_content() -> None:
     judge = Model(verdict("continue", "the other half"), verdict("done"))
     async with opened(**setting(model, judge, max_runs=5)) as (harness, record):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         assert texts(record) == ["Half of it.", "All of it."]
         assert (len(record.named("agent_start")), ends(record)) == (1, ["complete"])
@@ -67,7 +67,7 @@ async def test_the_reminder_is_a_part_of_its_own_live_and_in_the_history() -> No
     judge = Model(verdict("continue"), verdict("done"))
     async with opened(**setting(model, judge, max_runs=5), storage=None) as (harness, record):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it", judge_model_id="judge")
+        harness.session.goals.set("ship it", judge_model_id="judge")
         await harness.send_message(content="go")
         [reminder] = record.named("system_reminder")
         assert (reminder["reminderType"], reminder["goalMaxTurns"]) == ("goal-judge", 5)
@@ -84,7 +84,7 @@ async def test_an_attempt_is_never_overwritten_by_the_next() -> None:
     judge = Model(verdict("continue"), verdict("done"))
     async with opened(**setting(model, judge)) as (harness, record):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         told = [
             (name, data.get("message", {}).get("id"))
@@ -103,7 +103,7 @@ async def test_waiting_keeps_the_goal_and_ends_the_run() -> None:
     judge = Model(verdict("waiting", "the user's word"), verdict("done"))
     async with opened(**setting(model, judge)) as (harness, record):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         assert ends(record) == ["complete"]
         assert payloads(record)[0]["waitingForUser"] is True
@@ -118,7 +118,7 @@ async def test_a_judge_that_fails_pauses_the_goal(judging: Any) -> None:
     model = Model("Half of it.", "More.")
     async with opened(**setting(model, Model(judging))) as (harness, record):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         assert (ends(record), errors(record)) == (["complete"], [])
         assert payloads(record)[0]["judgeFailed"] is True
@@ -133,7 +133,7 @@ async def test_a_budget_that_is_used_up_pauses_it_and_more_of_it_resumes_it() ->
     judge = Model(verdict("continue"), verdict("continue"), verdict("done"))
     async with opened(**setting(model, judge)) as (harness, record):
         await harness.create_thread()
-        goals = harness.session.extras.goals
+        goals = harness.session.goals
         goals.set("ship it", max_runs=2)
         await harness.send_message(content="go")
         assert texts(record) == ["One.", "Two."]
@@ -148,7 +148,7 @@ async def test_a_budget_that_is_used_up_pauses_it_and_more_of_it_resumes_it() ->
 async def test_without_a_goal_or_without_a_judge_nothing_happens() -> None:
     async with opened(Model("Yes.", "Yes.")) as (harness, record):
         await harness.send_message(content="go")
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         assert "goal_evaluation" not in record.types
         assert ends(record) == ["complete", "complete"]
@@ -159,7 +159,7 @@ async def test_the_model_is_told_of_the_objective_and_that_it_is_gone() -> None:
     model = Model("One.", "Two.", "Three.")
     async with opened(**setting(model, Model(verdict("waiting"), verdict("done")))) as (harness, _):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         assert any(text.startswith('<current-objective status="active"') for text in model.heard())
         await harness.send_message(content="on")
@@ -172,7 +172,7 @@ async def test_the_judge_reads_the_users_words_and_not_what_nobody_said() -> Non
     model, judge = Model("One.", "Two."), Model(verdict("continue"), verdict("done"))
     async with opened(**setting(model, judge)) as (harness, _):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="please ship")
         for asked in (judge.heard(0)[-1], judge.heard(1)[-1]):
             assert "Latest user message:\nplease ship" in asked
@@ -184,7 +184,7 @@ async def test_the_judge_has_a_hidden_thread_of_its_own_where_there_is_a_memory(
     options = {**setting(model, judge), "memory": Memory(), "storage": FileStore(str(tmp_path))}
     async with opened(**options) as (harness, _):
         await harness.create_thread(id="t1")
-        harness.session.extras.goals.set("ship it", id="g1")
+        harness.session.goals.set("ship it", id="g1")
         await harness.send_message(content="go")
         assert [thread.id for thread in harness.session.thread.list()] == ["t1"]
         hidden = {thread.id: thread for thread in harness.session.thread.list(include_forked_subagents=True)}
@@ -204,7 +204,7 @@ async def test_somebodys_own_scorer_may_judge() -> None:
     agent = BackingAgent(goal=GoalOptions(scorer=score))
     async with opened(Model("Half.", "All."), agent=agent) as (harness, record):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         assert [context.answer for context in seen] == ["Half.", "All."]
         assert payloads(record)[-1]["results"][0]["scorerId"] == "custom"
@@ -216,7 +216,7 @@ async def test_the_goal_is_there_in_another_process(tmp_path: Path) -> None:
     options = setting(Model("Shall I?"), Model(verdict("waiting")))
     async with opened(**options, storage=FileStore(str(tmp_path))) as (harness, _):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
     options = setting(Model("Done."), Model(verdict("done")))
     async with opened(**options, storage=FileStore(str(tmp_path))) as (harness, _):

@@ -106,7 +106,7 @@ async def test_what_was_buffered_in_the_background_is_activated_without_a_model(
     async with opened(**setting(model, observer, messageTokens=1500, bufferTokens=400)) as (harness, record):
         for number in range(5):
             await harness.send_message(content=f"question {number}")
-            memory = harness.session.extras.remembrance.memory
+            memory = harness.session.internals.hooks.memory.memory
             assert memory is not None
             await memory.settle()
         assert "om_buffering_end" in om(record)
@@ -339,8 +339,8 @@ async def test_a_long_pause_is_marked_before_the_message(gap_ms: int) -> None:
     options = setting(model)
     options["memory"] = Memory(observational={"temporalMarkers": True})
     async with opened(**options) as (harness, record):
-        real, later_ms = harness.clock, [0]
-        harness.clock = lambda: real() + later_ms[0]
+        real, later_ms = harness.internals.clock, [0]
+        harness.internals.clock = lambda: real() + later_ms[0]
         await harness.send_message(content="hello")
         later_ms[0] = gap_ms
         await harness.send_message(content="still there?")

@@ -95,7 +95,7 @@ async def test_what_could_not_be_sent_or_was_stopped_early_is_heard_with_the_nex
         await harness.send_message(content="last")
         assert ends(record) == ["complete", "error", "aborted", "complete"]
         assert model.heard() == ["first", "unsent", "stopped", "last"]
-        kept = harness.session.conversation
+        kept = harness.session.internals.conversation
         assert kept is not None
         assert history(log_of(harness)).entries == kept.entries
 
@@ -236,7 +236,7 @@ async def test_the_judge_looks_nothing_up_that_the_session_denies(is_denied: boo
     options: dict[str, Any] = {"storage": MemoryStore(), "memory": Memory(), "initial_state": rules}
     async with opened(Model(), agent=agent, **options) as (harness, record):
         await harness.create_thread()
-        harness.session.extras.goals.set("ship it")
+        harness.session.goals.set("ship it")
         await harness.send_message(content="go")
         assert look.count == (0 if is_denied else 1)
         assert record.named("goal_evaluation")[-1]["payload"]["status"] == "done"

@@ -24,7 +24,7 @@ def signals(harness: Harness) -> list[str]:
 
 
 def kept(harness: Harness, id: str) -> Notification:
-    record = harness.session.extras.signalling.inbox.get(id)
+    record = harness.session.internals.hooks.signals.inbox.get(id)
     assert record is not None
     return record
 
@@ -78,8 +78,8 @@ async def test_while_a_run_goes_on(priority: str, tags: list[str], status: str) 
 
 async def dispatched(harness: Harness) -> None:
     """What the heartbeat does, at once."""
-    now_ms = harness.clock() + 1000
-    await dispatch([harness.session.extras.signalling.post], now_ms)
+    now_ms = harness.internals.clock() + 1000
+    await dispatch([harness.session.internals.hooks.signals.post], now_ms)
     await harness.session.wait_until_idle()
 
 
@@ -103,7 +103,7 @@ async def test_a_high_one_is_summarised_during_the_run_and_told_in_full_afterwar
 
 
 async def dispatched_while_running(harness: Harness) -> None:
-    await dispatch([harness.session.extras.signalling.post], harness.clock() + 1000)
+    await dispatch([harness.session.internals.hooks.signals.post], harness.internals.clock() + 1000)
 
 
 @in_loop
@@ -123,7 +123,7 @@ async def test_what_is_due_is_told_by_the_dispatcher_as_one_summary() -> None:
 @in_loop
 async def test_the_dispatcher_is_a_heartbeat_of_the_harness() -> None:
     async with opened(Model("Seen.")) as (harness, _):
-        assert "harness.notifications" in harness.heartbeats.ids
+        assert "harness.notifications" in harness.internals.heartbeats.ids
 
 
 @in_loop

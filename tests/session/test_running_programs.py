@@ -225,7 +225,7 @@ async def test_nobody_can_answer_it() -> None:
     from harness.session.agent_driver import CommandDriver
 
     async with opened(modes=[Mode(id="a", agent="claude")], initial_state=NO_MODEL) as (harness, _):
-        backing = harness.session.backing
+        backing = harness.session.internals.driver
         assert isinstance(backing, CommandDriver)
         with pytest.raises(UsageError, match="cannot be answered"):
             await backing.resume({})

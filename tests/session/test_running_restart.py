@@ -223,8 +223,8 @@ async def test_a_follow_up_waits_beside_what_a_killed_process_asked(place: Place
     async with place.opened(model) as (harness, _record):
         await harness.follow_up(content="last of all")
         assert model.asked == []
-        assert harness.session.runs.waits
-        assert harness.session.runs.queued[-1]["text"] == "last of all"
+        assert harness.session.internals.runs.waits
+        assert harness.session.internals.runs.queued[-1]["text"] == "last of all"
         if what == "approve":
             harness.session.respond_to_tool_approval(decision="approve")
         else:

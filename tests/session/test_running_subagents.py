@@ -136,7 +136,7 @@ async def test_a_forked_one_is_told_of_like_any_other() -> None:
         assert (last["result"], last["isError"]) == ("Tried.", False)
         assert (len(record.named("agent_start")), ends(record)) == (2, ["complete", "complete"])
         assert texts(record)[-1] == "It was tried."
-        assert harness.session.bus._forks == {}
+        assert harness.session.internals.bus._forks == {}
 
 
 @in_loop
@@ -196,7 +196,7 @@ async def test_two_forks_at_once_are_told_apart_and_to_their_ends() -> None:
         said = {data["toolCallId"]: data["textDelta"] for data in record.named("subagent_text_delta")}
         assert sorted(ended.values()) == ["One.", "Two."]
         assert said == ended
-        assert harness.session.bus._forks == {}
+        assert harness.session.internals.bus._forks == {}
 
 
 @in_loop

@@ -91,7 +91,7 @@ async def test_the_list_is_there_in_another_process_and_told_again_only_when_it_
     second = Model(call("task_check"), "One is left.")
     async with opened(second, storage=FileStore(str(tmp_path))) as (harness, _):
         await harness.select_or_create_thread()
-        assert harness.session.bus.fold.facts.tasks == [
+        assert harness.session.internals.bus.fold.facts.tasks == [
             Task(text="Build", status="pending", id="task_build", active_form="Building")
         ]
         assert [task.content for task in harness.session.display_state.get().tasks] == ["Build"]
@@ -108,7 +108,7 @@ async def test_each_thread_has_its_own() -> None:
     async with opened(model) as (harness, _):
         await harness.send_message(content="make a list")
         await harness.create_thread()
-        assert harness.session.bus.fold.facts.tasks == []
+        assert harness.session.internals.bus.fold.facts.tasks == []
         await harness.send_message(content="hello")
         assert told(model, -1) == []
 

@@ -177,7 +177,7 @@ async def test_a_sub_agent_that_waited_when_its_process_ended_leaves_no_question
         await record.until_told("tool_approval_required")
         thread_id = harness.session.thread.require_id()
         if is_killed:  # the log is free, and nothing more is written to it
-            bound = harness.session.thread.bound
+            bound = harness.session.thread.current
             assert bound is not None
             bound.hub._writer.close()
             bound.hub._writer.append = lambda events: 0  # type: ignore[method-assign]

@@ -32,7 +32,7 @@ from harness.sources.tool import Tool
 from harness.sources.translation.run_cost import prices_of
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 
 _Value = TypeVar("_Value")
@@ -106,7 +106,7 @@ class NativeDriver:
         )
     )
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._loaded: tuple[str, AgentConversation] | None = None
         self._told_warnings = 0
@@ -115,11 +115,11 @@ class NativeDriver:
     @property
     def conversation(self) -> AgentConversation:
         """That of the thread in hand; read from its log when it is first needed."""
-        bound = self._session.thread.bound
+        bound = self._session.thread.current
         if bound is None:
             raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
         if self._loaded is None or self._loaded[0] != bound.id:
-            host = self._session.extras.new_host(bound.hub)
+            host = self._session.hooks.new_host(bound.hub)
             told = history(read_all(bound.store, bound.id))
             self._loaded = (
                 bound.id,
@@ -140,7 +140,7 @@ class NativeDriver:
     async def send(self, said: UserMessage, run_id: str) -> Ended:
         options = await self.options()
         conversation = self.conversation
-        if pause := self._session.extras.remembrance.before_message(said.id):
+        if pause := self._session.hooks.memory.before_message(said.id):
             conversation.add(pause)
         sending = conversation.send(options, said.text, said.attachments, message_id=said.id, run_id=run_id)
         return await self._within_limits(run_id, sending)
@@ -192,14 +192,14 @@ class NativeDriver:
         context, limits = session.runs.context, session.runs.limits
         if limits.max_budget_usd is not None:
             self.conversation.host.cost_of = prices_of(session.working_directory, must_hold=True)
-        await session.extras.prepare()
+        await session.hooks.prepare()
         await session.resolve_workspace(context)
         self._tell_of_servers()
         agent = self.configured()
         self.agent_name = agent.name
         model = agent.model or session.harness.catalogue.resolve(_model_id(session, session.mode.resolve()))
         tools, more = tools_of(agent.tools, context), self._more_tools()
-        options = session.extras.options = AgentOptions(
+        options = session.hooks.options = AgentOptions(
             model=model,
             tools=tools,
             more_tools=more,
@@ -212,8 +212,8 @@ class NativeDriver:
             request=context,
             refusal=declined,
             agent=agent.name,
-            before_step=session.extras.before_step,
-            after_answer=session.extras.after_answer,
+            before_step=session.hooks.before_step,
+            after_answer=session.hooks.after_answer,
         )
         return options
 
@@ -221,7 +221,7 @@ class NativeDriver:
         session, warnings = self._session, self._session.harness.mcp.warnings
         told = [Warning(message=text, code="mcp") for text in warnings[self._told_warnings :]]
         self._told_warnings = len(warnings)
-        if told and session.thread.bound is not None:
+        if told and session.thread.current is not None:
             session.append_all(told, session.hub.log_id)
 
     def _more_tools(self) -> Callable[[], Sequence[Tool]]:
@@ -253,7 +253,7 @@ class NativeDriver:
             workspace.tools() if workspace is not None else (),
             browser.tools() if browser is not None else (),
             session.harness.mcp.tools(),
-            session.extras.builtin_tools(),
+            session.hooks.builtin_tools(),
             tools_of(session.harness.tools, context),
             tools_of(mode.additional_tools, context),
         )
@@ -264,7 +264,7 @@ class NativeDriver:
 class CommandDriver:
     """An agent program, one process for each message; it goes on with its own session where it can."""
 
-    def __init__(self, session: Session, agent: CommandAgent) -> None:
+    def __init__(self, session: SessionCore, agent: CommandAgent) -> None:
         self._session = session
         self._run: Run | None = None
         self._agent = agent
@@ -287,7 +287,7 @@ class CommandDriver:
 
     async def send(self, said: UserMessage, run_id: str) -> Ended:
         session = self._session
-        bound = session.thread.bound
+        bound = session.thread.current
         assert bound is not None, "a thread is in hand"
         session.abandon_suspension(GIVEN_UP)
         briefing = self._brief(bound.hub, run_id, said)
@@ -430,7 +430,7 @@ def _ended(run: Run) -> asyncio.Future[Result]:
     return ended
 
 
-def _model_id(session: Session, mode: Mode) -> str:
+def _model_id(session: SessionCore, mode: Mode) -> str:
     model_id = session.model.get() or mode.default_model_id
     if model_id:
         return model_id

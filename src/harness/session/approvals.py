@@ -19,7 +19,7 @@ from harness.session.storable_settings import check_event
 from harness.sources.loop.approvals import check_reply
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 _DECISIONS = ("approve", "decline", "always_allow", "always_allow_category")
 
@@ -27,7 +27,7 @@ _DECISIONS = ("approve", "decline", "always_allow", "always_allow_category")
 class Approvals:
     """Calls that wait for leave."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def is_armed(self) -> bool:
@@ -83,7 +83,7 @@ class Approvals:
             session.permissions.grant_category(category)
         if not session.runs.is_running:
             # The process that asked is gone: the run is taken up again with the answer.
-            backing = session.backing
+            backing = session.driver
             session.runs.begin(RunRequest(lambda: backing.resume({relay.id: reply})), context)
         return True
 
@@ -91,7 +91,7 @@ class Approvals:
 class Suspensions:
     """Tools that wait for data: a question, a plan, or whatever else."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def all(self) -> list[PendingSuspension]:
@@ -132,7 +132,7 @@ class Suspensions:
             if relay.id not in session.bus.fold.facts.relays:
                 return False
         if relay.kind == "plan" and is_approved(resume_data):
-            await session.extras.plan_approved(relay, reply, context)
+            await session.hooks.plan_approved(relay, reply, context)
         else:
             await session.runs.resume({relay.id: reply}, context)
         return True
@@ -152,7 +152,7 @@ class Suspensions:
 
 
 class FollowUps:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def count(self) -> int:
@@ -186,7 +186,7 @@ class FollowUps:
 class RunState:
     """`session.run`: what goes on now."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def get_run_id(self) -> str | None:
@@ -195,7 +195,7 @@ class RunState:
         return facts.open_run or facts.last_run or None
 
     def get_trace_id(self) -> str | None:
-        return self._session.extras.trace_id
+        return self._session.hooks.trace_id
 
     def is_running(self) -> bool:
         return self._session.runs.is_running
@@ -214,7 +214,7 @@ class RunState:
 class StreamState:
     """`session.stream`: whether somebody speaks, and in whose name."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def active_run_id(self) -> str | None:
@@ -237,7 +237,7 @@ class StreamState:
 class SessionDisplay:
     """`session.display_state`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def get(self) -> DisplayState:

@@ -18,20 +18,14 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.errors import HarnessError, UnknownSession, UsageError
-from harness.events import Event
-from harness.log.clock import new_clock
-from harness.log.ids import new_run_id
-from harness.log.redact.redactor import secrets_in
 from harness.log.store import Store
-from harness.log.stores.memory import MemoryStore
-from harness.session.bus import Listener
+from harness.rendering.session.events import HarnessThread
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import checked
 from harness.session.config import (
-    BUILTIN_TOOLS,
     AgentInput,
     BackingAgent,
+    CommandAgent,
     HeartbeatHandler,
     MemoryDefaults,
     Mode,
@@ -39,21 +33,17 @@ from harness.session.config import (
     Subagent,
     ToolCategory,
     ToolsInput,
-    check_modes,
-    default_mode,
 )
-from harness.session.facade import Facade
-from harness.session.heartbeats import Heartbeats
-from harness.session.locking import NoLock
-from harness.session.mcp_servers import McpInput, McpServers
-from harness.session.modes import unknown_mode
+from harness.session.harness_parts import HarnessParts, MemoryInput
+from harness.session.mcp_servers import McpInput
 from harness.session.notification_delivery import EVERY_MS, dispatch
-from harness.session.open_thread import folded, known_thread
-from harness.session.permissions import CategoryResolver, check_resolver
+from harness.session.permissions import CategoryResolver
 from harness.session.services import (
+    AvailableModel,
     Browser,
     Gateway,
     ModelAuthChecker,
+    ModelAuthStatus,
     Observability,
     PubSub,
     ResolveModel,
@@ -61,18 +51,75 @@ from harness.session.services import (
     ThreadLock,
     UseCounts,
     UseTracker,
+    Workspace,
 )
 from harness.session.session import Session
+from harness.session.session_core import SessionCore
+from harness.session.session_host import request_context as context_of
+from harness.session.session_methods import SessionMethods
 from harness.session.thread_memory import Memory
-from harness.session.workspaces import WorkspaceInput, Workspaces
+from harness.session.threads import Threads
+from harness.session.workspaces import WorkspaceInput
 
 _logger = logging.getLogger("harness.session")
 _DISPATCHER = "harness.notifications"
 
-MemoryInput = Memory | Callable[[RequestContext], Memory | Awaitable[Memory]]
 
+class Harness(SessionMethods):
+    """Agents of any kind with threads, modes, state, permissions and memory around them.
 
-class Harness(Facade):
+    Call `init()` before anything else and `destroy()` at the end, all within one event loop.
+
+    Args:
+        id: A name; also the resource of the harness's own session.
+        modes: At least one `Mode`. A mode has instructions, tools, a default model, and may have an agent of its own.
+        resource_id: Whose threads these are, if not `id`'s: a user, a project.
+        storage: A store such as `FileStore("./data")` or `open_store("postgresql://…")`; None stores nothing.
+        state_schema: The type of the application's state: a pydantic model, a msgspec Struct, a dataclass, a
+            TypedDict or a JSON Schema.
+        initial_state: The state of a new session.
+        memory: `Memory(…)`, or a function of the request context that returns one. Needed to clone and fork threads;
+            with `observational` long threads are condensed.
+        agent: Who works in modes that name no agent: `"native"` (the default: the loop of this package), the name of
+            an agent program, a `BackingAgent` or a `CommandAgent`.
+        default_mode_id: The mode to begin in; else the one with `default=True`, else the first.
+        instructions: For every mode, before the mode's own.
+        tools: For every mode: tools or typed functions, a mapping from names to them, or a function of the request
+            context that returns either.
+        mcp_servers: MCP servers whose tools every mode has: a mapping as under `mcpServers`, or paths of such files.
+        workspace: Where agents work: a `WorkspaceConfig`, a workspace of your own, or a function that makes one per
+            request.
+        browser: An object with `tools()` and `close()`, or a function of the request context that makes one.
+        heartbeat_handlers: Called periodically from `init()` to `destroy()`.
+        id_generator: Makes the ids of threads and messages: letters, digits, `-` and `_`.
+        model_auth_checker: From a provider to whether there are credentials; None: look at the environment.
+        model_use_count_provider: How often each model was used, for `list_available_models`.
+        model_use_count_tracker: Called with each model that is chosen.
+        custom_model_catalog_provider: More models for `list_available_models`.
+        subagents: What the tool `subagent` may start.
+        gateways: Ways to models: `should_enable()`, `models()`, `resolve(model_id)`.
+        resolve_model: From a model id to a `Model`, for all of them: for a model of your own, or a script in tests.
+        om_config: Which models observe and reflect in the observational memory, and from how many tokens on.
+        disable_builtin_tools: Of `ask_user`, `submit_plan`, `task_write`, `task_update`, `task_complete`,
+            `task_check`, `subagent`.
+        tool_category_resolver: From a tool's name to its category, a plain function; permission rules use it.
+        pubsub: Gets every event of a thread's log, as JSON, under the topic `id/thread id`.
+        thread_lock: Locks threads between processes; stores lock their own, so this is seldom needed.
+        observability: Gets one span per run.
+        cwd: Where programs are started without a workspace; else the current directory.
+        redact: False stores secrets of the environment as they are, instead of masking them in logs.
+        environ: Used in place of `os.environ`, for keys of providers and for secrets.
+
+    Attributes:
+        id: As given.
+        session: The harness's own session; `create_session` makes more.
+        internals: The parts that sessions share, for the interfaces of this package. They change without notice.
+
+    Raises:
+        UsageError: For an argument of a wrong kind, which it names. Nothing is opened before `init`.
+
+    """
+
     def __init__(
         self,
         *,
@@ -109,113 +156,85 @@ class Harness(Facade):
         redact: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises UsageError on what cannot be. Nothing is opened before `init`."""
         lists = checked(locals())
-        self.id, self._resource_id, self._cwd = id, resource_id or id, os.path.abspath(cwd or os.getcwd())
-        self.environ = os.environ if environ is None else environ
-        self.secrets = secrets_in(self.environ) if redact else None
-        self._take_modes(lists["modes"], default_mode_id, agent, instructions)
-        self.tools, self.mcp = tools, McpServers(mcp_servers, self._cwd, self.environ)
-        self._take_rules(lists["subagents"], lists["disable_builtin_tools"], tool_category_resolver)
-        self._take_state(state_schema, initial_state, memory, om_config)
-        self._take_services(storage, thread_lock, pubsub, observability, workspace)
+        self.id, self._resource_id = id, resource_id or id
+        self.internals = parts = HarnessParts(id, cwd, environ, redact=redact)
+        parts.set_modes(lists["modes"], default_mode_id, agent, instructions)
+        disabled = lists["disable_builtin_tools"]
+        parts.set_tools(tools, mcp_servers, lists["subagents"], disabled, tool_category_resolver)
+        parts.set_state(state_schema, initial_state, memory, om_config)
+        parts.set_services(storage, thread_lock, pubsub, observability, workspace)
         who = (resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider)
-        self.catalogue = ModelCatalogue(*who, lists["gateways"], self.environ)
-        self.use_tracker, self._new_id, self._browser_input = model_use_count_tracker, id_generator, browser
-        self._heartbeat_handlers, self.session = lists["heartbeat_handlers"], self._new_session()
-
-    # What it is made of
-
-    def _take_modes(
-        self, modes: Sequence[Mode], default_mode_id: str, agent: AgentInput | None, instructions: str
-    ) -> None:
-        check_modes(modes, default_mode_id)
-        self.modes = {mode.id: mode for mode in modes}
-        self.default_mode = default_mode(modes, default_mode_id)
-        self.default_mode_id = default_mode_id
-        self.agent = agent
-        self.instructions = instructions
-
-    def _take_rules(
-        self,
-        subagents: Iterable[Subagent],
-        disabled: Iterable[str],
-        category_resolver: CategoryResolver | None,
-    ) -> None:
-        self.definitions = _definitions(subagents)
-        self.disabled_tools = _disabled(disabled)
-        check_resolver(category_resolver)
-        self.category_resolver = category_resolver
-
-    def _take_state(
-        self,
-        schema: Any,
-        initial: Mapping[str, Any] | None,
-        memory: MemoryInput | None,
-        om_config: MemoryDefaults | None,
-    ) -> None:
-        self.state_schema, self.initial_state = schema, initial
-        self.memory_input = memory
-        self.om_config = om_config or MemoryDefaults()
-
-    def _take_services(
-        self,
-        storage: Store | None,
-        thread_lock: ThreadLock | None,
-        pubsub: PubSub | None,
-        observability: Observability | None,
-        workspace: WorkspaceInput | None,
-    ) -> None:
-        self.workspaces = Workspaces(workspace, self._tell_all)
-        self.has_storage = storage is not None
-        self.store: Store = storage if storage is not None else MemoryStore()
-        self.thread_lock: ThreadLock = thread_lock or NoLock()
-        self.pubsub, self.observability = pubsub, observability
-        self.services: Services | None = None
-        """None before `init`."""
-        self.browser: Browser | None = None
-        self.heartbeats = Heartbeats()
-        self.clock = new_clock()
+        parts.catalogue = ModelCatalogue(*who, lists["gateways"], parts.environ)
+        parts.use_tracker, parts.id_generator = model_use_count_tracker, id_generator
+        self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
         self._sessions: dict[tuple[str, str], Session] = {}
+        self.session = self._new_session()
+        self._core = self.session.internals
 
     # Life
 
     async def init(self) -> None:
-        """Make everything ready. A workspace that fails is told of, and is no reason to stop."""
-        if self.services is not None:
+        """Open what was configured: browser, workspace, MCP servers, heartbeats. Call it once, before anything else.
+
+        A workspace or an MCP server that fails is reported as an event and left out; everything else works.
+        """
+        parts = self.internals
+        if parts.services is not None:
             return
-        self.services = Services(
-            store=self.store,
-            resolve_model=self.catalogue.resolve,
-            gateways=self.catalogue.gateways,
-            pubsub=self.pubsub,
-            observability=self.observability,
+        parts.services = Services(
+            store=parts.store,
+            resolve_model=parts.catalogue.resolve,
+            gateways=parts.catalogue.gateways,
+            pubsub=parts.pubsub,
+            observability=parts.observability,
         )
         if self._browser_input is not None:
             self.set_browser(await _made(self._browser_input))
-        await self.workspaces.init()
-        await self.mcp.start()
-        self.heartbeats.start((*self._heartbeat_handlers, _dispatcher(self)))
+        await parts.workspaces.init()
+        await parts.mcp.start()
+        parts.heartbeats.start((*self._heartbeat_handlers, _dispatcher(parts)))
 
     async def destroy(self) -> None:
-        """Stop everything that goes on, and let go of everything. What fails is reported, and holds up nothing."""
-        sessions = self.sessions()
+        """Stop all runs, close all threads, and close what `init` opened.
+
+        What fails on the way is logged and holds up nothing. `init` may be called again afterwards.
+        """
+        parts, sessions = self.internals, self.sessions()
         for session in sessions:
-            await _quietly(session.binding.let_go, "a thread could not be let go")
-        await self.heartbeats.stop()
-        await self.workspaces.destroy()
-        await _quietly(self.mcp.close, "the MCP servers could not be closed")
+            await _quietly(session.thread.release, "a thread could not be closed")
+        await parts.heartbeats.stop()
+        await parts.workspaces.destroy()
+        await _quietly(parts.mcp.close, "the MCP servers could not be closed")
         for session in sessions:
             await _quietly(session.destroy, "a session could not be closed")
         self._sessions.clear()
-        browser, self.browser = self.browser, None
+        parts.sessions[:] = [self._core]
+        browser, parts.browser = parts.browser, None
         if browser is not None:
             await _quietly(browser.close, "the browser could not be closed")
-        self.services = None
+        parts.services = None
+
+    @property
+    def services(self) -> Services | None:
+        """Store, models, gateways; None before `init`."""
+        return self.internals.services
+
+    @property
+    def store(self) -> Store:
+        """Where threads are stored; without storage, a store in memory."""
+        return self.internals.store
+
+    # Sessions
 
     def create_session(self, *, resource_id: str = "", scope: str = "", cwd: str = "") -> Session:
-        """The session of this resource and scope: the one there is, or a new one. Without a scope, the harness's
-        own resource is that of its own session.
+        """The session of this resource and scope: the existing one, or a new one.
+
+        Args:
+            resource_id: Whose threads; without one the harness's own. Without a scope too, it is `harness.session`.
+            scope: Tells several sessions of one resource apart.
+            cwd: Where programs of a new session are started.
+
         """
         own = self.session.identity.get_resource_id()
         key = (resource_id or own, scope)
@@ -227,113 +246,219 @@ class Harness(Facade):
         return self._sessions[key]
 
     async def close_session(self, session: Session) -> None:
-        """Let go of a session that nobody needs any more."""
+        """Stop a session that is not needed any more, and close its thread."""
         for key, known in list(self._sessions.items()):
             if known is session:
                 del self._sessions[key]
+                self.internals.sessions.remove(session.internals)
         await session.destroy()
 
     def sessions(self) -> list[Session]:
+        """All open sessions, the harness's own first."""
         return [self.session, *self._sessions.values()]
 
-    # What sessions ask
+    async def set_resource_id(self, *, resource_id: str) -> None:
+        """Close the thread, and work on those of another resource from now on."""
+        await self.session.thread.release()
+        self.session.identity.set_resource_id(resource_id=resource_id)
 
-    def mode(self, mode_id: str) -> Mode:
-        """Raises UsageError `Mode not found: …`."""
-        if mode_id not in self.modes:
-            raise unknown_mode(mode_id, list(self.modes))
-        return self.modes[mode_id]
-
-    @property
-    def mode_ids(self) -> frozenset[str]:
-        return frozenset(self.modes)
-
-    def list_modes(self) -> list[Mode]:
-        return list(self.modes.values())
-
-    def instructions_for(self, agent: BackingAgent | None, mode: Mode) -> str:
-        own = agent.instructions if agent is not None else ""
-        return "\n".join(text for text in (own, self.instructions, mode.instructions) if text)
-
-    def plan_target(self, mode: Mode) -> Mode:
-        """Where an approved plan leads to."""
-        if mode.transitions_to:
-            return self.modes[mode.transitions_to]
-        return self.default_mode
-
-    def get_tool_category(self, tool_name: str) -> ToolCategory | None:
-        """Of the tool that has that name now, in the harness's own session."""
-        return self.session.permissions.category(tool_name)
-
-    def new_id(self) -> str:
-        return self._new_id() if self._new_id is not None else self.new_run_id()
-
-    def new_run_id(self) -> str:
-        return new_run_id(self.clock())
-
-    def holds(self, thread_id: str) -> bool:
-        """Whether the thread is known, also where nothing is kept."""
-        try:
-            return not known_thread(self.store, thread_id).deleted
-        except UnknownSession:
-            return False
-
-    def end_of(self, thread_id: str) -> int:
-        """The `seq` of the next event of a thread."""
-        for session in self.sessions():
-            if session.thread.get_id() == thread_id:
-                session.bus.deliver()
-                return session.bus.fold.next_seq
-        return folded(self.store, thread_id).next_seq
-
-    async def get_resolved_memory(self, context: RequestContext | None = None) -> Memory | None:
-        given = self.memory_input
-        if given is None or isinstance(given, Memory):
-            return given
-        made = given(context or RequestContext())
-        resolved = await made if inspect.isawaitable(made) else made
-        if resolved is None:
-            raise UsageError("Dynamic memory factory returned empty value", hint="return a Memory")
-        return resolved
-
-    async def require_memory(self) -> Memory:
-        memory = await self.get_resolved_memory()
-        if memory is None:
-            raise UsageError("Memory is not configured on this Harness", hint="give memory=Memory()")
-        return memory
-
-    def set_browser(self, browser: Browser | None) -> None:
-        self.browser = browser
+    def get_session(self) -> dict[str, Any]:
+        """`currentThreadId`, `currentModeId` and `threads` of the own session, for a first look."""
+        session = self.session
+        return {
+            "currentThreadId": session.thread.get_id(),
+            "currentModeId": session.mode.get(),
+            "threads": session.thread.list(),
+        }
 
     def get_known_resource_ids(self) -> list[str]:
-        return self.store.resource_ids() if self.has_storage else []
+        """Whose threads the store has; empty without storage."""
+        return self.internals.store.resource_ids() if self.internals.has_storage else []
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        return self.session.subscribe(listener)
+    # Threads
 
-    def _tell_all(self, event: Event) -> None:
-        """Put a fact that concerns every session into the log of each."""
-        for session in self.sessions():
-            try:
-                session.append(event)
-            except HarnessError:
-                _logger.warning("a session could not be told of %s", type(event).__name__, exc_info=True)
+    @property
+    def memory(self) -> MemoryThreads:
+        """Create, switch, list, rename and delete threads, under one name."""
+        return MemoryThreads(self.session.thread)
 
-    def _new_session(self, resource_id: str = "", cwd: str = "") -> Session:
-        directory = os.path.abspath(cwd) if cwd else self._cwd
-        return Session(
-            self, resource_id=resource_id or self._resource_id, session_id=self.new_run_id(), cwd=directory
+    async def select_or_create_thread(self) -> HarnessThread:
+        """Open the thread that was changed last and is not locked by another session, or create one.
+
+        No event is emitted for a selection. Raises StoreError.
+        """
+        return await self.session.thread.select_or_create()
+
+    async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
+        """Create a thread and open it. Raises UsageError for an id that cannot be one, and StoreError."""
+        return await self.session.thread.create(title=title, id=id)
+
+    async def switch_thread(self, *, thread_id: str) -> None:
+        """Open another thread; the run in the current one is stopped.
+
+        Raises UnknownSession, and LogLocked when another session has it open.
+        """
+        await self.session.thread.switch(thread_id=thread_id)
+
+    async def clone_thread(
+        self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
+    ) -> HarnessThread:
+        """Create a thread that begins with everything in another one, or in the current one, and open it.
+
+        The clone is a fork of the log, not a copy. Raises UsageError without a memory, and UnknownSession.
+        """
+        return await self.session.thread.clone(
+            source_thread_id=source_thread_id, title=title, resource_id=resource_id
         )
 
+    async def rename_thread(self, *, title: str) -> None:
+        """Rename the current thread; without one nothing happens."""
+        await self.session.thread.rename(title=title)
 
-def _dispatcher(harness: Harness) -> HeartbeatHandler:
-    """Tells of notifications when they are due."""
+    async def detach_from_current_thread(self) -> None:
+        """Stop the run of the current thread, which stays open until another one is."""
+        await self._core.runs.stop()
 
-    async def tell() -> None:
-        posts = [session.extras.signalling.post for session in harness.sessions() if session.thread.is_set()]
-        await dispatch(posts, harness.clock())
+    # Modes, agents and models
 
-    return HeartbeatHandler(id=_DISPATCHER, interval_ms=EVERY_MS, handler=tell, immediate=False)
+    def mode(self, mode_id: str) -> Mode:
+        """The description of a mode. Raises UsageError `Mode not found: …`."""
+        return self.internals.mode(mode_id)
+
+    def list_modes(self) -> list[Mode]:
+        """All modes, in the order in which they were given."""
+        return list(self.internals.modes.values())
+
+    def get_current_agent(self) -> BackingAgent | CommandAgent:
+        """The agent of the current mode, with all instructions and tools that it works with."""
+        return self._core.driver.configured()
+
+    def get_current_run_id(self) -> str | None:
+        """The id of the current run, else of the last one; None before the first."""
+        return self.session.run.get_run_id()
+
+    def get_tool_category(self, tool_name: str) -> ToolCategory | None:
+        """The category of the tool that has this name in the own session; None for an unknown one."""
+        return self._core.permissions.category(tool_name)
+
+    async def list_available_models(self) -> list[AvailableModel]:
+        """All known models, with whether there is a key for each. The list is cached."""
+        return await self.internals.catalogue.list_available()
+
+    def invalidate_available_models_cache(self) -> None:
+        """Make `list_available_models` ask again, for example when keys have changed."""
+        self.internals.catalogue.invalidate()
+
+    async def get_current_model_auth_status(self) -> ModelAuthStatus:
+        """Whether there are credentials for the selected model, else the variable that is missing."""
+        model_id = self.session.model.get()
+        if not model_id:
+            return ModelAuthStatus(has_auth=True)
+        return await self.internals.catalogue.auth_status(model_id)
+
+    # Heartbeats
+
+    async def register_heartbeat(self, handler: HeartbeatHandler) -> None:
+        """Start a periodic handler, in place of one with the same id."""
+        await self.internals.heartbeats.register(handler)
+
+    async def remove_heartbeat(self, *, id: str) -> None:
+        """Stop a handler and call its `shutdown`; an unknown id is ignored."""
+        await self.internals.heartbeats.remove(id)
+
+    async def stop_heartbeats(self) -> None:
+        """Stop all of them, the delivery of notifications included."""
+        await self.internals.heartbeats.stop()
+
+    # Workspace and browser
+
+    def get_workspace(self) -> Workspace | None:
+        """The workspace of the own session; None where there is none, or a factory was not asked yet."""
+        return self._core.workspace
+
+    async def resolve_workspace(self, *, request_context: RequestContext | None = None) -> Workspace | None:
+        """The workspace of the own session; a factory is called the first time."""
+        core = self._core
+        return core.workspace or await core.resolve_workspace(context_of(core, request_context))
+
+    def has_workspace(self) -> bool:
+        """Whether one was configured."""
+        return self.internals.workspaces.is_configured
+
+    def is_workspace_ready(self) -> bool:
+        """Whether it was opened by `init`; a factory is always ready."""
+        return self.internals.workspaces.is_ready
+
+    async def destroy_workspace(self) -> None:
+        """Close a configured workspace. What a factory made is left to the factory."""
+        await self.internals.workspaces.destroy()
+
+    def set_browser(self, browser: Browser | None) -> None:
+        """Use this browser's tools from the next run on; None removes them. The old one is not closed."""
+        self.internals.browser = browser
+
+    # Memory
+
+    async def get_resolved_memory(self, context: RequestContext | None = None) -> Memory | None:
+        """The memory of the harness; a factory is called with `context`. Raises UsageError if it returns None."""
+        return await self.internals.resolved_memory(context)
+
+    async def load_om_progress(self) -> None:
+        """Emit how full the observational memory of the thread is; nothing without one."""
+        await self._core.hooks.load_memory_progress()
+
+    async def get_observational_memory_record(self) -> Any:
+        """What the observational memory of the thread holds; None without one, or before it has noted anything."""
+        return await self._core.hooks.memory.record()
+
+    def _new_session(self, resource_id: str = "", cwd: str = "") -> Session:
+        parts = self.internals
+        directory = os.path.abspath(cwd) if cwd else parts.cwd
+        owner = resource_id or self._resource_id
+        core = SessionCore(parts, resource_id=owner, session_id=parts.new_run_id(), cwd=directory)
+        parts.sessions.append(core)
+        return Session(core)
+
+
+class MemoryThreads:
+    """`harness.memory`: the work on threads under one name."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+
+    async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
+        """As `Harness.create_thread`."""
+        return await self._threads.create(title=title, id=id)
+
+    async def switch_thread(self, *, thread_id: str) -> None:
+        """As `Harness.switch_thread`."""
+        await self._threads.switch(thread_id=thread_id)
+
+    def list_threads(
+        self, *, all_resources: bool = False, include_forked_subagents: bool = False
+    ) -> list[HarnessThread]:
+        """The threads of the resource, or of all; the last changed first. Raises StoreError."""
+        return self._threads.list(
+            all_resources=all_resources, include_forked_subagents=include_forked_subagents
+        )
+
+    async def rename_thread(self, *, title: str) -> None:
+        """As `Harness.rename_thread`."""
+        await self._threads.rename(title=title)
+
+    async def delete_thread(self, *, thread_id: str) -> None:
+        """Delete a thread with those of its sub-agents. Raises UnknownSession, and LogLocked when it is open elsewhere."""
+        await self._threads.delete(thread_id=thread_id)
+
+
+def _dispatcher(parts: HarnessParts) -> HeartbeatHandler:
+    """Delivers notifications when they are due."""
+
+    async def deliver() -> None:
+        inboxes = [session.hooks.signals.post for session in parts.sessions if session.thread.is_set()]
+        await dispatch(inboxes, parts.clock())
+
+    return HeartbeatHandler(id=_DISPATCHER, interval_ms=EVERY_MS, handler=deliver, immediate=False)
 
 
 async def _made(given: Any) -> Any:
@@ -346,21 +471,3 @@ async def _quietly(close: Callable[[], Awaitable[None]], problem: str) -> None:
         await close()
     except Exception:
         _logger.exception(problem)
-
-
-def _definitions(subagents: Iterable[Subagent]) -> dict[str, Subagent]:
-    found: dict[str, Subagent] = {}
-    for definition in subagents:
-        if definition.id in found:
-            raise UsageError(f'Duplicate subagent id "{definition.id}" found when creating the Harness')
-        found[definition.id] = definition
-    return found
-
-
-def _disabled(names: Iterable[str]) -> frozenset[str]:
-    disabled = frozenset(names)
-    if unknown := sorted(disabled - set(BUILTIN_TOOLS)):
-        raise UsageError(
-            f"unknown built-in tools: {', '.join(unknown)}", hint=f"there are: {', '.join(BUILTIN_TOOLS)}"
-        )
-    return disabled

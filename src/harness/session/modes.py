@@ -14,7 +14,7 @@ from harness.session.config import CommandAgent, Mode
 from harness.sources.model import Model
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 _logger = logging.getLogger("harness.session")
 _ROLES: dict[str, tuple[str, str]] = {
@@ -24,7 +24,7 @@ _ROLES: dict[str, tuple[str, str]] = {
 
 
 class ModeSelection:
-    def __init__(self, session: Session, mode_id: str) -> None:
+    def __init__(self, session: SessionCore, mode_id: str) -> None:
         self._session = session
         self._mode_id = mode_id
         self._left_with: dict[str, str] = {}
@@ -69,7 +69,7 @@ class ModeSelection:
 
 
 class ModelSelection:
-    def __init__(self, session: Session, model_id: str) -> None:
+    def __init__(self, session: SessionCore, model_id: str) -> None:
         self._session = session
         self._model_id = model_id
 
@@ -128,7 +128,7 @@ class ModelSelection:
 class MemoryRole:
     """The observer or the reflector of observational memory."""
 
-    def __init__(self, session: Session, role: Literal["observer", "reflector"]) -> None:
+    def __init__(self, session: SessionCore, role: Literal["observer", "reflector"]) -> None:
         self._session = session
         self._role: Literal["observer", "reflector"] = role
         self._model_key, self._threshold_key = _ROLES[role]
@@ -137,13 +137,13 @@ class MemoryRole:
     def model_id(self) -> str:
         session = self._session
         default = getattr(session.harness.om_config, f"default_{self._role}_model_id")
-        usual = session.extras.remembrance.usual_model(self._kind)
+        usual = session.hooks.memory.usual_model(self._kind)
         return str(session.state.peek(self._model_key) or default or usual)
 
     def threshold(self) -> int:
         session = self._session
         default = getattr(session.harness.om_config, f"default_{self._kind}_threshold")
-        usual = session.extras.remembrance.usual_threshold(self._kind)
+        usual = session.hooks.memory.usual_threshold(self._kind)
         return int(session.state.peek(self._threshold_key) or default or usual)
 
     def resolved_model(self) -> Model:
@@ -156,13 +156,13 @@ class MemoryRole:
 
 
 class MemoryRoles:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self.observer = MemoryRole(session, "observer")
         self.reflector = MemoryRole(session, "reflector")
 
 
 class SubagentModels:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def get(self, *, agent_type: str = "") -> str | None:
@@ -178,7 +178,7 @@ class SubagentModels:
 
 
 class SubagentSettings:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self.model = SubagentModels(session)
 
 

@@ -44,7 +44,7 @@ from harness.sources.model import Turn
 from harness.sources.tool import Tool
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 
 # What the model has to be told of the state of things: its task list and its objective, as far as it changed.
@@ -78,12 +78,12 @@ QUIET: frozenset[type[Event]] = frozenset((TextDelta, ReasoningDelta, ToolInputD
 
 
 class RunHooks:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self._around = SessionHost(session)
-        self.goals = Goals(self._around, thread_judge(self._around, session.permissions))
-        self.signalling = SignalDelivery(session)
-        self.remembrance = ThreadMemory(session)
+        self._host = SessionHost(session)
+        self.goals = Goals(self._host, thread_judge(self._host, session.permissions))
+        self.signals = SignalDelivery(session)
+        self.memory = ThreadMemory(session)
         self.options: AgentOptions | None = None
         """What the run that goes on works by."""
         self.first_words = ""
@@ -98,22 +98,22 @@ class RunHooks:
 
     def builtin_tools(self) -> Sequence[Tool]:
         """For the next run."""
-        tools = [*self._builtin, *self.remembrance.tools()]
+        tools = [*self._builtin, *self.memory.tools()]
         if self._session.bus.fold.facts.notifications:
-            tools.append(NotificationInboxTool(self.signalling.inbox, self.signalling.show))
+            tools.append(NotificationInboxTool(self.signals.inbox, self.signals.show))
         return tools
 
     def new_host(self, hub: Hub) -> LoopContext:
-        return self._around.new_host(hub)
+        return self._host.new_host(hub)
 
     async def prepare(self) -> None:
         """A run of our own loop is about to begin."""
-        await self.remembrance.prepare()
+        await self.memory.prepare()
 
     async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
         """The loop is about to ask the model: tell what it must know, and show what it should see."""
         self._tell_states(context)
-        chosen = await self.remembrance.before_step(context)
+        chosen = await self.memory.before_step(context)
         self._shown = None if chosen is None else (tuple(chosen), len(context.entries))
         return chosen
 
@@ -152,7 +152,7 @@ class RunHooks:
         queued is sent.
         """
         session = self._session
-        mode, backing = session.mode.resolve(), session.backing
+        mode, backing = session.mode.resolve(), session.driver
         ending = RunRequest(lambda: backing.resume({relay.id: reply}, ends=True))
         session.runs.begin(ending, context, holds_queue=True)
         await session.runs.wait_until_idle()
@@ -173,9 +173,18 @@ class RunHooks:
         elif (said := words_of_user(event)) and event.run_id == session.bus.fold.facts.open_run:
             self.last_words = said
             self.first_words = self.first_words or said[:500]
-        self.remembrance.feed(event)
+        self.memory.feed(event)
         if session.harness.pubsub is not None and (thread_id := session.thread.get_id()):
             session.harness.pubsub.publish(f"{session.harness.id}/{thread_id}", encode(event))
+
+    async def load_memory_progress(self) -> None:
+        """Emit how full the memory of the thread is."""
+        await self.memory.prepare()
+        memory = self.memory.memory
+        if memory is not None:
+            conversation = self._session.conversation
+            entries = conversation.entries if conversation is not None else None
+            self._session.append(memory.load_progress(entries))
 
     def use_another_thread(self) -> None:
         self._leave_span()
@@ -184,13 +193,13 @@ class RunHooks:
 
     async def close(self) -> None:
         self._leave_span()
-        await self.remembrance.close()
+        await self.memory.close()
 
     def _make_tools(self) -> list[Tool]:
         harness = self._session.harness
-        tools: list[Tool] = [AskUserTool(), SubmitPlanTool(), *task_tools(self._around)]
+        tools: list[Tool] = [AskUserTool(), SubmitPlanTool(), *task_tools(self._host)]
         if harness.definitions:
-            tools.append(SubagentTool(self._around, list(harness.definitions.values())))
+            tools.append(SubagentTool(self._host, list(harness.definitions.values())))
         return [tool for tool in tools if tool.spec.name not in harness.disabled_tools]
 
     def _tell_states(self, context: StepContext) -> None:
@@ -225,7 +234,7 @@ class RunHooks:
         created_ms = self._seen.created_ms.get(signal_id)
         if created_ms is None:
             return False
-        memory = self.remembrance.memory
+        memory = self.memory.memory
         return memory is None or created_ms > (memory.record().last_observed_at or 0)
 
     def _begin_span(self, run_id: str, agent: str, model: str) -> None:

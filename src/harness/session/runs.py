@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -32,15 +32,18 @@ from harness.events import (
     Signal,
     Suspended,
 )
+from harness.log.codec import plain_text
+from harness.session.checks import check_text
 from harness.session.config import RequestContext
 from harness.session.outcome import RunOutcome, RunOutcomes
 from harness.session.session_host import KEY, request_context
+from harness.session.signals import File, contents, split
 from harness.sources.loop.turns import user_message
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import Limits
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 _logger = logging.getLogger("harness.session")
 
@@ -54,6 +57,13 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     attachments: tuple[Attachment, ...] = ()
     id: str = ""
+
+    @classmethod
+    def of(cls, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> UserMessage:
+        """Raises UsageError for what is no text, and for what is no file."""
+        check_text("content", content)
+        texts, attachments = split(contents(content, files))
+        return cls(text=plain_text("\n\n".join(texts)), attachments=attachments)
 
 
 class RunRequest(NamedTuple):
@@ -69,7 +79,7 @@ class RunRequest(NamedTuple):
 
 
 class Runs:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._task: asyncio.Task[None] | None = None
         self._current: asyncio.Task[Ended] | None = None
@@ -118,7 +128,7 @@ class Runs:
 
     def reply(self, reply: RelayReply) -> bool:
         """Answer the run that goes on; False when it does not wait for this."""
-        is_taken = self._session.backing.reply(reply)
+        is_taken = self._session.driver.reply(reply)
         if is_taken:
             self._answered.add(reply.id)
         return is_taken
@@ -138,7 +148,7 @@ class Runs:
         async with self._opening:  # so that two who speak at once speak in one thread
             await self.wait_for_the_deaf()
             if not self.is_running:
-                await session.ensure_thread()
+                await session.thread.ensure()
             if self.is_running:
                 if self.join(said, context):
                     return RunOutcome(outcome="joined", run_id=session.bus.fold.facts.open_run)
@@ -154,7 +164,7 @@ class Runs:
         """Say it to the run that goes on; False when there is none, or none that can hear. What came along with it
         is seen by the calls that follow.
         """
-        is_heard = self.is_running and not self.is_abort_requested and self._session.backing.join(said)
+        is_heard = self.is_running and not self.is_abort_requested and self._session.driver.join(said)
         if is_heard:
             self.add_context(context)
             self._session.bus.deliver()  # it is in the log: everybody sees it at once
@@ -226,7 +236,7 @@ class Runs:
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
         """Go on with the run that waits for these answers."""
-        backing = self._session.backing
+        backing = self._session.driver
         self.begin(RunRequest(lambda: backing.resume(replies)), context)
         await self.wait_until_idle()
 
@@ -298,7 +308,7 @@ class Runs:
 
     async def leave(self) -> None:
         """Stop for the sake of this process alone: what waits for a person goes on waiting, in the log."""
-        self._session.backing.leave()
+        self._session.driver.leave()
         await self.stop()
 
     async def stop(self) -> None:
@@ -378,7 +388,7 @@ class Runs:
 
     def _to_send(self, said: UserMessage) -> RunRequest:
         session = self._session
-        run_id, backing = session.harness.new_run_id(), session.backing
+        run_id, backing = session.harness.new_run_id(), session.driver
         said = self._named(said)
         return RunRequest(lambda: backing.send(said, run_id), run_id, said)
 
@@ -386,7 +396,7 @@ class Runs:
         return said if said.id else msgspec.structs.replace(said, id=self._session.harness.new_id())
 
     def _to_wake(self, signal: Signal) -> RunRequest:
-        run_id, backing = self._session.harness.new_run_id(), self._session.backing
+        run_id, backing = self._session.harness.new_run_id(), self._session.driver
         return RunRequest(lambda: backing.wake(signal, run_id), run_id, signal)
 
     def _take_first(self) -> RunRequest:

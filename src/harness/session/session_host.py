@@ -28,13 +28,13 @@ from harness.sources.tool import Tool
 from harness.sources.translation.run_cost import prices_of
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 
 class SessionHost:
     """Contract: that of `SubagentParent`, `GoalHost` and `TaskBoard`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     # The thread
@@ -87,7 +87,7 @@ class SessionHost:
         return agent.goal if isinstance(agent, BackingAgent) else None
 
     def last_user_text(self) -> str:
-        return self._session.extras.last_words
+        return self._session.hooks.last_words
 
     # Sub-agents
 
@@ -95,12 +95,12 @@ class SessionHost:
         return self._session.conversation
 
     def options(self) -> AgentOptions | None:
-        return self._session.extras.options
+        return self._session.hooks.options
 
     def fork_options(self, options: AgentOptions, log_id: str) -> AgentOptions:
         """A fork needs no memory of its own: it is short. It is shown what its parent was, and what came after."""
         del log_id
-        return replace(options, before_step=self._session.extras.shown_to_forks())
+        return replace(options, before_step=self._session.hooks.shown_to_forks())
 
     def follow_fork(self, call_id: str, hub: Hub) -> None:
         self._session.bus.attach_fork(call_id, hub)
@@ -139,7 +139,7 @@ class SessionHost:
 class SessionInboxHost:
     """Contract: that of `InboxHost`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def thread_id(self) -> str:
@@ -189,7 +189,7 @@ class AskingSession(NamedTuple):
 class HarnessRequest:
     """Contract: it speaks of the moment when it is asked, but for `state`, which is that of the run's beginning."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.state: Mapping[str, Any] = session.state.get()
         self._loop, self._home = asyncio.get_running_loop(), threading.get_ident()
@@ -251,6 +251,6 @@ class HarnessRequest:
         return self._session.subagents.model.get(agent_type=agent_type)
 
 
-def request_context(session: Session, given: Mapping[str, Any] | None) -> RequestContext:
+def request_context(session: SessionCore, given: Mapping[str, Any] | None) -> RequestContext:
     """What a caller passed along, and who asks."""
     return RequestContext({**(given or {}), KEY: HarnessRequest(session)})

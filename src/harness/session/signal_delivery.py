@@ -20,7 +20,7 @@ from harness.session.signals import Accepted, Branch, create, decide, from_input
 from harness.session.storable_settings import check_event
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 
 Action: TypeAlias = Literal["deliver", "wake", "persist", "discard"]
@@ -38,7 +38,7 @@ class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
 class SignalDelivery:
     """Contract: that of `Door`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.inbox = NotificationInbox(SessionInboxHost(session))
         self.policy: Policy | None = None
@@ -64,13 +64,11 @@ class SignalDelivery:
         signal = from_input(value, id=session.harness.new_id())
         branches = {"if_active": _branch(if_active), "if_idle": _branch(if_idle)}
         check_event(signal, "Invalid signal")
-        await session.ensure_thread()
+        await session.thread.ensure()
         await session.runs.wait_for_the_deaf()
         delivery = decide(signal, is_active=session.runs.is_running, **branches)
         check_event(delivery.signal, "Invalid signal")
-        numbered = session.bus.fold.facts.lanes.numbered(
-            delivery.signal, is_visible=session.extras.is_visible
-        )
+        numbered = session.bus.fold.facts.lanes.numbered(delivery.signal, is_visible=session.hooks.is_visible)
         if numbered is None:
             accepted = Accepted(action="discard", reason="unchanged")
         else:
@@ -81,7 +79,7 @@ class SignalDelivery:
         self, value: NotificationInput | Mapping[str, Any], *, policy: Policy | None = None
     ) -> Notification:
         """Put something into the inbox, and tell the model as the policy says."""
-        await self._session.ensure_thread()
+        await self._session.thread.ensure()
         return await notify(self.post, value, policy or self.policy)
 
     async def save_reminder(
@@ -149,7 +147,7 @@ class SignalDelivery:
 
     def _is_heard(self) -> bool:
         """Whether the agent takes in anything while it runs."""
-        return "steer" in self._session.capabilities
+        return "steer" in self._session.driver.capabilities
 
     def _accept(self, action: Action, signal: Signal, context: RequestContext | None) -> Accepted:
         run_id = ""

@@ -31,7 +31,7 @@ from harness.sources.model import Ask, Model, Turn
 from harness.sources.tool import Tool
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 
 _MEMORY = MemoryStatus.__module__
@@ -48,7 +48,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 class ThreadMemory:
     """The observational memory of the thread in hand, while there is one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._memory: tuple[str, ObservationalMemory] | None = None
         given = session.harness.memory_input
@@ -64,8 +64,8 @@ class ThreadMemory:
     async def prepare(self) -> None:
         """Make it ready for a run, if the harness has one."""
         session = self._session
-        config = config_of(await session.harness.get_resolved_memory(session.runs.context))
-        bound = session.thread.bound
+        config = config_of(await session.harness.resolved_memory(session.runs.context))
+        bound = session.thread.current
         self._config = config
         if config is None or bound is None:
             return
@@ -130,7 +130,7 @@ class ThreadMemory:
             known.threads = {key or bound.id: progress for key, progress in known.threads.items()}
 
         def is_in_hand() -> bool:
-            return session.thread.bound is bound and self.memory is made
+            return session.thread.current is bound and self.memory is made
 
         def append(event: Event) -> Event | None:
             return session.append(event) if is_in_hand() else None
@@ -216,7 +216,7 @@ def config_of(memory: Memory | None) -> MemoryConfig | None:
 class _Archive:
     """Contract: that of `Archive`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.thread_id = session.thread.require_id()
 
@@ -243,7 +243,7 @@ class _Archive:
 class _Others:
     """Contract: that of `OtherThreads`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._read: dict[str, int] = {}
 

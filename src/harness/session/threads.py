@@ -1,4 +1,10 @@
-"""The threads of a session: which one is in hand, how that is changed, and what can be read of all of them."""
+"""The threads of a session: which one is open, how another one is opened, and what can be read of all of them.
+
+Rules
+1. The new thread is locked before the old one is released; what fails in between leaves the old one open.
+2. No event names a thread before it can be used.
+3. One change at a time: a caller that comes while a thread is being opened waits for that.
+"""
 
 from __future__ import annotations
 
@@ -30,62 +36,36 @@ from harness.session.open_thread import OpenThread, create_thread, known_thread,
 from harness.session.thread_fold import rest
 
 if TYPE_CHECKING:
-    from harness.session.session import Session
+    from harness.session.session_core import SessionCore
 
 
 _logger = logging.getLogger("harness.session")
 _FORK_MARK = "forkedSubagent"
 _FIRST_EVENTS = 64
+_MEMORY_KEYS = ("observerModelId", "reflectorModelId", "observationThreshold", "reflectionThreshold")
+_LEFT_TO_THE_SOURCE = "It is answered in the thread that this one was cloned from."
+_FORGOTTEN_BY_CLONES = ("tokenUsage", "forkedSubagent", "parentThreadId", "goalJudge", "goalId")
 _SAID = (TextPart, ImagePart, FilePart)
 
 
 class Threads:
     """`session.thread`. Without storage there is nothing to be read, and nothing is kept."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self.bound: OpenThread | None = None
+        self.current: OpenThread | None = None
+        self._turn = asyncio.Lock()
 
     def get_id(self) -> str | None:
-        return self.bound.id if self.bound is not None else None
+        return self.current.id if self.current is not None else None
 
     def is_set(self) -> bool:
-        return self.bound is not None
+        return self.current is not None
 
     def require_id(self) -> str:
-        if self.bound is None:
+        if self.current is None:
             raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
-        return self.bound.id
-
-    async def select_or_create(self) -> HarnessThread:
-        """Take the one in hand that was last changed and that no other session has, or a new one. Nobody is told of
-        a selection.
-        """
-        return await self._session.binding.select_or_create()
-
-    async def create(self, *, title: str = "", id: str = "") -> HarnessThread:
-        """Raises UsageError for an id that cannot be one, and StoreError."""
-        return await self._session.binding.create(title=title, thread_id=id)
-
-    async def switch(self, *, thread_id: str) -> None:
-        """Raises UnknownSession, and LogLocked when somebody else has it."""
-        await self._session.binding.switch(thread_id=thread_id)
-
-    async def clone(
-        self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
-    ) -> HarnessThread:
-        """Begin a thread with everything that another one, or the one in hand, has said so far."""
-        return await self._session.binding.clone(
-            source_thread_id=source_thread_id, title=title, resource_id=resource_id
-        )
-
-    async def rename(self, *, title: str) -> None:
-        """The one in hand; without one nothing happens."""
-        await self._session.binding.rename(title=title)
-
-    async def delete(self, *, thread_id: str) -> None:
-        """Raises UnknownSession, and LogLocked when somebody else has it."""
-        await self._session.binding.delete(thread_id=thread_id)
+        return self.current.id
 
     def list(
         self, *, all_resources: bool = False, include_forked_subagents: bool = False
@@ -159,48 +139,21 @@ class Threads:
         await self.set_setting(key=key, value=None)
 
     def setting(self, key: str) -> Any:
-        return None if self.bound is None else self.bound.setting(key)
+        return None if self.current is None else self.current.setting(key)
 
     def save_setting(self, key: str, value: Any) -> None:
-        if self.bound is not None:
-            self.bound.save_settings({key: value})
+        if self.current is not None:
+            self.current.save_settings({key: value})
 
-
-def _is_said(message: HarnessMessage) -> bool:
-    """Whether a person said it: signals look like messages of the user's as well."""
-    return message.role == "user" and any(isinstance(part, _SAID) for part in message.content)
-
-
-async def quietly_release(lock: Any, thread_id: str) -> None:
-    """Let a lock go whatever happens: the thread it belongs to is being left anyway."""
-    from harness.session.locking import call
-
-    try:
-        await call(lock.release, thread_id)
-    except Exception:
-        _logger.warning("the lock of thread %s could not be released", thread_id, exc_info=True)
-
-
-# Taking a thread in hand and letting it go: create, select, switch, clone, rename, delete.
-
-_MEMORY_KEYS = ("observerModelId", "reflectorModelId", "observationThreshold", "reflectionThreshold")
-_LEFT_TO_THE_SOURCE = "It is answered in the thread that this one was cloned from."
-_FORGOTTEN_BY_CLONES = ("tokenUsage", "forkedSubagent", "parentThreadId", "goalJudge", "goalId")
-
-
-class Binding:
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._turn = asyncio.Lock()
+    # Opening and closing
 
     async def select_or_create(self) -> HarnessThread:
         """The thread of this resource that was last changed and that nobody else has in hand, or a new one.
         Nobody is told of a selection.
         """
-        session = self._session
         async with self._turn:
-            for thread in session.thread.list():
-                if thread.id == session.thread.get_id() or await self._has_taken(thread.id):
+            for thread in self.list():
+                if thread.id == self.get_id() or await self._has_taken(thread.id):
                     return thread
             return await self._create("", "")
 
@@ -214,22 +167,24 @@ class Binding:
         self._load()
         return True
 
-    async def create(self, *, title: str = "", thread_id: str = "") -> HarnessThread:
+    async def create(self, *, title: str = "", id: str = "") -> HarnessThread:
         """Raises UsageError for an id that cannot be one, and StoreError."""
         async with self._turn:
-            return await self._create(title, thread_id)
+            return await self._create(title, id)
 
     async def ensure(self) -> None:
-        """A new thread if none is in hand."""
+        """Create a thread if none is open."""
+        if self.current is not None:
+            return
         async with self._turn:
-            if not self._session.thread.is_set():
+            if not self.is_set():
                 await self._create("", "")
 
     async def switch(self, *, thread_id: str) -> None:
         """Raises UnknownSession, and LogLocked when somebody else has it."""
         session = self._session
         async with self._turn:
-            previous = session.thread.get_id()
+            previous = self.get_id()
             await session.runs.stop()
             self._check_there(thread_id)
             if thread_id != previous:
@@ -245,7 +200,7 @@ class Binding:
         """A thread that begins with everything the other one has said so far."""
         session = self._session
         async with self._turn:
-            source_id = source_thread_id or session.thread.get_id()
+            source_id = source_thread_id or self.get_id()
             if source_id is None:
                 raise UsageError("No source thread to clone", hint="name one, or select a thread first")
             await session.harness.require_memory()
@@ -254,7 +209,7 @@ class Binding:
             metadata = self._metadata_of_clone(source_id, title, resource_id)
             store, thread_id = session.harness.store, metadata.session_id
             secrets = session.harness.secrets
-            bound = await self._take(thread_id, lambda: create_thread(store, metadata, secrets))
+            opened = await self._take(thread_id, lambda: create_thread(store, metadata, secrets))
             created = ThreadCreated(
                 id=thread_id,
                 resource_id=metadata.resource_id,
@@ -263,23 +218,23 @@ class Binding:
                 metadata=metadata.settings,
             )
             session.append_all([created], thread_id)
-            bound.close_inherited(_LEFT_TO_THE_SOURCE)
+            opened.close_inherited(_LEFT_TO_THE_SOURCE)
             session.bus.deliver()
             self._load()
-            return thread_of(bound.metadata)
+            return thread_of(opened.metadata)
 
-    async def rename(self, *, title: str, cycle_id: str = "") -> None:
+    async def rename(self, *, title: str) -> None:
         """Without a thread nothing happens."""
-        bound = self._session.thread.bound
-        if bound is None:
+        opened = self.current
+        if opened is None:
             return
-        title = bound.title_as_kept(title)
-        if bound.metadata.name == title:
+        title = opened.title_as_kept(title)
+        if opened.metadata.name == title:
             return
-        old_title, bound.metadata.name = bound.metadata.name, title
-        bound.metadata.updated_ms = bound.hub.clock()
-        bound.save()
-        self._session.append(ThreadRenamed(title=title, old_title=old_title, cycle_id=cycle_id))
+        old_title, opened.metadata.name = opened.metadata.name, title
+        opened.metadata.updated_ms = opened.hub.clock()
+        opened.save()
+        self._session.append(ThreadRenamed(title=title, old_title=old_title))
 
     async def delete(self, *, thread_id: str) -> None:
         """Raises UnknownSession, and LogLocked when somebody else has it."""
@@ -288,9 +243,9 @@ class Binding:
             return
         async with self._turn:
             self._check_there(thread_id)
-            was_current = session.thread.get_id() == thread_id
+            was_current = self.get_id() == thread_id
             if was_current:
-                await self._let_go()
+                await self._release()
             try:
                 self._remove(thread_id)
             except HarnessError:
@@ -299,11 +254,11 @@ class Binding:
                 raise
             session.bus.tell(ThreadDeleted(thread_id=thread_id, was_current=was_current))
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         """No thread is in hand any more; whoever takes it up next may answer what waits."""
         async with self._turn:
             await self._session.runs.leave()
-            await self._let_go()
+            await self._release()
 
     async def _create(self, title: str, thread_id: str) -> HarnessThread:
         session = self._session
@@ -322,7 +277,7 @@ class Binding:
             settings["projectPath"] = project
         metadata = self._metadata(thread_id, title, settings)
         store, secrets = session.harness.store, session.harness.secrets
-        bound = await self._take(thread_id, lambda: create_thread(store, metadata, secrets))
+        opened = await self._take(thread_id, lambda: create_thread(store, metadata, secrets))
         session.append(
             ThreadCreated(
                 id=thread_id,
@@ -332,7 +287,7 @@ class Binding:
                 metadata=metadata.settings,
             )
         )
-        return thread_of(bound.metadata)
+        return thread_of(opened.metadata)
 
     def _remove(self, thread_id: str) -> None:
         """With the threads beside it, of its sub-agents and judges: nobody else knows of them, and while they are
@@ -345,42 +300,42 @@ class Binding:
                 self._remove(side.session_id)
         store.delete(thread_id)
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         session = self._session
         await session.runs.stop()
-        bound, session.thread.bound = session.thread.bound, None
-        if bound is not None:
+        opened, self.current = self.current, None
+        if opened is not None:
             try:
                 session.use_no_thread()
             finally:
-                await self._close(bound)
+                await self._close(opened)
 
     async def _take(self, thread_id: str, open_thread: Callable[[], OpenThread]) -> OpenThread:
         session = self._session
-        lock, old = session.harness.thread_lock, session.thread.bound
+        lock, old = session.harness.thread_lock, self.current
         await call(lock.acquire, thread_id)
         try:
-            bound = open_thread()
+            opened = open_thread()
         except BaseException:
             await quietly_release(lock, thread_id)
             raise
         try:
-            session.use(bound)
+            session.use(opened)
         except BaseException:
-            await self._close(bound)
+            await self._close(opened)
             raise
         if old is not None:
             await self._close(old)
-        return bound
+        return opened
 
-    async def _close(self, bound: OpenThread) -> None:
+    async def _close(self, opened: OpenThread) -> None:
         """Whatever fails on the way, nobody holds it afterwards."""
         try:
-            bound.close()
+            opened.close()
         except Exception:
-            _logger.exception("thread %s could not be closed in order", bound.id)
+            _logger.exception("thread %s could not be closed in order", opened.id)
         finally:
-            await quietly_release(self._session.harness.thread_lock, bound.id)
+            await quietly_release(self._session.harness.thread_lock, opened.id)
 
     async def _take_back(self, thread_id: str) -> None:
         """It could not be deleted: whoever worked in it goes on there, if that is possible."""
@@ -394,7 +349,7 @@ class Binding:
 
     def _check_there(self, thread_id: str) -> None:
         if not self._session.harness.holds(thread_id):
-            raise UnknownSession(f"Thread not found: {thread_id}", hint="session.thread.list() shows them")
+            raise UnknownSession(f"Thread not found: {thread_id}", hint="self.list() shows them")
 
     def _metadata(self, thread_id: str, title: str, settings: dict[str, Any]) -> Metadata:
         return Metadata(
@@ -422,38 +377,53 @@ class Binding:
         try:
             self._restore()
         except Exception:
-            thread_id = self._session.thread.get_id()
+            thread_id = self.get_id()
             _logger.warning("not all that thread %s had could be restored", thread_id, exc_info=True)
 
     def _restore(self) -> None:
         session = self._session
-        bound = session.thread.bound
-        assert bound is not None, "a thread was taken"
+        opened = self.current
+        assert opened is not None, "a thread was taken"
         # The log is the truth: a process may have died before it could save the setting.
-        saved_mode = bound.fold.facts.mode_id or bound.setting("currentModeId")
-        if saved_mode in session.harness.mode_ids and saved_mode != session.mode.get():
+        saved_mode = opened.fold.facts.mode_id or opened.setting("currentModeId")
+        if saved_mode in session.harness.modes and saved_mode != session.mode.get():
             previous = session.mode.enter(saved_mode)
             session.append(ModeChanged(mode_id=saved_mode, previous_mode_id=previous))
-        if bound.setting("currentModeId") not in (None, session.mode.get()):
-            session.thread.save_setting("currentModeId", session.mode.get())
+        if opened.setting("currentModeId") not in (None, session.mode.get()):
+            self.save_setting("currentModeId", session.mode.get())
         mode = session.mode.resolve()
-        model_id = session.model.resolve_for_mode(mode) or bound.setting("currentModelId")
+        model_id = session.model.resolve_for_mode(mode) or opened.setting("currentModelId")
         if model_id:
             session.model.select(str(model_id))
-        memory = {key: value for key in _MEMORY_KEYS if (value := bound.setting(key)) is not None}
-        changed, unsaid = session.state.restore(bound.fold.facts.state, memory)
+        memory = {key: value for key in _MEMORY_KEYS if (value := opened.setting(key)) is not None}
+        changed, unsaid = session.state.restore(opened.fold.facts.state, memory)
         if unsaid:
             session.append(StateChanged(changes=unsaid))
         if news := [key for key in changed if key not in unsaid]:
-            state = {**bound.fold.facts.state, **memory}
+            state = {**opened.fold.facts.state, **memory}
             session.bus.emit(StateRestored(state=state, changed_keys=news))
         thresholds = {
             "observationThreshold": session.om.observer.threshold(),
             "reflectionThreshold": session.om.reflector.threshold(),
         }
-        missing = {key: value for key, value in thresholds.items() if bound.setting(key) is None}
+        missing = {key: value for key, value in thresholds.items() if opened.setting(key) is None}
         if missing:
-            bound.save_settings(missing)
+            opened.save_settings(missing)
         target = session.harness.plan_target(mode)
-        if bound.fold.facts.is_plan_approved and not bound.fold.facts.open_run and target.id != mode.id:
+        if opened.fold.facts.is_plan_approved and not opened.fold.facts.open_run and target.id != mode.id:
             session.mode.change(target.id)  # whoever approved the plan was stopped before he could do it
+
+
+def _is_said(message: HarnessMessage) -> bool:
+    """Whether a person said it: signals look like messages of the user's as well."""
+    return message.role == "user" and any(isinstance(part, _SAID) for part in message.content)
+
+
+async def quietly_release(lock: Any, thread_id: str) -> None:
+    """Let a lock go whatever happens: the thread it belongs to is being left anyway."""
+    from harness.session.locking import call
+
+    try:
+        await call(lock.release, thread_id)
+    except Exception:
+        _logger.warning("the lock of thread %s could not be released", thread_id, exc_info=True)

@@ -52,6 +52,7 @@ class HostedConversation:
             subagents=SUBAGENTS,
         )
         self._session = self._harness.session
+        self._core = self._session.internals
         self._session.permissions.on_grants = on_change
 
     async def begin(self, thread_id: str) -> None:
@@ -61,7 +62,7 @@ class HostedConversation:
         session.mode.enter(setup.mode)
         if setup.model:
             session.model.select(setup.model)
-        await session.binding.create(title=setup.title, thread_id=thread_id)
+        await session.thread.create(title=setup.title, id=thread_id)
         self._keep()
 
     async def wake(self, thread_id: str, *, is_new: bool = False) -> None:
@@ -69,7 +70,7 @@ class HostedConversation:
         await self._harness.init()
         session = self._session
         try:
-            await session.binding.switch(thread_id=thread_id)
+            await session.thread.switch(thread_id=thread_id)
         except BaseException:
             await self._harness.destroy()
             raise
@@ -83,10 +84,10 @@ class HostedConversation:
             self._keep()
 
     def _leave_open_to_the_other(self) -> None:
-        bound = self._session.thread.bound
-        assert bound is not None, "a thread is in hand"
-        bound.close_inherited(_LEFT_TO_THE_OTHER)
-        self._session.bus.deliver()
+        opened = self._session.thread.current
+        assert opened is not None, "a thread is in hand"
+        opened.close_inherited(_LEFT_TO_THE_OTHER)
+        self._core.bus.deliver()
 
     @property
     def setup(self) -> Setup:
@@ -95,13 +96,13 @@ class HostedConversation:
     @property
     def has_begun(self) -> bool:
         """Whether anything was ever said in it."""
-        bound, facts = self._session.thread.bound, self._session.bus.fold.facts
-        is_known = bound is not None and bool(bound.metadata.prompt)
+        opened, facts = self._session.thread.current, self._core.bus.fold.facts
+        is_known = opened is not None and bool(opened.metadata.prompt)
         return is_known or self.is_running or bool(facts.last_agent or facts.follow_ups)
 
     @property
     def hub(self) -> Hub:
-        return self._session.hub
+        return self._core.hub
 
     @property
     def bus(self) -> Bus:
@@ -109,12 +110,12 @@ class HostedConversation:
 
     @property
     def is_running(self) -> bool:
-        return self._session.runs.is_running
+        return self._core.runs.is_running
 
     @property
     def status(self) -> ConversationStatus:
         session = self._session
-        facts = session.bus.fold.facts
+        facts = self._core.bus.fold.facts
         is_ours = load(self._setup.agent).work is not None
         return ConversationStatus(
             is_ours=True,
@@ -123,7 +124,7 @@ class HostedConversation:
             can_submit=True,
             can_steer=self.is_running and "steer" in session.capabilities,
             can_answer=is_ours,
-            can_cancel=self.is_running or session.runs.waits,
+            can_cancel=self.is_running or self._core.runs.waits,
             can_branch=not self.is_running and self._setup.agent == OWN_AGENT,
             grants=tuple({"id": one.id, "label": one.label} for one in session.permissions.list_grants()),
         )
@@ -131,19 +132,19 @@ class HostedConversation:
     async def submit(self, command: Submit) -> None:
         text, files = check_prompt(self._setup.agent, command)
         session, prompt = self._session, command.prompt
-        said = UserMessage(text=text, attachments=files, id=self._harness.new_id())
-        if len(session.runs.queued) >= MOST_QUEUED:
+        said = UserMessage(text=text, attachments=files, id=self._core.harness.new_id())
+        if len(self._core.runs.queued) >= MOST_QUEUED:
             raise UsageError(f"{MOST_QUEUED} prompts are waiting already", hint="wait, or withdraw some")
-        bound = session.thread.bound
-        if bound is not None and not bound.metadata.prompt:
-            bound.metadata.prompt = prompt[:2000]
-            bound.save()
-        self._do(session.runs.send_last(said))
+        opened = session.thread.current
+        if opened is not None and not opened.metadata.prompt:
+            opened.metadata.prompt = prompt[:2000]
+            opened.save()
+        self._do(self._core.runs.send_last(said))
         await asyncio.sleep(0)  # so that the next command finds it running, or queued
 
     async def go_on(self) -> None:
         """Send what is queued. Raises UsageError where there is nothing to send, or something to wait for."""
-        runs = self._session.runs
+        runs = self._core.runs
         if self.is_running:
             raise UsageError("a run is going on", hint="what is queued is sent when it has ended")
         if runs.waits:
@@ -154,11 +155,11 @@ class HostedConversation:
         await asyncio.sleep(0)
 
     def withdraw(self, follow_up_id: str) -> None:
-        queued = self._session.runs.queued
+        queued = self._core.runs.queued
         kept = [one for one in queued if one.get("id") != follow_up_id]
         if len(kept) == len(queued):
             raise UsageError("no such prompt is waiting", hint="its turn may have come")
-        self._session.append(FollowUpsChanged(pending=kept))
+        self._core.append(FollowUpsChanged(pending=kept))
 
     def cancel(self, queue: Literal["keep", "clear"] = "keep") -> None:
         self._session.abort(queue=queue)
@@ -168,9 +169,9 @@ class HostedConversation:
             raise UsageError("nothing is running", hint="submit a prompt instead")
         if not message.strip():
             raise UsageError("the message is empty", hint="say what is to be done otherwise")
-        if self._session.runs.is_abort_requested:
+        if self._core.runs.is_abort_requested:
             raise UsageError("the run is being stopped", hint="submit a prompt instead")
-        if not self._session.runs.join(UserMessage(text=message, id=self._harness.new_id())):
+        if not self._core.runs.join(UserMessage(text=message, id=self._core.harness.new_id())):
             raise UsageError(
                 f"{self._setup.agent} hears nothing while it runs", hint="submit it: it waits for its turn"
             )
@@ -223,13 +224,13 @@ class HostedConversation:
         if setup.permission_mode != self._setup.permission_mode:
             await session.state.set(permissions_state(setup.permission_mode))
         self._setup = setup
-        self._harness.agent = backing_of(setup)
-        self._harness.modes = {mode.id: mode for mode in modes_of(setup)}
-        self._harness.instructions = setup.system_prompt
+        self._harness.internals.agent = backing_of(setup)
+        self._harness.internals.modes = {mode.id: mode for mode in modes_of(setup)}
+        self._harness.internals.instructions = setup.system_prompt
         self._keep()
 
     async def rename(self, title: str) -> None:
-        await self._session.binding.rename(title=title)
+        await self._session.thread.rename(title=title)
 
     async def close(self) -> None:
         """What waits for a person can be answered when the conversation is taken up again."""
@@ -239,18 +240,18 @@ class HostedConversation:
 
     def _keep(self) -> None:
         """What a server that is started again must know."""
-        bound = self._session.thread.bound
-        assert bound is not None, "a thread is in hand"
+        opened = self._session.thread.current
+        assert opened is not None, "a thread is in hand"
         setup, agent = self._setup, load(self._setup.agent)
-        bound.metadata.agent, bound.metadata.agent_name = agent.title, agent.name
-        bound.metadata.model = self._session.model.get()
+        opened.metadata.agent, opened.metadata.agent_name = agent.title, agent.name
+        opened.metadata.model = self._session.model.get()
         kept = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
         kept["runner"] = setup.runner
-        bound.save_settings({**kept, "maxTurns": setup.max_turns, "effort": setup.effort})
+        opened.save_settings({**kept, "maxTurns": setup.max_turns, "effort": setup.effort})
 
     def _wanted(self, command: Approve | Deny | AnswerCommand) -> Relay:
-        self._session.bus.deliver()
-        for relay in self._session.bus.fold.facts.relays.values():
+        self._core.bus.deliver()
+        for relay in self._core.bus.fold.facts.relays.values():
             is_meant = relay.id == command.relay_id != ""
             if isinstance(command, Approve | Deny) and not command.relay_id:
                 is_meant = command.tool_call_id == relay.call_id != ""

@@ -1,0 +1,197 @@
+"""What a harness gives to its sessions: configuration, storage, models, tools and ids. Not part of the public surface."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from harness.errors import HarnessError, UnknownSession, UsageError
+from harness.events import Event
+from harness.log.clock import new_clock
+from harness.log.ids import new_run_id
+from harness.log.redact.redactor import secrets_in
+from harness.log.store import Store
+from harness.log.stores.memory import MemoryStore
+from harness.session.catalogue import ModelCatalogue
+from harness.session.config import (
+    BUILTIN_TOOLS,
+    AgentInput,
+    BackingAgent,
+    MemoryDefaults,
+    Mode,
+    RequestContext,
+    Subagent,
+    ToolsInput,
+    check_modes,
+    default_mode,
+)
+from harness.session.heartbeats import Heartbeats
+from harness.session.locking import NoLock
+from harness.session.mcp_servers import McpInput, McpServers
+from harness.session.modes import unknown_mode
+from harness.session.open_thread import folded, known_thread
+from harness.session.permissions import CategoryResolver, check_resolver
+from harness.session.services import Browser, Observability, PubSub, Services, ThreadLock, UseTracker
+from harness.session.thread_memory import Memory
+from harness.session.workspaces import WorkspaceInput, Workspaces
+
+if TYPE_CHECKING:
+    from harness.session.session_core import SessionCore
+
+_logger = logging.getLogger("harness.session")
+
+MemoryInput: TypeAlias = Memory | Callable[[RequestContext], Memory | Awaitable[Memory]]
+
+
+class HarnessParts:
+    """Shared by all sessions of one harness."""
+
+    def __init__(self, id: str, cwd: str, environ: Mapping[str, str] | None, *, redact: bool) -> None:
+        self.id = id
+        self.cwd = os.path.abspath(cwd or os.getcwd())
+        self.environ: Mapping[str, str] = os.environ if environ is None else environ
+        self.secrets = secrets_in(self.environ) if redact else None
+        self.clock = new_clock()
+        self.sessions: list[SessionCore] = []
+        self.catalogue: ModelCatalogue
+        self.use_tracker: UseTracker | None = None
+        self.id_generator: Callable[[], str] | None = None
+        self.services: Services | None = None
+        """None before `init`."""
+        self.browser: Browser | None = None
+        self.heartbeats = Heartbeats()
+
+    def set_modes(
+        self, modes: Sequence[Mode], default_mode_id: str, agent: AgentInput | None, instructions: str
+    ) -> None:
+        """Raises UsageError for modes that contradict each other."""
+        check_modes(modes, default_mode_id)
+        self.modes = {mode.id: mode for mode in modes}
+        self.default_mode = default_mode(modes, default_mode_id)
+        self.agent = agent
+        self.instructions = instructions
+
+    def set_tools(
+        self,
+        tools: ToolsInput,
+        mcp_servers: McpInput,
+        subagents: Iterable[Subagent],
+        disabled: Iterable[str],
+        category_resolver: CategoryResolver | None,
+    ) -> None:
+        """Raises UsageError for duplicate sub-agents and unknown built-in tools."""
+        self.tools = tools
+        self.mcp = McpServers(mcp_servers, self.cwd, self.environ)
+        self.definitions = _definitions(subagents)
+        self.disabled_tools = _disabled(disabled)
+        check_resolver(category_resolver)
+        self.category_resolver = category_resolver
+
+    def set_state(
+        self,
+        schema: Any,
+        initial: Mapping[str, Any] | None,
+        memory: MemoryInput | None,
+        om_config: MemoryDefaults | None,
+    ) -> None:
+        self.state_schema, self.initial_state = schema, initial
+        self.memory_input = memory
+        self.om_config = om_config or MemoryDefaults()
+
+    def set_services(
+        self,
+        storage: Store | None,
+        thread_lock: ThreadLock | None,
+        pubsub: PubSub | None,
+        observability: Observability | None,
+        workspace: WorkspaceInput | None,
+    ) -> None:
+        self.workspaces = Workspaces(workspace, self._append_to_all)
+        self.has_storage = storage is not None
+        self.store: Store = storage if storage is not None else MemoryStore()
+        self.thread_lock: ThreadLock = thread_lock or NoLock()
+        self.pubsub, self.observability = pubsub, observability
+
+    def mode(self, mode_id: str) -> Mode:
+        """Raises UsageError `Mode not found: …`."""
+        if mode_id not in self.modes:
+            raise unknown_mode(mode_id, list(self.modes))
+        return self.modes[mode_id]
+
+    def instructions_for(self, agent: BackingAgent | None, mode: Mode) -> str:
+        """The agent's own, the harness's and the mode's, in this order."""
+        own = agent.instructions if agent is not None else ""
+        return "\n".join(text for text in (own, self.instructions, mode.instructions) if text)
+
+    def plan_target(self, mode: Mode) -> Mode:
+        """The mode to enter when a plan made in `mode` is approved."""
+        return self.modes[mode.transitions_to] if mode.transitions_to else self.default_mode
+
+    def new_id(self) -> str:
+        """For a thread, a message or a signal."""
+        return self.id_generator() if self.id_generator is not None else self.new_run_id()
+
+    def new_run_id(self) -> str:
+        return new_run_id(self.clock())
+
+    def holds(self, thread_id: str) -> bool:
+        """Whether the thread exists, also in a harness without storage."""
+        try:
+            return not known_thread(self.store, thread_id).deleted
+        except UnknownSession:
+            return False
+
+    def end_of(self, thread_id: str) -> int:
+        """The `seq` of the next event of a thread."""
+        for session in self.sessions:
+            if session.thread.get_id() == thread_id:
+                session.bus.deliver()
+                return session.bus.fold.next_seq
+        return folded(self.store, thread_id).next_seq
+
+    async def resolved_memory(self, context: RequestContext | None = None) -> Memory | None:
+        """The memory that was given, or what its factory returns for this request."""
+        given = self.memory_input
+        if given is None or isinstance(given, Memory):
+            return given
+        made = given(context or RequestContext())
+        resolved = await made if inspect.isawaitable(made) else made
+        if resolved is None:
+            raise UsageError("Dynamic memory factory returned empty value", hint="return a Memory")
+        return resolved
+
+    async def require_memory(self) -> Memory:
+        """Raises UsageError without one."""
+        memory = await self.resolved_memory()
+        if memory is None:
+            raise UsageError("Memory is not configured on this Harness", hint="give memory=Memory()")
+        return memory
+
+    def _append_to_all(self, event: Event) -> None:
+        """Put a fact that concerns every session into the log of each."""
+        for session in list(self.sessions):
+            try:
+                session.append(event)
+            except HarnessError:
+                _logger.warning("%s could not be logged in a session", type(event).__name__, exc_info=True)
+
+
+def _definitions(subagents: Iterable[Subagent]) -> dict[str, Subagent]:
+    found: dict[str, Subagent] = {}
+    for definition in subagents:
+        if definition.id in found:
+            raise UsageError(f'Duplicate subagent id "{definition.id}" found when creating the Harness')
+        found[definition.id] = definition
+    return found
+
+
+def _disabled(names: Iterable[str]) -> frozenset[str]:
+    disabled = frozenset(names)
+    if unknown := sorted(disabled - set(BUILTIN_TOOLS)):
+        raise UsageError(
+            f"unknown built-in tools: {', '.join(unknown)}", hint=f"there are: {', '.join(BUILTIN_TOOLS)}"
+        )
+    return disabled

@@ -1,0 +1,252 @@
+"""One conversation with its user: identity, thread, mode, model, state, permissions, and what goes on now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from harness.events import Event, FollowUpsChanged, ThreadRenamed
+from harness.log.codec import spelled_out
+from harness.log.hub import Hub
+from harness.log.ids import new_run_id
+from harness.log.store import Metadata
+from harness.log.stores.memory import MemoryStore
+from harness.rendering.session.encoding import to_wire
+from harness.session.agent_driver import AgentDriver, CommandDriver, NativeDriver, described
+from harness.session.approvals import Approvals, FollowUps, RunState, SessionDisplay, StreamState, Suspensions
+from harness.session.bus import Bus
+from harness.session.config import BackingAgent, CommandAgent, RequestContext
+from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
+from harness.session.open_thread import OpenThread
+from harness.session.permissions import SessionPermissions
+from harness.session.run_hooks import QUIET, RunHooks
+from harness.session.runs import Runs
+from harness.session.services import Workspace
+from harness.session.state import SessionState
+from harness.session.thread_fold import ThreadFold, rest
+from harness.session.threads import Threads
+from harness.sources.loop.conversation import AgentConversation
+from harness.sources.loop.event_redactor import EventRedactor
+from harness.sources.request import OWN_AGENT
+
+if TYPE_CHECKING:
+    from harness.session.harness_parts import HarnessParts
+
+
+class Identity:
+    def __init__(self, resource_id: str, session_id: str) -> None:
+        self._resource_id = self._default = spelled_out(resource_id)
+        self._id = session_id
+
+    def get_id(self) -> str:
+        return self._id
+
+    def get_resource_id(self) -> str:
+        return self._resource_id
+
+    def get_default_resource_id(self) -> str:
+        return self._default
+
+    def set_resource_id(self, *, resource_id: str) -> None:
+        self._resource_id = spelled_out(resource_id)
+
+
+class SessionCore:
+    """Made by `Harness.create_session`; the harness's own one is `harness.session`."""
+
+    def __init__(self, harness: HarnessParts, *, resource_id: str, session_id: str, cwd: str) -> None:
+        self.harness = harness
+        self.cwd = cwd
+        self.identity = Identity(resource_id, session_id)
+        self._redactor = EventRedactor(harness.secrets) if harness.secrets is not None else None
+        self.bus = Bus(self._notice, self._note_activity, quiet=QUIET if harness.pubsub is None else ())
+        self._drivers: list[tuple[BackingAgent | CommandAgent, AgentDriver]] = []
+        self._workspace: Workspace | None = None
+        """What a factory made for this session."""
+        self.thread = Threads(self)
+        self._loose = self._new_loose()
+        self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
+        self.state = SessionState(harness.state_schema, harness.initial_state, self.append)
+        self.bus.fold.knows(self.state.stored())
+        self.mode = ModeSelection(self, harness.default_mode.id)
+        first_model = self.state.peek("currentModelId") or harness.default_mode.default_model_id
+        self.model = ModelSelection(self, first_model or "")
+        self.om = MemoryRoles(self)
+        self.subagents = SubagentSettings(self)
+        self.permissions = SessionPermissions(self.state, harness.category_resolver)
+        self.runs = Runs(self)
+        self.approval = Approvals(self)
+        self.suspensions = Suspensions(self)
+        self.follow_ups = FollowUps(self)
+        self.run = RunState(self)
+        self.stream = StreamState(self)
+        self.display_state = SessionDisplay(self)
+        self.hooks = RunHooks(self)
+
+    # What goes into the log, and who hears of it
+
+    @property
+    def hub(self) -> Hub:
+        """The log of the thread in hand; without one, a log that nobody keeps."""
+        opened = self.thread.current
+        return opened.hub if opened is not None else self._loose
+
+    def append(self, event: Event) -> Event:
+        """Put a fact into the log, and tell it at once; returns it as it is there."""
+        return self.append_all([event])[-1]
+
+    def append_all(self, events: Sequence[Event], run_id: str = "") -> Sequence[Event]:
+        self._flush()
+        self.bus.deliver()  # only what was told is known: which run has not ended
+        if self.bus.fold.next_seq == self.hub.next_seq:  # else nobody knows what waits before these
+            events = [self._briefly(event) for event in events]
+        masked = list(events) if self._redactor is None else self._redactor.mask(list(events))
+        stamped = self.hub.source(run_id or self.bus.fold.facts.open_run or self.hub.log_id).append(masked)
+        self.bus.deliver()
+        return stamped
+
+    def save_usage(self) -> None:
+        """Store the shown usage with the thread."""
+        if (opened := self.thread.current) is not None:
+            opened.save_settings({"tokenUsage": to_wire(self.bus.fold.facts.usage)})
+
+    # Which agent works
+
+    @property
+    def agent(self) -> BackingAgent | CommandAgent:
+        """Of the mode, else of the harness; without either, one of our own."""
+        return described(self.mode.resolve().agent or self.harness.agent or OWN_AGENT)
+
+    @property
+    def driver(self) -> AgentDriver:
+        agent = self.agent
+        for known, driver in self._drivers:
+            if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
+                return driver
+        made = CommandDriver(self, agent) if isinstance(agent, CommandAgent) else NativeDriver(self)
+        self._drivers.append((agent, made))
+        return made
+
+    @property
+    def conversation(self) -> AgentConversation | None:
+        """Of the loop of our own; None for agent programs."""
+        driver = self.driver
+        return driver.conversation if isinstance(driver, NativeDriver) and self.thread.is_set() else None
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """Where this session works: what a factory made for its latest run, or what the harness has for all."""
+        workspaces = self.harness.workspaces
+        return self._workspace if workspaces.has_factory else workspaces.get()
+
+    async def resolve_workspace(self, context: RequestContext) -> Workspace | None:
+        """For a run that is about to begin."""
+        self._workspace = await self.harness.workspaces.resolve_for(context)
+        return self._workspace
+
+    @property
+    def working_directory(self) -> str:
+        workspace = self.workspace
+        return workspace.cwd if workspace is not None else self.cwd
+
+    def may_have(self, tool_name: str) -> bool:
+        """Whether a tool of that name is for the agent of this mode, or for one that works for it."""
+        shown = self.mode.resolve().available_tools
+        return not self.permissions.is_denied(tool_name) and (shown is None or tool_name in shown)
+
+    # The thread in hand
+
+    def use(self, opened: OpenThread) -> None:
+        """Follow another thread from now on."""
+        self._flush()
+        self.bus.deliver()
+        self.forget_conversations()
+        self.thread.current = opened
+        was_running = self.bus.fold.tree.open_top is not None
+        self.bus.attach(opened.hub, opened.cursor, opened.fold)
+        rest(opened.fold, is_running=was_running)
+        self._note_activity()
+        self.hooks.use_another_thread()
+
+    def use_no_thread(self) -> None:
+        self.forget_conversations()
+        self._loose = self._new_loose()
+        self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
+        self.bus.fold.knows(self.state.stored())
+
+    async def after_run(self) -> None:
+        """Keep what is to be kept of a run that has ended."""
+        self._flush()
+        self.bus.deliver()
+        await self.hooks.memory.after_run()
+        opened = self.thread.current
+        if opened is None:
+            return
+        opened.metadata.updated_ms = opened.hub.clock()
+        opened.metadata.outcome = self.bus.fold.facts.last_outcome
+        opened.metadata.success = opened.metadata.outcome == "completed"
+        if not opened.metadata.prompt:
+            opened.metadata.prompt = self.hooks.first_words
+        self.save_usage()
+        opened.save_snapshot_in_time()
+
+    def abandon_suspension(self, reason: str) -> None:
+        """Give up a run that waits for answers which will not come: its end is written to the log."""
+        if self.bus.fold.facts.activity != "waiting":
+            return
+        conversation, opened = self.conversation, self.thread.current
+        if conversation is not None:
+            conversation.give_up(reason)
+        elif opened is not None:
+            opened.close_runs(reason)
+        self.bus.deliver()
+
+    async def destroy(self) -> None:
+        """Stop everything and let the thread go."""
+        await self.thread.release()
+        await self.hooks.close()
+        self.bus.detach()
+
+    def _briefly(self, event: Event) -> Event:
+        """What waits in the queue already is named by its place, not said again."""
+        if not isinstance(event, FollowUpsChanged):
+            return event
+        waited = self.bus.fold.facts.follow_ups
+        places = {id(one): place for place, one in enumerate(waited)}
+        pending = [places.get(id(one), one) for one in event.pending]
+        return msgspec.structs.replace(event, pending=pending)
+
+    def _notice(self, event: Event) -> None:
+        opened = self.thread.current
+        if opened is not None and isinstance(event, ThreadRenamed) and opened.metadata.name != event.title:
+            opened.metadata.name = event.title
+            opened.save()
+        self.runs.endings.notice(event)
+        self.hooks.notice(event)
+
+    def _note_activity(self) -> None:
+        """So that whoever lists threads sees which of them wait for him, whatever becomes of this process."""
+        opened = self.thread.current
+        if opened is None or opened.metadata.activity == opened.fold.facts.activity:
+            return
+        opened.metadata.activity = opened.fold.facts.activity
+        if not opened.metadata.activity:
+            opened.metadata.outcome = opened.fold.facts.last_outcome
+        opened.save()
+
+    def _flush(self) -> None:
+        """What a loop still holds back goes into the log first."""
+        for _, driver in self._drivers:
+            if isinstance(driver, NativeDriver):
+                driver.flush()
+
+    def forget_conversations(self) -> None:
+        for _, driver in self._drivers:
+            if isinstance(driver, NativeDriver):
+                driver.forget()
+
+    def _new_loose(self) -> Hub:
+        store, log_id = MemoryStore(), new_run_id(self.harness.clock())
+        return Hub(store, log_id, store.create(Metadata(session_id=log_id)), self.harness.clock)

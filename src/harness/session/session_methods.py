@@ -1,0 +1,226 @@
+"""What can be done with a conversation: written once, for a `Session` and for the `Harness` that has one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.errors import UsageError
+from harness.events import Signal
+from harness.rendering.session.events import HarnessMessage
+from harness.rendering.session.messages import Role
+from harness.session.checks import checked_limits
+from harness.session.config import RequestContext
+from harness.session.notifications import Notification, NotificationInput, Policy
+from harness.session.outcome import RunOutcome
+from harness.session.runs import UserMessage
+from harness.session.signal_delivery import SentSignal
+from harness.session.signals import Branch, File
+from harness.sources.request import Limits
+
+if TYPE_CHECKING:
+    from harness.session.approvals import SessionDisplay
+    from harness.session.bus import Listener
+    from harness.session.goals import Goals
+    from harness.session.permissions import SessionPermissions
+    from harness.session.session_core import SessionCore
+    from harness.session.state import SessionState
+
+
+class SessionMethods:
+    """Talk to the agent of a session, answer it, and follow what it does.
+
+    On a `Harness` every method concerns the harness's own session.
+    """
+
+    _core: SessionCore
+
+    # Talking to the agent
+
+    async def send_message(
+        self,
+        *,
+        content: str,
+        files: Iterable[File | Mapping[str, Any]] = (),
+        request_context: RequestContext | None = None,
+        limits: Limits | None = None,
+    ) -> RunOutcome:
+        """Send a message of the user, and wait for the end of the run that answers it.
+
+        While a run is going on the message joins it, or is queued if the agent accepts no input; then this returns at
+        once, with the outcome `joined` or `queued`. Without a thread a new one is created.
+
+        Args:
+            content: The text.
+            files: `File`s or mappings with `data`, `mediaType` and `filename`. Text files become part of the text.
+            request_context: Passed to tools, factories and instructions; the model never sees it.
+            limits: Turns, money and time of the run that this begins.
+
+        Returns:
+            How the run ended, with its answer, usage and cost. A run that fails is an outcome, not an exception.
+
+        Raises:
+            UsageError: For content, files or limits of a wrong kind, and in another event loop than the thread's.
+
+        """
+        message = UserMessage.of(content, files)
+        return await self._core.runs.send(message, request_context, checked_limits(limits))
+
+    async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        """Send a message that changes what the agent is doing.
+
+        An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one begins with
+        this message, before anything that is queued. Raises UsageError for content that is no text.
+        """
+        message, runs = UserMessage.of(content), self._core.runs
+        if not runs.join(message, request_context):
+            await runs.instead(message, request_context)
+
+    async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        """Queue a message for after the current run, or send it at once if nothing runs, waits or is queued.
+
+        Use it for work that should not disturb the current run. Each queued message gets a run of its own. Raises
+        UsageError for content that is no text.
+        """
+        message, runs = UserMessage.of(content), self._core.runs
+        if runs.is_running:
+            runs.queue(message, request_context)
+        else:
+            await runs.send_last(message, request_context)
+
+    def abort(self, *, queue: Literal["keep", "clear"] = "keep") -> None:
+        """Stop the current run, and give up a call that waits for an answer.
+
+        It ends soon; `wait_until_idle` waits for that. Queued messages are not sent: with `keep` they wait for
+        `follow_ups.send()` or the next message, with `clear` they are dropped. Raises UsageError for another word.
+        """
+        if queue not in ("keep", "clear"):
+            raise UsageError(f"unknown choice for the queue: {queue!r}", hint="keep or clear")
+        if queue == "clear":
+            self._core.follow_ups.clear()
+        self._core.runs.abort()
+
+    async def wait_until_idle(self) -> None:
+        """Wait until no run is going on and the queue was sent. Cancelling this leaves the run alone."""
+        await self._core.runs.wait_until_idle()
+
+    # Answering the agent
+
+    def respond_to_tool_approval(
+        self,
+        *,
+        decision: Literal["approve", "decline", "always_allow", "always_allow_category"],
+        tool_call_id: str = "",
+        reason: str = "",
+        option: str = "",
+        request_context: RequestContext | None = None,
+    ) -> bool:
+        """Answer a tool call that waits for permission (`tool_approval_required`).
+
+        Args:
+            decision: `always_allow` also grants what the first `allow-always` option of the question says;
+                `always_allow_category` grants the category of the tool until the session ends.
+            tool_call_id: Which call; may be left out while only one waits.
+            reason: Shown to the model, for example why it was declined.
+            option: The id of another option that the question offers.
+            request_context: Added to that of the run.
+
+        Returns:
+            False when no such call waits any more: the first answer counts.
+
+        Raises:
+            UsageError: For an unknown decision or option, and when several calls wait and none is named.
+
+        """
+        return self._core.approval.respond(decision, tool_call_id, reason, request_context, option)
+
+    async def respond_to_tool_suspension(
+        self, *, resume_data: Any, tool_call_id: str = "", request_context: RequestContext | None = None
+    ) -> bool:
+        """Answer a tool that waits for data: a question, a plan, or a tool of yours (`tool_suspended`).
+
+        Waits for the run that continues with the answer. Returns False when no such call waits any more. Raises
+        UsageError for data that is no answer to it; the call then waits on.
+        """
+        return await self._core.suspensions.respond(resume_data, tool_call_id, request_context)
+
+    # Signals: what the model should know and no user typed
+
+    async def send_signal(
+        self,
+        signal: str | Mapping[str, Any] | Signal,
+        *,
+        if_active: Branch | Mapping[str, Any] | None = None,
+        if_idle: Branch | Mapping[str, Any] | None = None,
+        request_context: RequestContext | None = None,
+    ) -> SentSignal:
+        """Give the model a signal: into the current run, or by a new one.
+
+        Args:
+            signal: A text, a mapping with `type` and `contents`, or a `Signal`.
+            if_active: While a run is going on: `deliver` (default), `persist` for the next run, or `discard`.
+            if_idle: Otherwise: `wake` (default: begin a run), `persist`, or `discard`.
+            request_context: Of the run that it begins.
+
+        Returns:
+            The id of the signal, and what was done with it.
+
+        Raises:
+            UsageError: For a signal or a branch that is not valid.
+
+        """
+        return await self._core.hooks.signals.send(
+            signal, if_active=if_active, if_idle=if_idle, request_context=request_context
+        )
+
+    async def send_notification_signal(
+        self, notification: NotificationInput | Mapping[str, Any], *, policy: Policy | None = None
+    ) -> Notification:
+        """Put a notification into the thread's inbox; the policy decides when the model sees it.
+
+        Returns it as it is stored then. Raises UsageError for a notification that is not valid.
+        """
+        return await self._core.hooks.signals.notify(notification, policy=policy)
+
+    async def save_system_reminder_message(
+        self,
+        *,
+        message: str,
+        reminder_type: str,
+        role: Role = "user",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> HarnessMessage | None:
+        """Store a reminder in the thread, which the model sees when it is next asked.
+
+        Returns the message as it is stored; None without a thread or without storage.
+        """
+        return await self._core.hooks.signals.save_reminder(message, reminder_type, role, metadata)
+
+    # What is going on
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every session event from now on, in order; it may be async.
+
+        Returns a function that ends the subscription. A listener that raises is logged and stays subscribed.
+        """
+        return self._core.bus.subscribe(listener)
+
+    @property
+    def state(self) -> SessionState:
+        """The application's typed state: `get()`, `await set({…})`, `await update(transaction)`."""
+        return self._core.state
+
+    @property
+    def permissions(self) -> SessionPermissions:
+        """Rules by tool and category, and what was granted in this session."""
+        return self._core.permissions
+
+    @property
+    def goals(self) -> Goals:
+        """The objective of the thread, which a judge holds the agent to."""
+        return self._core.hooks.goals
+
+    @property
+    def display_state(self) -> SessionDisplay:
+        """`display_state.get()` is everything that a screen shows, always current."""
+        return self._core.display_state
