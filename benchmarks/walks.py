@@ -15,6 +15,7 @@ usage: python benchmarks/walks.py
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import sys
 import tempfile
@@ -25,19 +26,21 @@ from typing import Any
 
 import harness as package
 from harness import commands
-from harness.events import Event, Message, Relay, StepEnd, TextDelta, ToolStart
+from harness.events import Event, Relay, TextDelta
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.local_backend import LocalBackend
 from harness.log.raw import Output, Start
 from harness.log.stores.files import FileStore
+from harness.session.catalogue import ModelCatalogue
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.loop.relays import Relays
+from harness.sources.loop import relays
 from harness.sources.model import Ask
-from harness.sources.models import registry
+from harness.sources.models.scripted import Scripted
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
 from harness.sources.translation.pipeline import Pipeline
+from harness.stage import ViewOptions
 from harness.views.stream import Stream
 
 ROOT = os.path.dirname(os.path.abspath(package.__file__)) + os.sep
@@ -61,7 +64,7 @@ class Walk:
         if sys.getprofile() is None:
             return
         sys.setprofile(None)
-        frame: FrameType | None = sys._getframe(1) if is_on_stack else None
+        frame: FrameType | None = inspect.currentframe() if is_on_stack else None
         while frame is not None:
             if _is_own(frame.f_code):
                 self.stack.insert(0, frame.f_code.co_qualname)
@@ -88,24 +91,18 @@ def _is_own(code: CodeType) -> bool:
 
 
 class Speaker:
-    """A model that says something, or calls a tool first."""
+    """A model that says something; with `tool`, it calls that first."""
 
     name = "walks/model"
 
     def __init__(self, on_ask: Callable[[], None], *, tool: str = "") -> None:
         self._on_ask = on_ask
-        self._tool = tool
+        call = {"type": "tool_call", "name": tool, "id": "c1", "input": {"command": "true"}}
+        self._script = Scripted([*([{"events": [call]}] if tool else ()), *["Yes."] * 9], name=self.name)
 
-    async def answer(self, _ask: Ask) -> AsyncIterator[Event]:
+    def answer(self, ask: Ask) -> AsyncIterator[Event]:
         self._on_ask()
-        if self._tool:
-            tool, self._tool = self._tool, ""
-            yield ToolStart(call_id="c1", name=tool, kind="execute", input={"command": "true"})
-            yield StepEnd(id="", stop_reason="tool_calls")
-            return
-        yield TextDelta(id="m", text="Yes.")
-        yield Message(id="m", role="assistant", text="Yes.")
-        yield StepEnd(id="", stop_reason="end")
+        return self._script.answer(ask)
 
 
 async def message(folder: str) -> None:
@@ -144,14 +141,14 @@ async def answer(folder: str) -> None:
     os.mkdir(folder)
     walk, folds = Walk(), Counter[str]()
     speaker = Speaker(lambda: None, tool="bash")
-    registry_open, registry.open_model = registry.open_model, lambda *_a, **_k: speaker  # type: ignore[assignment]
-    settle = Relays.reply
+    resolve, ModelCatalogue.resolve = ModelCatalogue.resolve, lambda *_: speaker  # type: ignore[method-assign]
+    settle = relays.check_reply
 
-    def settled(self: Relays, reply: Any) -> bool:
+    def settled(waiting: Any, reply: Any) -> None:
         walk.end()
-        return settle(self, reply)
+        settle(waiting, reply)
 
-    Relays.reply = settled  # type: ignore[method-assign]
+    relays.check_reply = settled
     backend = LocalBackend(FileStore(folder), Setup(agent=OWN_AGENT, model=speaker.name, cwd=folder))
     try:
         log_id = await backend.create(Setup(permission_mode="default"))
@@ -162,11 +159,10 @@ async def answer(folder: str) -> None:
         walk.end(is_on_stack=False)
         fed = Walk()
         fed.begin(lambda frame: _note_fold(frame, folds))
-        while backend.status(log_id).is_running:
-            await asyncio.sleep(0.01)
+        await _until(lambda: not backend.status(log_id).is_running)
         fed.end(is_on_stack=False)
     finally:
-        Relays.reply, registry.open_model = settle, registry_open  # type: ignore[method-assign]
+        relays.check_reply, ModelCatalogue.resolve = settle, resolve  # type: ignore[method-assign]
         await backend.close()
     walk.report("answer: the page's command to the waiting call")
     print("folds of one text delta in the server:", ", ".join(sorted(folds)) or "none")
@@ -178,25 +174,32 @@ def _note_fold(frame: FrameType, folds: Counter[str]) -> None:
 
 
 async def _relay(backend: LocalBackend, log_id: str) -> Relay:
-    hub = backend.hub(log_id)
+    hub, found = backend.hub(log_id), list[Relay]()
     assert hub is not None
     follower = hub.follower(0)
+
+    def is_there() -> bool:
+        found.extend(event for event in follower.poll() if isinstance(event, Relay))
+        return bool(found)
+
+    await _until(is_there)
+    return found[0]
+
+
+async def _until(is_true: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while True:
-            found = [event for event in follower.poll() if isinstance(event, Relay)]
-            if found:
-                return found[0]
+        while not is_true():  # noqa: ASYNC110 # nothing here has an event to wait for
             await asyncio.sleep(0.01)
 
 
 def line() -> None:
-    pipeline, view = Pipeline(load("claude").translator()), Stream()
-    walk = Walk()
+    pipeline, view = Pipeline(load("claude").translator()), Stream(ViewOptions())
     for entry in (Start(at_ms=0, agent="claude"), *[Output(at_ms=0, stream="stdout", data=LINE)] * 2):
+        walk = Walk()  # the last one counts: what is read once is not part of it
         walk.begin()
         for event in pipeline.feed(entry):
             view.feed(event)
-    walk.end(is_on_stack=False)
+        walk.end(is_on_stack=False)
     walk.report("line: Claude to NDJSON")
 
 

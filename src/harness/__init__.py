@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from harness.session.goals import GoalOptions
     from harness.session.harness import Harness
-    from harness.session.outcome import RunOutcome
+    from harness.session.runs import RunOutcome
     from harness.session.session import Session
     from harness.session.signals import File
     from harness.session.thread_memory import Memory
@@ -107,7 +107,7 @@ _HOMES = {
     "Request": "harness.sources.request",
     "RequestContext": "harness.session.config",
     "Run": "harness.sources.run",
-    "RunOutcome": "harness.session.outcome",
+    "RunOutcome": "harness.session.runs",
     "Scripted": "harness.sources.models.scripted",
     "Session": "harness.session.session",
     "SessionEvent": "harness.rendering.session.events",

@@ -29,7 +29,7 @@ from harness.errors import UsageError
 from harness.events import Event, StepEnd, UsageDelta
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode, RequestContext
-from harness.session.outcome import RunOutcome
+from harness.session.runs import RunOutcome
 from harness.sources.model import Ask
 from harness.sources.request import Limits
 from harness.sources.tool import ToolContext

@@ -16,7 +16,7 @@ from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
-from harness.session.config import AgentInput, BackingAgent, CommandAgent, Mode, tools_of
+from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, UserMessage
 from harness.sources.loop.conversation import GIVEN_UP, AgentConversation
@@ -24,7 +24,7 @@ from harness.sources.loop.history import history
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.time_limits import TimeLimits
 from harness.sources.loop.turns import turn_of
-from harness.sources.model import Attachment, UserTurn
+from harness.sources.model import Attachment, Model, UserTurn
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Request
 from harness.sources.run import Run, start
@@ -80,12 +80,6 @@ class AgentDriver(Protocol):
     def reply(self, reply: RelayReply) -> bool:
         """Answer a run that goes on; False when it does not wait for this."""
         ...
-
-
-def described(agent: AgentInput) -> BackingAgent | CommandAgent:
-    if isinstance(agent, BackingAgent | CommandAgent):
-        return agent
-    return BackingAgent() if agent == OWN_AGENT else CommandAgent(name=agent)
 
 
 class NativeDriver:
@@ -176,7 +170,7 @@ class NativeDriver:
         )
 
     def reply(self, reply: RelayReply) -> bool:
-        return self._loaded is not None and self._loaded[1].reply(reply)
+        return self._loaded is not None and self._loaded[1].host.relays.reply(reply)
 
     def configured(self) -> BackingAgent:
         session = self._session
@@ -190,14 +184,14 @@ class NativeDriver:
         """What the next run works by: the mode, the model and the tools of this moment."""
         session = self._session
         context, limits = session.runs.context, session.runs.limits
+        model = self._model()
         if limits.max_budget_usd is not None:
             self.conversation.host.cost_of = prices_of(session.working_directory, must_hold=True)
-        await session.hooks.prepare()
+        await session.hooks.memory.prepare()
         await session.resolve_workspace(context)
-        self._tell_of_servers()
+        self._warn_of_servers()
         agent = self.configured()
         self.agent_name = agent.name
-        model = agent.model or session.harness.catalogue.resolve(_model_id(session, session.mode.resolve()))
         tools, more = tools_of(agent.tools, context), self._more_tools()
         options = session.hooks.options = AgentOptions(
             model=model,
@@ -217,7 +211,16 @@ class NativeDriver:
         )
         return options
 
-    def _tell_of_servers(self) -> None:
+    def _model(self) -> Model:
+        """The agent's own, else the selected one, else that of the mode."""
+        session, mode, agent = self._session, self._session.mode.resolve(), self._session.agent
+        if isinstance(agent, BackingAgent) and agent.model is not None:
+            return agent.model
+        harness = session.harness
+        model_id = session.model.get() or mode.default_model_id or _usual_model(harness.environ, mode)
+        return harness.catalogue.resolve(model_id)
+
+    def _warn_of_servers(self) -> None:
         session, warnings = self._session, self._session.harness.mcp.warnings
         told = [Warning(message=text, code="mcp") for text in warnings[self._told_warnings :]]
         self._told_warnings = len(warnings)
@@ -430,14 +433,12 @@ def _ended(run: Run) -> asyncio.Future[Result]:
     return ended
 
 
-def _model_id(session: SessionCore, mode: Mode) -> str:
-    model_id = session.model.get() or mode.default_model_id
-    if model_id:
-        return model_id
+def _usual_model(environ: Mapping[str, str], mode: Mode) -> str:
+    """Where neither session nor mode names one: that of a provider whose key is set. Raises UsageError."""
     from harness.sources.models.registry import LOCAL, usual_model
 
-    usual = usual_model(session.harness.environ)
-    if usual and not usual.startswith(f"{LOCAL}/"):  # a model of this machine is somebody's choice
+    usual = usual_model(environ)
+    if usual and not usual.startswith(f"{LOCAL}/"):  # a local model is used only where it was chosen
         return usual
     raise UsageError(
         f"Mode {mode.id} requires a defaultModelId when no backing agent is configured",

@@ -67,6 +67,13 @@ AgentInput: TypeAlias = str | BackingAgent | CommandAgent
 """A name (`native`, `claude`, `codex` …) or a description."""
 
 
+def described(agent: AgentInput) -> BackingAgent | CommandAgent:
+    """A name as what it stands for."""
+    if isinstance(agent, BackingAgent | CommandAgent):
+        return agent
+    return BackingAgent() if agent == OWN_AGENT else CommandAgent(name=agent)
+
+
 class Mode(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str = ""

@@ -27,6 +27,7 @@ from harness.session.config import (
     ToolsInput,
     check_modes,
     default_mode,
+    described,
 )
 from harness.session.heartbeats import Heartbeats
 from harness.session.locking import NoLock
@@ -37,6 +38,7 @@ from harness.session.permissions import CategoryResolver, check_resolver
 from harness.session.services import Browser, Observability, PubSub, Services, ThreadLock, UseTracker
 from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceInput, Workspaces
+from harness.sources.request import OWN_AGENT
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
@@ -71,7 +73,7 @@ class HarnessParts:
         check_modes(modes, default_mode_id)
         self.modes = {mode.id: mode for mode in modes}
         self.default_mode = default_mode(modes, default_mode_id)
-        self.agent = agent
+        self.agent: AgentInput = described(agent or OWN_AGENT)
         self.instructions = instructions
 
     def set_tools(

@@ -35,7 +35,8 @@ class ModeSelection:
 
     def resolve(self) -> Mode:
         """Raises UsageError when the mode does not exist."""
-        return self._session.harness.mode(self._mode_id)
+        harness = self._session.harness
+        return harness.modes.get(self._mode_id) or harness.mode(self._mode_id)
 
     async def switch(self, *, mode_id: str) -> None:
         """Stop what is going on and enter another mode, with the model that was last used in it."""

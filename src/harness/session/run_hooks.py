@@ -106,10 +106,6 @@ class RunHooks:
     def new_host(self, hub: Hub) -> LoopContext:
         return self._host.new_host(hub)
 
-    async def prepare(self) -> None:
-        """A run of our own loop is about to begin."""
-        await self.memory.prepare()
-
     async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
         """The loop is about to ask the model: tell what it must know, and show what it should see."""
         self._tell_states(context)

@@ -1,22 +1,32 @@
-"""What goes on in a session: one run at a time, what is said to it, how it is stopped, and what comes after it.
+"""The runs of a session: one at a time, what is sent while one is going on, how it is stopped, what comes after it.
+
+                      send, wake, drain                    the agent ends
+            ┌──────┐ ───────────────────▶ ┌─────────┐ ─────────────────────▶ queue empty ──▶ idle
+            │ idle │                      │ running │                        queued ───────▶ running (the next)
+            └──────┘ ◀─ abort ─┐          └─────────┘ ─ a call waits ──▶ ┌───────────┐
+                               │               │  ▲  ◀── reply, resume ── │ suspended │
+                               │         abort │  │ join (the agent       └───────────┘
+                               │               ▼  │  accepts input)             │
+                               │          ┌──────────┐                          │
+                               └───────── │ stopping │ ◀──────── abort ─────────┘
+                                          └──────────┘
 
 Rules
-1. One run at a time. What is said while one goes on joins it where the agent can hear; else it is queued.
-   A run that is being stopped, or has come to wait for an answer, hears nothing more: what is said then waits
-   for its end.
-2. Follow-ups are sent one per finished run, in their order, whatever became of that run, unless somebody stopped
-   it: then they wait until somebody says something, or `drain` is called. While a question, a plan or a call waits
-   for its answer, they wait for the end of that run. One that cannot be sent stays the first of the queue.
-3. Whatever happens, the session is usable afterwards, and every run that was asked for is told of: one that
-   broke, or was stopped, before it could begin as well.
+1. One run at a time. A message that comes during a run joins it if the agent accepts input; else it is queued. A
+   run that is stopping, or suspended, accepts nothing: what is sent then waits for its end.
+2. Queued messages are sent one per finished run, in order, whatever the outcome of that run. After `abort` they
+   wait for the next message or for `drain`; while a run is suspended, for its end. A message that cannot be sent
+   stays first in the queue.
+3. The session is usable whatever happens, and every requested run is in the log: also one that failed, or was
+   stopped, before it began.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -25,18 +35,19 @@ from harness.events import (
     Error,
     Event,
     FollowUpsChanged,
+    Outcome,
     Relay,
     RelayReply,
     Result,
     SessionStart,
     Signal,
     Suspended,
+    Usage,
 )
 from harness.log.codec import plain_text
 from harness.session.checks import check_text
 from harness.session.config import RequestContext
-from harness.session.outcome import RunOutcome, RunOutcomes
-from harness.session.session_host import KEY, request_context
+from harness.session.session_host import KEY, HarnessRequest
 from harness.session.signals import File, contents, split
 from harness.sources.loop.turns import user_message
 from harness.sources.model import Attachment, UserTurn
@@ -44,6 +55,75 @@ from harness.sources.request import Limits
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
+
+
+# What becomes of a message: how the run ended that it began, as the log says it.
+
+Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued"]
+
+
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What `send_message` gives."""
+
+    outcome: Became
+    """How the run ended; `suspended`: it waits for an answer. `joined`: the message went into a run that was going on,
+    `queued`: it waits for the end of one; nothing else is known then.
+    """
+    run_id: str = ""
+    text: str = ""
+    """The answer: what the agent said last."""
+    error: str = ""
+    """What went wrong, in words, where something did."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    turns: int | None = None
+    duration_ms: int | None = None
+    structured: Any = None
+    """The answer as data, where the agent gave it as that."""
+
+    @property
+    def success(self) -> bool:
+        return self.outcome == "completed"
+
+
+class RunOutcomes:
+    """Contract: `notice` is told of every event of the thread's log but the pieces of a stream."""
+
+    def __init__(self) -> None:
+        self._awaited: dict[str, tuple[Result | Suspended | None, str]] = {}
+        """By run: its end, and the last error that was told of it."""
+
+    def expect(self, run_id: str) -> None:
+        self._awaited[run_id] = (None, "")
+
+    def notice(self, event: Event) -> None:
+        known = self._awaited.get(event.run_id) if self._awaited else None
+        if known is None:
+            return
+        if isinstance(event, Result | Suspended):
+            self._awaited[event.run_id] = (event, known[1])
+        elif isinstance(event, Error):
+            self._awaited[event.run_id] = (known[0], event.message)
+
+    def take(self, run_id: str) -> RunOutcome:
+        """Of a run that was expected and has ended."""
+        ended, problem = self._awaited.pop(run_id)
+        if isinstance(ended, Suspended):
+            return RunOutcome(outcome="suspended", run_id=run_id)
+        if ended is None:  # the thread was left before it could say so
+            return RunOutcome(outcome="interrupted", run_id=run_id, error=problem)
+        return RunOutcome(
+            outcome=ended.outcome,
+            run_id=run_id,
+            text=ended.text,
+            error="" if ended.success else problem,
+            usage=ended.usage,
+            cost_usd=ended.total_cost_usd,
+            turns=ended.turns,
+            duration_ms=ended.duration_ms,
+            structured=ended.structured,
+        )
+
 
 _logger = logging.getLogger("harness.session")
 
@@ -61,7 +141,10 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> UserMessage:
         """Raises UsageError for what is no text, and for what is no file."""
-        check_text("content", content)
+        if type(content) is not str:
+            check_text("content", content)
+        if not files:
+            return cls(text=plain_text(content))
         texts, attachments = split(contents(content, files))
         return cls(text=plain_text("\n\n".join(texts)), attachments=attachments)
 
@@ -69,7 +152,7 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
 class RunRequest(NamedTuple):
     """A run that is to be begun, or taken up again."""
 
-    go: Callable[[], Awaitable[Ended]]
+    go: Callable[[], Coroutine[Any, Any, Ended]]
     run_id: str = ""
     """Empty for a run that has begun already."""
     opening: UserMessage | Signal | None = None
@@ -86,7 +169,8 @@ class Runs:
         self._ended: asyncio.Future[None] | None = None
         """Done when everything that belongs to the current run is."""
         self._opening = asyncio.Lock()
-        self._context = RequestContext()
+        self.context = RequestContext()
+        """Of the current run, or of the last one."""
         self._context_of = ""
         """The run that the context and the limits belong to."""
         self.limits = Limits()
@@ -107,11 +191,6 @@ class Runs:
     @property
     def is_running(self) -> bool:
         return self._task is not None
-
-    @property
-    def context(self) -> RequestContext:
-        """Of the run that goes on, or went on last."""
-        return self._context
 
     @property
     def relays(self) -> list[Relay]:
@@ -146,19 +225,20 @@ class Runs:
         """
         session = self._session
         async with self._opening:  # so that two who speak at once speak in one thread
-            await self.wait_for_the_deaf()
-            if not self.is_running:
+            if self._ended is not None:
+                await self.wait_while_ending()
+            if self._task is None and session.thread.current is None:
                 await session.thread.ensure()
-            if self.is_running:
+            if self._task is not None:
                 if self.join(said, context):
                     return RunOutcome(outcome="joined", run_id=session.bus.fold.facts.open_run)
                 self.queue(said, context)
                 return RunOutcome(outcome="queued")
-            beginning = self._to_send(said)
-            self.endings.expect(beginning.run_id)
-            self.begin(beginning, context, limits=limits)
+            request = self._to_send(said)
+            self.endings.expect(request.run_id)
+            self.begin(request, context, limits=limits)
         await self.wait_until_idle()
-        return self.endings.take(beginning.run_id)
+        return self.endings.take(request.run_id)
 
     def join(self, said: UserMessage, context: RequestContext | None = None) -> bool:
         """Say it to the run that goes on; False when there is none, or none that can hear. What came along with it
@@ -173,7 +253,7 @@ class Runs:
     def add_context(self, context: RequestContext | None) -> None:
         """To that of the run that goes on, whose calls are given the very same object."""
         if context:
-            self._context.update({key: value for key, value in context.items() if key != KEY})
+            self.context.update({key: value for key, value in context.items() if key != KEY})
 
     async def instead(self, said: UserMessage, context: RequestContext | None = None) -> None:
         """Stop what goes on, and say this in a run of its own, before what is queued."""
@@ -200,7 +280,7 @@ class Runs:
 
     def begin(
         self,
-        beginning: RunRequest,
+        request: RunRequest,
         context: RequestContext | None = None,
         *,
         limits: Limits | None = None,
@@ -216,43 +296,44 @@ class Runs:
             raise UsageError(
                 "this session lives in another event loop", hint="use a harness within one asyncio.run()"
             )
-        self._take_along(beginning, context, limits)
+        self._take_along(request, context, limits)
         self.is_abort_requested = False
         self._holds_queue = holds_queue
         self._is_paused = False
         self.abort_signal = asyncio.Event()
-        self._task = loop.create_task(self._drive(beginning))
+        self._task = loop.create_task(self._drive(request))
 
     def _take_along(
-        self, beginning: RunRequest, context: RequestContext | None, limits: Limits | None = None
+        self, request: RunRequest, context: RequestContext | None, limits: Limits | None = None
     ) -> None:
         """What its tools are to see of whoever asked, and how long it may go on."""
-        run_id = beginning.run_id or self._session.bus.fold.facts.open_run
+        run_id = request.run_id or self._session.bus.fold.facts.open_run
         if run_id == self._context_of:
-            context = RequestContext({**self._context, **(context or {})})
+            context = RequestContext({**self.context, **(context or {})})
             limits = limits or self.limits
-        self._context, self._context_of = request_context(self._session, context), run_id
+        self.context = RequestContext({**(context or {}), KEY: HarnessRequest(self._session)})
+        self._context_of = run_id
         self.limits = limits or Limits()
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
         """Go on with the run that waits for these answers."""
-        backing = self._session.driver
-        self.begin(RunRequest(lambda: backing.resume(replies)), context)
+        driver = self._session.driver
+        self.begin(RunRequest(lambda: driver.resume(replies)), context)
         await self.wait_until_idle()
 
     def wake(self, signal: Signal, context: RequestContext | None = None) -> str:
         """Begin a run because of a signal; its id."""
-        beginning = self._to_wake(signal)
-        self.begin(beginning, context)
-        return beginning.run_id
+        request = self._to_wake(signal)
+        self.begin(request, context)
+        return request.run_id
 
     async def drain(self) -> None:
         """Send what is queued, when nothing goes on."""
         self._session.bus.deliver()
         if self.is_running or not self.queued or self.waits:
             return
-        beginning = self._take_first()
-        self.begin(beginning, beginning.context)
+        request = self._take_first()
+        self.begin(request, request.context)
         await self.wait_until_idle()
 
     def queue(self, said: UserMessage, context: RequestContext | None = None) -> None:
@@ -323,8 +404,8 @@ class Runs:
         while (task := self._task) is not None:
             await asyncio.wait((task,))
 
-    async def wait_for_the_deaf(self) -> None:
-        """Until a run that is still there, but hears nothing more, has ended."""
+    async def wait_while_ending(self) -> None:
+        """Until a run that is stopping or suspended, and accepts nothing more, has ended."""
         while (ended := self._ended) is not None and (self.is_abort_requested or self._has_suspended()):
             await asyncio.wait((ended,))
 
@@ -334,21 +415,21 @@ class Runs:
             return False
         return isinstance(current.result(), Suspended)
 
-    async def _drive(self, beginning: RunRequest) -> None:
+    async def _drive(self, request: RunRequest) -> None:
         try:
-            ended = await self._once(beginning)
+            ended = await self._once(request)
             while not self._holds_queue and not self._is_paused and self.queued:
                 if isinstance(ended, Suspended):
                     break
                 queued = self.queued[0]
                 self.is_abort_requested = False  # before it is told: who hears of it may stop it
                 self.abort_signal = asyncio.Event()
-                beginning = self._take_first()
-                self._take_along(beginning, beginning.context)
-                ended = await self._once(beginning, is_queued=True)
-                if not self._has_begun(beginning):
-                    if beginning.context is not None and beginning.opening is not None:
-                        self._queued_contexts[beginning.opening.id] = beginning.context
+                request = self._take_first()
+                self._take_along(request, request.context)
+                ended = await self._once(request, is_queued=True)
+                if not self._has_begun(request):
+                    if request.context is not None and request.opening is not None:
+                        self._queued_contexts[request.opening.id] = request.context
                     self._set_queue([queued, *self.queued])
                     return
         finally:
@@ -356,28 +437,24 @@ class Runs:
             self.is_abort_requested = False
             self._answered.clear()
 
-    async def _once(self, beginning: RunRequest, *, is_queued: bool = False) -> Ended:
+    async def _once(self, request: RunRequest, *, is_queued: bool = False) -> Ended:
         loop = asyncio.get_running_loop()
         ended: Ended = None
         self._ended = loop.create_future()
-
-        async def run() -> Ended:
-            return await beginning.go()
-
-        self._current = loop.create_task(run())
+        self._current = loop.create_task(request.go())
         if self.is_abort_requested:  # before it could begin
             self._current.cancel()
         try:
             await asyncio.wait((self._current,))
             if self._current.cancelled():
-                self._tell_stopped(beginning)
+                self._tell_stopped(request)
             else:
                 ended = self._current.result()
         except HarnessError as error:
-            self._tell_failure(beginning, error.words, is_queued=is_queued)
+            self._tell_failure(request, error.words, is_queued=is_queued)
         except Exception as error:
             _logger.exception("a run broke")
-            self._tell_failure(beginning, repr(error), is_queued=is_queued)
+            self._tell_failure(request, repr(error), is_queued=is_queued)
         try:
             await self._session.after_run()
         except Exception:
@@ -388,36 +465,36 @@ class Runs:
 
     def _to_send(self, said: UserMessage) -> RunRequest:
         session = self._session
-        run_id, backing = session.harness.new_run_id(), session.driver
-        said = self._named(said)
-        return RunRequest(lambda: backing.send(said, run_id), run_id, said)
+        run_id, driver = session.harness.new_run_id(), session.driver
+        said = said if said.id else msgspec.structs.replace(said, id=session.harness.new_id())
+        return RunRequest(lambda: driver.send(said, run_id), run_id, said)
 
     def _named(self, said: UserMessage) -> UserMessage:
         return said if said.id else msgspec.structs.replace(said, id=self._session.harness.new_id())
 
     def _to_wake(self, signal: Signal) -> RunRequest:
-        run_id, backing = self._session.harness.new_run_id(), self._session.driver
-        return RunRequest(lambda: backing.wake(signal, run_id), run_id, signal)
+        run_id, driver = self._session.harness.new_run_id(), self._session.driver
+        return RunRequest(lambda: driver.wake(signal, run_id), run_id, signal)
 
     def _take_first(self) -> RunRequest:
         """Of the queue."""
         first = _read(self.queued[0])
-        beginning = self._to_wake(first) if isinstance(first, Signal) else self._to_send(first)
-        self._set_queue(self.queued[1:], taken_by=beginning.run_id)
-        return beginning._replace(context=self._queued_contexts.pop(first.id, None))
+        request = self._to_wake(first) if isinstance(first, Signal) else self._to_send(first)
+        self._set_queue(self.queued[1:], taken_by=request.run_id)
+        return request._replace(context=self._queued_contexts.pop(first.id, None))
 
-    def _has_begun(self, beginning: RunRequest) -> bool:
+    def _has_begun(self, request: RunRequest) -> bool:
         self._session.bus.deliver()
-        return beginning.run_id == self._session.bus.fold.facts.last_run
+        return request.run_id == self._session.bus.fold.facts.last_run
 
-    def _tell_stopped(self, beginning: RunRequest) -> None:
+    def _tell_stopped(self, request: RunRequest) -> None:
         """A run that was stopped before it began is told of like any other; one that waited is given up."""
-        if not beginning.run_id:
+        if not request.run_id:
             self._session.abandon_suspension(ABORTED)
-        elif not self._has_begun(beginning):
-            self._tell_whole(beginning, [Result(success=False, outcome="interrupted")])
+        elif not self._has_begun(request):
+            self._tell_whole(request, [Result(success=False, outcome="interrupted")])
 
-    def _tell_failure(self, beginning: RunRequest, message: str, *, is_queued: bool) -> None:
+    def _tell_failure(self, request: RunRequest, message: str, *, is_queued: bool) -> None:
         """A run that could not begin, or broke: told in the log like any other that failed."""
         session = self._session
         session.bus.deliver()
@@ -426,21 +503,21 @@ class Runs:
         end = Result(success=False, outcome="failed")
         if facts.open_run and not facts.is_suspended:
             session.append_all([*told, end], facts.open_run)
-        elif is_queued or not beginning.run_id:  # it still waits: to be sent, or for its answer
+        elif is_queued or not request.run_id:  # it still waits: to be sent, or for its answer
             session.append_all(told)
-        elif not self._has_begun(beginning):
-            self._tell_whole(beginning, [*told, end])
+        elif not self._has_begun(request):
+            self._tell_whole(request, [*told, end])
 
-    def _tell_whole(self, beginning: RunRequest, rest: list[Event]) -> None:
-        """A run of which no agent has told anything, from its beginning to its end."""
-        session, opening = self._session, beginning.opening
+    def _tell_whole(self, request: RunRequest, rest: list[Event]) -> None:
+        """A run of which no agent has told anything, from its request to its end."""
+        session, opening = self._session, request.opening
         session.abandon_suspension(ABORTED)  # as it would have been by a run that began
         events: list[Event] = [SessionStart(agent=session.agent.name, model=session.model.get())]
         if isinstance(opening, UserMessage):
             events.append(user_message(UserTurn(opening.text, opening.attachments), opening.id))
         elif opening is not None:
             events.append(opening)
-        session.append_all([*events, *rest], beginning.run_id)
+        session.append_all([*events, *rest], request.run_id)
         session.forget_conversations()  # they know nothing of it
 
     def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:

@@ -14,10 +14,10 @@ from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.rendering.session.encoding import to_wire
-from harness.session.agent_driver import AgentDriver, CommandDriver, NativeDriver, described
+from harness.session.agent_driver import AgentDriver, CommandDriver, NativeDriver
 from harness.session.approvals import Approvals, FollowUps, RunState, SessionDisplay, StreamState, Suspensions
 from harness.session.bus import Bus
-from harness.session.config import BackingAgent, CommandAgent, RequestContext
+from harness.session.config import BackingAgent, CommandAgent, RequestContext, described
 from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
 from harness.session.open_thread import OpenThread
 from harness.session.permissions import SessionPermissions
@@ -29,7 +29,6 @@ from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.event_redactor import EventRedactor
-from harness.sources.request import OWN_AGENT
 
 if TYPE_CHECKING:
     from harness.session.harness_parts import HarnessParts
@@ -116,8 +115,9 @@ class SessionCore:
 
     @property
     def agent(self) -> BackingAgent | CommandAgent:
-        """Of the mode, else of the harness; without either, one of our own."""
-        return described(self.mode.resolve().agent or self.harness.agent or OWN_AGENT)
+        """Of the mode, else of the harness; without either, the native loop."""
+        agent = self.mode.resolve().agent or self.harness.agent
+        return described(agent) if isinstance(agent, str) else agent
 
     @property
     def driver(self) -> AgentDriver:

@@ -12,8 +12,7 @@ from harness.rendering.session.messages import Role
 from harness.session.checks import checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
-from harness.session.outcome import RunOutcome
-from harness.session.runs import UserMessage
+from harness.session.runs import RunOutcome, UserMessage
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
 from harness.sources.request import Limits
@@ -63,8 +62,9 @@ class SessionMethods:
             UsageError: For content, files or limits of a wrong kind, and in another event loop than the thread's.
 
         """
-        message = UserMessage.of(content, files)
-        return await self._core.runs.send(message, request_context, checked_limits(limits))
+        if limits is not None:
+            limits = checked_limits(limits)
+        return await self._core.runs.send(UserMessage.of(content, files), request_context, limits)
 
     async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Send a message that changes what the agent is doing.

@@ -65,7 +65,7 @@ class SignalDelivery:
         branches = {"if_active": _branch(if_active), "if_idle": _branch(if_idle)}
         check_event(signal, "Invalid signal")
         await session.thread.ensure()
-        await session.runs.wait_for_the_deaf()
+        await session.runs.wait_while_ending()
         delivery = decide(signal, is_active=session.runs.is_running, **branches)
         check_event(delivery.signal, "Invalid signal")
         numbered = session.bus.fold.facts.lanes.numbered(delivery.signal, is_visible=session.hooks.is_visible)
@@ -113,7 +113,7 @@ class SignalDelivery:
         self, signal: Signal, *, if_active: Literal["deliver", "queue"], if_idle: Literal["wake", "persist"]
     ) -> None:
         session = self._session
-        await session.runs.wait_for_the_deaf()
+        await session.runs.wait_while_ending()
         if session.runs.is_running:
             if if_active == "queue" or (if_idle == "wake" and not self._is_heard()):
                 session.runs.queue_signal(signal)

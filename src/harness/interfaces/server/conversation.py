@@ -192,11 +192,10 @@ class HostedConversation:
         if isinstance(command, AnswerCommand):
             raise UsageError("this is a question for permission", hint="send `approve` or `deny`")
         if isinstance(command, Deny):
-            given: dict[str, Any] = {"decision": "decline", "reason": command.reason}
+            decision, reason, option = "decline", command.reason, ""
         else:
-            decision = "always_allow" if command.always else "approve"
-            given = {"decision": decision, "option": command.option_id}
-        if not self._session.respond_to_tool_approval(tool_call_id=relay.id, **given):
+            decision, reason, option = "always_allow" if command.always else "approve", "", command.option_id
+        if not self._session.approval.respond(decision, relay.id, reason, None, option):
             raise _answered_already()
 
     def revoke(self, grant_id: str) -> None:
