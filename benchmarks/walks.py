@@ -25,16 +25,16 @@ from types import CodeType, FrameType
 from typing import Any
 
 import harness as package
-from harness import commands
 from harness.events import Event, Relay, TextDelta
+from harness.interfaces import commands
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.local_backend import LocalBackend
-from harness.log.raw import Output, Start
+from harness.log.raw import RawOutput, RawStart
 from harness.log.stores.files import FileStore
 from harness.session.catalogue import ModelCatalogue
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.loop import relays
+from harness.sources.loop import approvals
 from harness.sources.model import Ask
 from harness.sources.models.scripted import Scripted
 from harness.sources.registry import load
@@ -142,13 +142,13 @@ async def answer(folder: str) -> None:
     walk, folds = Walk(), Counter[str]()
     speaker = Speaker(lambda: None, tool="bash")
     resolve, ModelCatalogue.resolve = ModelCatalogue.resolve, lambda *_: speaker  # type: ignore[method-assign]
-    settle = relays.check_reply
+    settle = approvals.check_reply
 
     def settled(waiting: Any, reply: Any) -> None:
         walk.end()
         settle(waiting, reply)
 
-    relays.check_reply = settled
+    approvals.check_reply = settled
     backend = LocalBackend(FileStore(folder), Setup(agent=OWN_AGENT, model=speaker.name, cwd=folder))
     try:
         log_id = await backend.create(Setup(permission_mode="default"))
@@ -162,7 +162,7 @@ async def answer(folder: str) -> None:
         await _until(lambda: not backend.status(log_id).is_running)
         fed.end(is_on_stack=False)
     finally:
-        relays.check_reply, ModelCatalogue.resolve = settle, resolve  # type: ignore[method-assign]
+        approvals.check_reply, ModelCatalogue.resolve = settle, resolve  # type: ignore[method-assign]
         await backend.close()
     walk.report("answer: the page's command to the waiting call")
     print("folds of one text delta in the server:", ", ".join(sorted(folds)) or "none")
@@ -194,7 +194,7 @@ async def _until(is_true: Callable[[], bool]) -> None:
 
 def line() -> None:
     pipeline, view = Pipeline(load("claude").translator()), Stream(ViewOptions())
-    for entry in (Start(at_ms=0, agent="claude"), *[Output(at_ms=0, stream="stdout", data=LINE)] * 2):
+    for entry in (RawStart(at_ms=0, agent="claude"), *[RawOutput(at_ms=0, stream="stdout", data=LINE)] * 2):
         walk = Walk()  # the last one counts: what is read once is not part of it
         walk.begin()
         for event in pipeline.feed(entry):

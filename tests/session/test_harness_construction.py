@@ -126,7 +126,7 @@ def test_the_instructions_of_agent_harness_and_mode_are_told_in_this_order() -> 
             await harness.send_message(content="two")
             assert model.system(0) == "You are careful.\nBe brief.\nPlan only."
             assert model.system(1) == "You are careful.\nBe brief."
-            assert harness.agent is shared
+            assert harness.internals.agent is shared
             assert shared == BackingAgent(instructions="You are careful.")
 
     run(work)
@@ -369,4 +369,4 @@ def test_lists_may_be_given_as_anything_that_can_be_gone_through() -> None:
     )
     assert [mode.id for mode in harness.list_modes()] == ["a", "b"]
     assert list(harness.internals.definitions) == ["s"]
-    assert harness.disabled_tools == {"ask_user"}
+    assert harness.internals.disabled_tools == {"ask_user"}

@@ -257,7 +257,7 @@ async def test_usage_that_is_reset_is_nothing_used() -> None:
 async def test_no_secret_gets_into_what_is_kept_beside_the_log(tmp_path: Path) -> None:
     harness = Harness(
         id="h",
-        modes=[make().default_mode],
+        modes=[make().internals.default_mode],
         storage=FileStore(str(tmp_path)),
         initial_state={"currentModelId": "x/y", "projectPath": f"/home/{SECRET}"},
         resolve_model=lambda _: Model(),

@@ -120,6 +120,8 @@ class Harness(SessionMethods):
 
     """
 
+    _sessions: dict[tuple[str, str], Session]
+
     def __init__(
         self,
         *,
@@ -157,18 +159,17 @@ class Harness(SessionMethods):
         environ: Mapping[str, str] | None = None,
     ) -> None:
         lists = checked(locals())
-        self.id, self._resource_id = id, resource_id or id
+        self.id, self._resource_id, self._sessions = id, resource_id or id, {}
         self.internals = parts = HarnessParts(id, cwd, environ, redact=redact)
         parts.set_modes(lists["modes"], default_mode_id, agent, instructions)
-        disabled = lists["disable_builtin_tools"]
-        parts.set_tools(tools, mcp_servers, lists["subagents"], disabled, tool_category_resolver)
+        given, disabled = lists["subagents"], lists["disable_builtin_tools"]
+        parts.set_tools(tools, mcp_servers, given, disabled, tool_category_resolver)
         parts.set_state(state_schema, initial_state, memory, om_config)
         parts.set_services(storage, thread_lock, pubsub, observability, workspace)
         who = (resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider)
         parts.catalogue = ModelCatalogue(*who, lists["gateways"], parts.environ)
         parts.use_tracker, parts.id_generator = model_use_count_tracker, id_generator
         self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
-        self._sessions: dict[tuple[str, str], Session] = {}
         self.session = self._new_session()
         self._core = self.session.internals
 

@@ -106,7 +106,7 @@ class HostedConversation:
 
     @property
     def bus(self) -> Bus:
-        return self._session.bus
+        return self._core.bus
 
     @property
     def is_running(self) -> bool:
