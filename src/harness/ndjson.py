@@ -5,7 +5,7 @@
     for call in extract_tool_calls(events):
         print(call.name, call.success)
 
-Types may be written in either way, `ToolStart` or `tool_start`; a line that is no event is a mistake of the caller.
+Types may be written in either way, `ToolStart` or `tool_start`; a line that is no event raises UsageError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Record: TypeAlias = dict[str, Any]
 
 
 class ToolCallRecord(NamedTuple):
-    """A call and its end; what did not end has no `success`."""
+    """A tool call and its end; `success` is None for a call that did not end."""
 
     id: str
     name: str

@@ -1,4 +1,15 @@
-"""The vocabulary: one closed union of small frozen structs; class name = `type` on the wire."""
+"""The vocabulary: everything that can happen in a run or a conversation, as small frozen structs.
+
+`AnyEvent` is the closed union: a type checker knows whether a `match` over it is complete. Import events from here;
+the modules group them by subject:
+
+    run        SessionStart, Result, steps, to-do list, compaction
+    text       messages and their pieces
+    tool       tool calls, code in a REPL       operation  what a call means (a read, a command, …)
+    relay      questions to a person            usage      tokens and money
+    notice     errors, warnings, unreadable     steering   what was decided around the agent
+    memory     observational memory             envelope   what every event carries
+"""
 
 from __future__ import annotations
 

@@ -30,13 +30,18 @@ class Event(
     tag_field="type",
     tag=True,
 ):
-    """Base of the vocabulary; the class name is the `type` on the wire."""
+    """Base of all events: what each of them carries, whatever it says.
+
+    A source leaves these fields alone; they are set when the event is appended to a log. The class name is the
+    `type` on the wire, so a new event is one subclass and its place in `AnyEvent`.
+    """
 
     seq: int = -1
     """Position in the log: 0, 1, 2 … without gaps."""
     timestamp_ms: int = -1
     """When it was observed, milliseconds since the epoch, never falling within a log."""
     run_id: str = ""
+    """The run that it belongs to; a sub-agent's events have the id of its own run."""
     parent_id: str = ""
     """On a run's first event: the id of the call that spawned it."""
     session_id: str = ""

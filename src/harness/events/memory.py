@@ -1,4 +1,4 @@
-"""Observational memory: what was noted of a conversation, so that the model need not read all of it again.
+"""Observational memory: notes on a conversation, so that the model need not read all of it again.
 
 A cycle is one thing that the memory does; its events share `cycle_id`. The record of a memory is a fold of
 these events alone, so each end says what it covers: `message_ids`, and up to which `seq` of the log.
@@ -14,6 +14,8 @@ Noting: TypeAlias = Literal["observation", "reflection"]
 
 
 class MemoryStatus(Steering, frozen=True, kw_only=True):
+    """How full the windows of the memory are."""
+
     windows: dict[str, Any]
     record_id: str = ""
     thread_id: str = ""
@@ -24,12 +26,16 @@ class MemoryStatus(Steering, frozen=True, kw_only=True):
 
 
 class ObservationStart(Steering, frozen=True, kw_only=True):
+    """A model begins to take notes on messages."""
+
     cycle_id: str
     operation_type: Noting = "observation"
     tokens_to_observe: int = 0
 
 
 class ObservationEnd(Steering, frozen=True, kw_only=True):
+    """The notes are taken: `observations` stand for the messages from here on."""
+
     cycle_id: str
     duration_ms: int = 0
     tokens_observed: int = 0
@@ -52,19 +58,25 @@ class ObservationEnd(Steering, frozen=True, kw_only=True):
 
 
 class ObservationFailed(Steering, frozen=True, kw_only=True):
+    """The notes could not be taken; the messages stay."""
+
     cycle_id: str
     error: str
     duration_ms: int = 0
     stopped: bool = False
-    """Because somebody stopped the run, or let the thread go: nothing is wrong with the memory."""
+    """Because the run was stopped or the thread was closed: nothing is wrong with the memory."""
 
 
 class ReflectionStart(Steering, frozen=True, kw_only=True):
+    """A model begins to shorten the notes."""
+
     cycle_id: str
     tokens_to_reflect: int = 0
 
 
 class ReflectionEnd(Steering, frozen=True, kw_only=True):
+    """The notes are shortened."""
+
     cycle_id: str
     duration_ms: int = 0
     compressed_tokens: int = 0
@@ -73,6 +85,8 @@ class ReflectionEnd(Steering, frozen=True, kw_only=True):
 
 
 class ReflectionFailed(Steering, frozen=True, kw_only=True):
+    """The notes could not be shortened; they stay as they were."""
+
     cycle_id: str
     error: str
     duration_ms: int = 0
@@ -82,6 +96,8 @@ class ReflectionFailed(Steering, frozen=True, kw_only=True):
 
 
 class BufferingStart(Steering, frozen=True, kw_only=True):
+    """Notes are taken in the background, ahead of their use."""
+
     cycle_id: str
     operation_type: Noting = "observation"
     tokens_to_buffer: int = 0
@@ -90,6 +106,8 @@ class BufferingStart(Steering, frozen=True, kw_only=True):
 
 
 class BufferingEnd(Steering, frozen=True, kw_only=True):
+    """The notes are ready, but not used yet."""
+
     """A chunk of observations that waits to be activated, or a reflection that does."""
 
     cycle_id: str
@@ -113,6 +131,8 @@ class BufferingEnd(Steering, frozen=True, kw_only=True):
 
 
 class BufferingFailed(Steering, frozen=True, kw_only=True):
+    """The notes could not be taken ahead."""
+
     cycle_id: str
     error: str
     operation_type: Noting = "observation"

@@ -1,4 +1,8 @@
-"""What a tool call means, whoever made it: decided once, by the agent's own translator."""
+"""What a tool call means, the same for every agent: decided once, by the agent's translator.
+
+`ToolStart.operations` has one or more of them: "ran this command", "read that file". A view shows these and need not
+know the tools of any agent.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,12 @@ class _Operation(
     tag=str.lower,
 ):
     success: bool | None = None
-    """Only when one call does several things that can fail apart; otherwise `ToolEnd.success` counts."""
+    """Only when one call does several things that can fail separately; otherwise `ToolEnd.success` counts."""
 
 
 class Command(_Operation, frozen=True, kw_only=True):
+    """A shell command is run."""
+
     command: str
     cwd: str = ""
     exit_code: int | None = None
@@ -28,12 +34,16 @@ class Command(_Operation, frozen=True, kw_only=True):
 
 
 class Read(_Operation, frozen=True, kw_only=True):
+    """A file is read, or some lines of it."""
+
     path: str
     start_line: int | None = None
     end_line: int | None = None
 
 
 class Write(_Operation, frozen=True, kw_only=True):
+    """A file is written, or some lines of it."""
+
     path: str
     start_line: int | None = None
     end_line: int | None = None
@@ -42,15 +52,21 @@ class Write(_Operation, frozen=True, kw_only=True):
 
 
 class Search(_Operation, frozen=True, kw_only=True):
+    """Files are searched for a text or a pattern."""
+
     query: str
     path: str = ""
 
 
 class List(_Operation, frozen=True, kw_only=True):
+    """A folder is listed."""
+
     path: str = ""
 
 
 class Skill(_Operation, frozen=True, kw_only=True):
+    """A skill (a file of instructions) is loaded."""
+
     path: str
     name: str = ""
     start_line: int | None = None
@@ -65,7 +81,7 @@ class Fetch(_Operation, frozen=True, kw_only=True):
 
 
 class Spawn(_Operation, frozen=True, kw_only=True):
-    """A sub-agent: started by this call, or (`action`) heard of again through it."""
+    """A sub-agent is started by this call, or (`action`) its end is reported by it."""
 
     agent_id: str = ""
     name: str = ""

@@ -1,4 +1,4 @@
-"""A run stops and asks somebody; one event asks, one answers, whoever asked and however it is answered."""
+"""A run stops and asks a person: `Relay` is the question or approval request, `RelayReply` the answer."""
 
 from __future__ import annotations
 
@@ -30,30 +30,32 @@ class RelayChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Relay(Event, frozen=True, kw_only=True):
-    """The run waits for an answer: may it call a tool, what does the person want, is the plan good."""
+    """The run waits for an answer: may it call this tool (`permission`), what does the person want (`question`), is the
+    plan good (`plan`).
+    """
 
     id: str
     kind: Literal["permission", "question", "plan", "tool"] = "permission"
-    """`tool`: a tool of somebody else's waits for something that only its `payload` tells."""
+    """`tool`: a tool waits for something that only its `payload` describes."""
     call_id: str = ""
     tool_name: str = ""
     input: Any = None
     question: str = ""
     options: list[str] | None = None
     payload: Any = None
-    """What a tool that waits wants shown, as it gave it."""
+    """What the waiting tool wants shown, as it gave it."""
     resume_schema: Any = None
-    """JSON Schema of the answer, where the tool says."""
+    """JSON Schema of the answer, where the tool has one."""
     choices: list[RelayChoice] | None = None
     """Of a question for permission: the answers that there are."""
     category: str = ""
-    """Of the tool, where the rules know one."""
+    """The tool's category, where the permission rules have one."""
     preview: Any = None
     """What the call would change, if it changes files: a list of `{path, change, added, removed, diff, hidden_lines}`."""
     subagent: str = ""
     """The name of the sub-agent that asks; empty: the agent itself does."""
     spawn_call_id: str = ""
-    """The call that began this sub-agent."""
+    """The call that started this sub-agent."""
 
 
 class RelayReply(Event, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ Outcome: TypeAlias = Literal[
 
 
 class SessionStart(Event, frozen=True, kw_only=True):
-    """The run has begun. First event of its run, but for notices that came earlier."""
+    """The run has begun. The first event of its run, apart from notices that came earlier."""
 
     agent: str = ""
     model: str = ""
@@ -56,7 +56,7 @@ class Result(Event, frozen=True, kw_only=True):
     structured: Any = None
     """The answer as data, where the run was asked for a schema."""
     log_id: str = ""
-    """The log that it stands in, under which `harness sessions` knows it; of a top-level run."""
+    """The id of its log, for `harness sessions`; of a top-level run."""
 
 
 class Compacted(Event, frozen=True, kw_only=True):
@@ -66,9 +66,9 @@ class Compacted(Event, frozen=True, kw_only=True):
     before_tokens: int | None = None
     after_tokens: int | None = None
     summary: str = ""
-    """What the model is told in place of everything before the last turns; known of agents of our own."""
+    """What the model sees in place of everything before the last turns; known of Harness's own agents."""
     kept: int | None = None
-    """How many of the last turns stay; None where nobody knows, and the log alone does not tell what is left."""
+    """How many of the last turns stay; None where it is not known: then the log alone does not say what is left."""
     longest_output: int | None = None
     """Outputs of tools with more characters were shortened: in the turns that stay, or, without a summary, in
     those before them."""

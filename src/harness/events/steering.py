@@ -1,6 +1,6 @@
-"""What the one who steers decided: facts of a conversation that no agent said.
+"""What was decided around the agent: facts of a conversation that the session writes, not the agent.
 
-All of them inherit `Steering`, so that a view which shows the agents' work alone can pass them over in one line.
+All of them inherit `Steering`, so that a view which shows only the agents' work can ignore them in one line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.events.envelope import Event
 
 
 class Steering(Event, frozen=True, kw_only=True):
-    """Base of these facts; never written itself."""
+    """Base of these events; never written itself."""
 
 
 class ThreadCreated(Steering, frozen=True, kw_only=True):
@@ -26,10 +26,12 @@ class ThreadCreated(Steering, frozen=True, kw_only=True):
     state: dict[str, Any] | None = None
     """The application's own state that it begins with."""
     metadata: dict[str, Any] | None = None
-    """What was kept with it then: its mode, its model, and whatever else."""
+    """The settings stored with it then: its mode, its model, and others."""
 
 
 class ThreadRenamed(Steering, frozen=True, kw_only=True):
+    """The conversation has a new title."""
+
     title: str
     old_title: str = ""
     cycle_id: str = ""
@@ -37,17 +39,23 @@ class ThreadRenamed(Steering, frozen=True, kw_only=True):
 
 
 class ModeChanged(Steering, frozen=True, kw_only=True):
+    """Another mode (set of instructions, tools and model) is active from here on."""
+
     mode_id: str
     previous_mode_id: str = ""
 
 
 class ModelChanged(Steering, frozen=True, kw_only=True):
+    """Another model is used from here on: by this thread, by one of its modes, or everywhere."""
+
     model_id: str
     scope: Literal["", "global", "thread", "mode"] = ""
     mode_id: str = ""
 
 
 class SubagentModelChanged(Steering, frozen=True, kw_only=True):
+    """Another model is used by sub-agents, all or those of one type."""
+
     model_id: str
     scope: str = "thread"
     agent_type: str = ""
@@ -73,10 +81,10 @@ class FollowUpsChanged(Steering, frozen=True, kw_only=True):
 
 
 class SteeringQueued(Steering, frozen=True, kw_only=True):
-    """Somebody said something to a run that goes on, and it was accepted.
+    """A message to a running agent was accepted.
 
-    The run takes it at its next boundary: then a `Message` of the same id is in the log. Where no run has taken
-    it, because the process died, it is still to be said: first of all in the next run, or when this one goes on.
+    The run takes it between two steps: then a `Message` of the same id is in the log. Where no run has taken it,
+    because the process died, it is delivered first in the next run, or when this one is resumed.
     """
 
     id: str
@@ -86,7 +94,7 @@ class SteeringQueued(Steering, frozen=True, kw_only=True):
 
 
 class Briefed(Steering, frozen=True, kw_only=True):
-    """An agent that does not see this log was told, before its prompt, what was said and decided without it.
+    """An agent that does not see this log was given, before its prompt, a summary of what happened without it.
 
     It stands before the run, under the run's id. The prompt itself is the run's `Message`, without this.
     """
@@ -97,14 +105,14 @@ class Briefed(Steering, frozen=True, kw_only=True):
 
 
 class Suspended(Steering, frozen=True, kw_only=True):
-    """The run has let go of everything and waits for the answers to its open relays; it may wait for ever.
+    """The run holds no resources any more and waits for answers to its open relays, however long that takes.
 
-    It is not over: the run goes on with `Resumed`, in this process or in another one.
+    It has not ended: it continues with `Resumed`, in this process or in another one.
     """
 
 
 class Resumed(Steering, frozen=True, kw_only=True):
-    """The run goes on where it was suspended."""
+    """The run continues where it was suspended."""
 
 
 class Forked(Steering, frozen=True, kw_only=True):
@@ -118,6 +126,8 @@ class Forked(Steering, frozen=True, kw_only=True):
 
 
 class WorkspaceChanged(Steering, frozen=True, kw_only=True):
+    """The workspace (the folder, or the remote machine) has another status."""
+
     status: Literal["pending", "initializing", "ready", "paused", "error", "destroying", "destroyed"]
     error: str = ""
     workspace_id: str = ""
@@ -125,9 +135,7 @@ class WorkspaceChanged(Steering, frozen=True, kw_only=True):
 
 
 class Signal(Steering, frozen=True, kw_only=True):
-    """Something the model is told that nobody typed: state, a reminder, a notification; or a person's words
-    with attributes.
-    """
+    """Input for the model that no person typed: state, a reminder, a notification; or a person's words with attributes."""
 
     id: str
     category: Literal["user", "state", "reactive", "notification"]
@@ -141,16 +149,18 @@ class Signal(Steering, frozen=True, kw_only=True):
 
 
 class NotificationChanged(Steering, frozen=True, kw_only=True):
-    """One record of the inbox as it is now."""
+    """A notification of the inbox, as it is now."""
 
     record: dict[str, Any]
 
 
 class GoalChanged(Steering, frozen=True, kw_only=True):
-    """The objective as it is now; None when there is none any more."""
+    """The goal as it is now; None when it was removed."""
 
     objective: dict[str, Any] | None = None
 
 
 class GoalEvaluated(Steering, frozen=True, kw_only=True):
+    """A judge has said how far the goal is reached."""
+
     payload: dict[str, Any]

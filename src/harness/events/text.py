@@ -1,4 +1,4 @@
-"""What is said: live pieces by stream id, and whole messages."""
+"""Messages, and the pieces in which they are streamed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReasoningDelta(Event, frozen=True, kw_only=True):
 
 
 class TextRetracted(Event, frozen=True, kw_only=True):
-    """What was streamed under `id` so far does not stand: the model's answer was cut off and asked again."""
+    """The pieces streamed under `id` so far are void: the model's answer broke off and is requested again."""
 
     id: str
 
@@ -34,6 +34,6 @@ class Message(Event, frozen=True, kw_only=True):
     text: str
     id: str = ""
     parts: list[Any] | None = None
-    """Images, files and whatever else was said besides text."""
+    """Images, files and other parts besides text."""
     opaque: Any = None
     """Provider data that a later call must send back as it came."""

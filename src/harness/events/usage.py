@@ -1,6 +1,6 @@
 """Tokens and money, per model call and in total.
 
-None means that the agent never says; 0 that it said zero. `input` excludes what came from
+None means that the agent does not report it; 0 that it reported zero. `input` excludes what came from
 or went to the cache; `output` excludes reasoning where reasoning is given.
 """
 
@@ -16,6 +16,8 @@ CLASSES = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Tokens by class, and their cost. Add two with `plus`; it is falsy when nothing is known."""
+
     input: int | None = None
     output: int | None = None
     cache_read: int | None = None
@@ -23,6 +25,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     reasoning: int | None = None
     cost_usd: float | None = None
     cost_source: Literal["", "stated", "computed"] = ""
+    """`stated` by the agent, or `computed` from prices."""
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) is not None for name in (*CLASSES, "cost_usd"))
@@ -68,7 +71,7 @@ def _sum(a: Number | None, b: Number | None, sign: int) -> Number | None:
 
 
 class UsageDelta(Event, frozen=True, kw_only=True):
-    """Used since the last one, by one model call or by as much as the agent tells at once.
+    """Used since the last one, by one model call or by as many as the agent reports at once.
 
     The deltas of a run add up to the run's total; nothing is counted twice.
     """

@@ -1,13 +1,13 @@
-"""The one door into a log: stamps, appends, and lets any number of readers follow.
+"""The only way into a log: stamps and appends events, and lets any number of readers follow.
 
 Durability promise
     An event reaches a reader only after its line was handed to the kernel in one write. Killing
-    this process at any moment loses no event that anybody saw, and leaves at most one partial
+    this process at any moment loses no event that a reader saw, and leaves at most one partial
     last line, which the next open repairs.
-    The one exception is a disk that refuses: then the stream goes on, one warning says from which
+    The one exception is a disk that refuses: then the stream continues, one warning says from which
     `seq` the log is incomplete, and writing begins again as soon as the disk allows.
 
-Readers hold a cursor, not a queue: a reader that stalls costs nothing and holds up nobody. The
+Readers hold a cursor, not a queue: a reader that stalls costs nothing and delays no other. The
 latest events are served from memory, earlier ones from the store.
 """
 
@@ -28,7 +28,7 @@ from harness.log.ids import new_run_id
 from harness.log.store import LogReader, LogWriter, Store
 
 _RECENT_BYTES = 4 * 1024 * 1024
-"""How much of the latest is kept in memory for readers that keep up."""
+"""How much of the latest events stays in memory for readers that keep up."""
 _MARKED = (SessionStart, Result)
 """Events that say more of where they stand than others."""
 _MOST_UNWRITTEN = 1000
@@ -57,7 +57,7 @@ class Hub:
         self._closed = False
 
     def source(self, run_id: str) -> Source:
-        """The way in for one run."""
+        """What one run appends its events to."""
         return Source(self, run_id)
 
     def append(
@@ -121,7 +121,7 @@ class Hub:
         return Follower(self, self.store, cursor)
 
     def add_waker(self, wake: Callable[[], object]) -> Callable[[], None]:
-        """Call `wake` after every change, from the writer's thread; returns how to stop that."""
+        """Call `wake` after every change, from the writer's thread; returns a function that stops it."""
         self._wakers = [*self._wakers, wake]
 
         def remove() -> None:

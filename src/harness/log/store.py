@@ -1,11 +1,17 @@
-"""Where logs are kept: the contract that memory, files and any other store fulfil.
+"""The contract of a store: memory, files, PostgreSQL, and any other that you write.
+
+    store = FileStore("sessions")                       # or MemoryStore(), open_store("postgresql://…")
+    writer = store.create(Metadata(session_id="s1"))    # one writer; usually behind a Hub, which stamps events
+    writer.append([TextDelta(seq=0, text="hello")])
+    for event in read_all(store, "s1"): ...             # any number of readers, in any process
+
+A store of your own needs no base class: it has these methods, and passes `harness.testing.stores`.
 
 Contract (proved for every store by `harness.testing.stores`)
 - One writer per log, any number of readers, in any process where the store allows it.
-- `append` hands events over whole and in order, or raises OSError and keeps nothing of them.
-- What a reader is given was handed to the store before; reading from cursor N begins with the
-  event whose `seq` is N, and goes on without a gap or a repetition.
-- A writer that died leaves its log free at once and readable up to its last whole event.
+- `append` stores all events, in order, or raises OSError and stores none of them.
+- Reading from cursor N begins with the event whose `seq` is N, and continues without a gap or a repetition.
+- The log of a writer that died can be opened at once, and read up to its last whole event.
 - A fork is (another log, `seq`) and its own events, never a copy: reading it gives the other log's
   events below that `seq`, then its own. A log that has forks is hidden when it is deleted, and is
   removed with the last of them.
@@ -28,26 +34,30 @@ from harness.events import Event, Usage
 
 
 class Writer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who writes, or wrote last."""
+    """The process that writes a log, or wrote it last."""
 
     pid: int
     host: str
 
 
 class Fork(msgspec.Struct, frozen=True):
-    """Where a log leaves another one: it begins with that log's events below `seq`."""
+    """Where a log branches off another one: it begins with that log's events below `seq`."""
 
     log_id: str
     seq: int
 
 
 class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is known of a log without reading it: the sidecar file."""
+    """What is known of a log without reading it: `<id>.meta.json` of a file store.
+
+    Only `session_id` is needed to create a log. `save_metadata` replaces all of it.
+    """
 
     session_id: str
     agent: str = ""
     """The agent's display name."""
     agent_name: str = ""
+    """The agent's name in commands and settings, such as `claude`."""
     prompt: str = ""
     model: str = ""
     cwd: str = ""
@@ -56,10 +66,9 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     duration_ms: int | None = None
     success: bool = False
     outcome: str = ""
-    """Empty while the run is going on."""
+    """How the run ended (see `Result.outcome`); empty while it runs."""
     activity: Literal["", "running", "waiting"] = ""
-    """Of a thread: whether a run goes on in it, or waits for somebody's answer. Where its writer died, `running`
-    is what it last said."""
+    """Of a thread: whether it has a run, or one that waits for an answer. Of a writer that died, the last value."""
     agent_session_id: str = ""
     version: str = ""
     total_cost_usd: float | None = None
@@ -78,14 +87,17 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     updated_ms: int = 0
     """Where it is 0, `create` sets it. `find` gives the time of the last event where that is later."""
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
-    """The thread's own: mode, models, whatever the application keeps with it."""
+    """The thread's own: mode, models, and what the application stores with it."""
     fork: Fork | None = None
     deleted: bool = False
-    """It is kept for its forks alone."""
+    """It was deleted, and is still there only for its forks."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which logs `find` is asked for. What is left out does not matter."""
+    """Which logs to find: all conditions must hold, and those left out do not matter.
+
+    store.find(Query(kind="thread", resource_id="me", text="parser", limit=20))
+    """
 
     kind: Literal["run", "thread"] | None = None
     resource_id: str | None = None
@@ -95,11 +107,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     """Settings that have exactly these values."""
     without_settings: tuple[str, ...] = ()
-    """Settings none of which is on."""
+    """Settings that must be missing or false."""
     include_forks: bool = True
     fork_of: str | None = None
     active: bool = False
-    """Only those that wait for somebody's answer, or in which something goes on, or did when their writer died."""
+    """Only logs with a run that is running or waits for an answer, or was when their writer died."""
     excluding: tuple[str, ...] = ()
     """Not the logs of these ids."""
     live_first: bool = False
@@ -109,53 +121,64 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogWriter(Protocol):
+    """The only writer of a log, until it is closed."""
+
     next_seq: int
+    """What the next event must have."""
 
     def append(self, events: Sequence[Event]) -> int:
         """Store them; returns about how many bytes they take. Raises OSError.
 
-        Where one holds what cannot be stored (half a character), a list has afterwards, in its place, what was.
+        Where an event holds what cannot be stored (half a character), it is replaced in the list by what was stored.
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the log: another writer may open it."""
+        ...
 
 
 class LogReader(Protocol):
+    """Reads one log, from a cursor on."""
+
     def read(self, most: int = 1000) -> list[Event]:
         """The next events, at most that many; empty when there are no more at the moment."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release what reading has opened."""
+        ...
 
 
 class Store(Protocol):
+    """A place for logs; see the top of this module for what it promises. Methods may be called from any thread."""
+
     def create(self, metadata: Metadata) -> LogWriter:
-        """A new log under `metadata.session_id`. Raises StoreError.
+        """Create a log under `metadata.session_id`, and write it. Raises StoreError.
 
         With `metadata.fork` its writer begins at the `seq` of the fork. Raises UnknownSession where there is
-        no such log, and StoreError where that log has not come so far.
+        no such log, and StoreError where that log is shorter.
         """
         ...
 
     def open(self, log_id: str) -> LogWriter:
-        """An existing log, to append to. Repairs a torn end. Raises UnknownSession, LogLocked."""
+        """Write an existing log further. Repairs an end that a crash tore. Raises UnknownSession, LogLocked."""
         ...
 
     def reader(self, log_id: str, cursor: int = 0) -> LogReader:
-        """Raises UnknownSession."""
+        """Read a log from the event `cursor` on. Raises UnknownSession."""
         ...
 
     def is_live(self, log_id: str) -> bool:
-        """Whether somebody is writing it now."""
+        """Whether it has a writer now, in any process."""
         ...
 
     def metadata(self, log_id: str) -> Metadata:
-        """Raises UnknownSession."""
+        """What is known of a log. Raises UnknownSession."""
         ...
 
     def save_metadata(self, metadata: Metadata) -> None:
-        """Replace it as a whole, atomically."""
+        """Replace all metadata of the log, atomically. Raises UnknownSession."""
         ...
 
     def list(self) -> Iterator[Metadata]:
@@ -163,31 +186,29 @@ class Store(Protocol):
         ...
 
     def delete(self, log_id: str) -> None:
-        """Raises UnknownSession, or LogLocked while it is being written."""
+        """Remove a log and all that belongs to it. Raises UnknownSession, or LogLocked while it is being written."""
         ...
 
     def find(self, query: Query) -> builtins.list[Metadata]:
-        """The logs that are asked for, the last changed first."""
+        """The logs that fulfil the query, the last changed first."""
         ...
 
     def total(self, query: Query) -> int:
-        """How many `find` gives without a limit. Of very many that say some words it may be a few more, for not each
-        is looked at.
-        """
+        """How many logs `find` gives without a limit. With `text` it may be an estimate when very many match."""
         ...
 
     def version(self) -> int | None:
-        """Another number whenever `find` may answer otherwise than before; None where nobody knows."""
+        """A number that changes whenever the answer of `find` may change; None where the store cannot say."""
         ...
 
     def catch_up(self) -> None:
-        """Get ready for `find`, which may take long; while that goes on, in another thread, `find` and `total` answer
-        at once, from what is known so far, the last changed first.
+        """Bring the store's index up to date, which may take long. Meanwhile `find` and `total`, called from other
+        threads, answer at once from what is indexed so far, the last changed first.
         """
         ...
 
     def resource_ids(self) -> builtins.list[str]:
-        """Of all logs, sorted, each once."""
+        """The resource ids of all logs, sorted, each once."""
         ...
 
     def messages(self, log_id: str, limit: int) -> int:
@@ -202,34 +223,33 @@ class Store(Protocol):
         ...
 
     def snapshot(self, log_id: str, name: str) -> tuple[int, bytes] | None:
-        """The newest that was kept under this name, and the `seq` from which reading goes on.
+        """The newest snapshot of this name, and the `seq` of the first event that is not in it.
 
-        A fork gives the one of the log that it left, if that was made before. Raises UnknownSession.
+        A fork has those of the log it branched off, up to that place. Raises UnknownSession.
         """
         ...
 
     def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
-        """Keep it instead of an older one; not if the log has not come so far. Raises UnknownSession."""
+        """Store a snapshot in place of an older one; ignored if the log is shorter than `seq`. Raises UnknownSession."""
         ...
 
     def watch(self, log_id: str, wake: Callable[[], object]) -> Callable[[], None]:
-        """Call `wake` soon (≤ 100 ms) after any process has changed it; returns how to stop that.
+        """Call `wake` soon (≤ 100 ms) after any process has changed the log; returns a function that stops it.
 
-        It is called from another thread, perhaps once for many changes, perhaps for none: whoever is woken
-        looks for himself. Raises UnknownSession.
+        `wake` is called from another thread, perhaps once for many changes, perhaps without one: read the log to see.
+        Raises UnknownSession.
         """
         ...
 
     def close(self) -> None:
-        """End all watching, and let go of what is held open for reading; asked again, it is opened again.
-
-        Writers keep what they hold.
+        """End all watching and release what is open for reading. The store can still be used: it opens again what it
+        needs. Writers stay open.
         """
         ...
 
 
 def stamped(metadata: Metadata) -> Metadata:
-    """The same object, with the times that nobody has given; so a later save of it has them too."""
+    """The same object, with the current time where it has none; so a later save of it has them too."""
     now_ms = time.time_ns() // 1_000_000
     metadata.created_ms = metadata.created_ms or now_ms
     metadata.updated_ms = metadata.updated_ms or now_ms
@@ -237,7 +257,7 @@ def stamped(metadata: Metadata) -> Metadata:
 
 
 def read_all(store: Store, log_id: str, cursor: int = 0) -> Iterator[Event]:
-    """Everything that is in the log now."""
+    """All events that are in the log now, from `cursor` on."""
     reader = store.reader(log_id, cursor)
     try:
         while batch := reader.read():

@@ -1,3 +1,8 @@
-"""Tools for testing agents and stores, ours and those of plugins."""
+"""Tools for testing agents and stores, Harness's own and those of plugins.
+
+golden         recorded runs as tests: a folder is a case, with the events that must come of it
+stores         the contract of a store, as checks that any store must pass
+faulty_store   a store that fails at any call you choose
+"""
 
 from __future__ import annotations

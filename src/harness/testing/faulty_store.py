@@ -1,10 +1,10 @@
-"""A store that fails when it is told to, so that every call of a program to its storage can be walked.
+"""A store that fails at a chosen call, so that a program can be tested with a failure at each of its calls.
 
     for number in range(1, 1000):
         store = FaultyStore(MemoryStore(), fails_at=number)
         try_it(store)
         if store.calls < number:
-            break  # it was walked to the end
+            break  # the program makes fewer calls: all were tried
 
 Contract: a failed call does nothing; `append` raises OSError, everything else StoreError.
 """
@@ -20,23 +20,28 @@ from harness.log.store import LogReader, LogWriter, Metadata, Query, Store
 
 
 class FaultyStore:
-    """`fails_at` is the number of the first call that fails, counted from 1; `failures` how many do, None: all."""
+    """Passes every call on to `inner`, and raises at the chosen ones.
+
+    `fails_at` is the number of the first call that fails, counted from 1 (0: none); `failures` is how many calls fail
+    from there on, None: all.
+    """
 
     def __init__(self, inner: Store, fails_at: int = 0, failures: int | None = 1) -> None:
         self._inner = inner
         self._fails_at = fails_at
         self._failures = failures
         self.calls = 0
+        """How many calls there were."""
         self.failed: builtins.list[str] = []
-        """Which calls did."""
+        """The names of the calls that failed."""
 
     def count(self, call: str) -> None:
-        """Raises StoreError when it is this one's turn."""
+        """Count a call. Raises StoreError if it is one that must fail."""
         self.calls += 1
         is_due = self._fails_at and self.calls >= self._fails_at
         if is_due and (self._failures is None or len(self.failed) < self._failures):
             self.failed.append(call)
-            raise StoreError(f"{call} failed, as it was told to")
+            raise StoreError(f"{call} failed, as planned")
 
     def create(self, metadata: Metadata) -> LogWriter:
         self.count("create")
@@ -115,6 +120,8 @@ class FaultyStore:
 
 
 class FaultyWriter:
+    """The writer of a `FaultyStore`: `append` counts as a call, and fails with OSError."""
+
     def __init__(self, store: FaultyStore, inner: LogWriter) -> None:
         self.next_seq = inner.next_seq
         self._store = store
@@ -132,6 +139,8 @@ class FaultyWriter:
 
 
 class FaultyReader:
+    """The reader of a `FaultyStore`: `read` counts as a call."""
+
     def __init__(self, store: FaultyStore, inner: LogReader) -> None:
         self._store = store
         self._inner = inner

@@ -21,6 +21,7 @@ from harness.testing import finding_checks, fork_checks, knowledge_checks
 from harness.testing.small_logs import expect
 
 Check: TypeAlias = Callable[[Store], None]
+"""Takes an empty store; raises AssertionError when the contract is broken."""
 
 
 def a_new_log_is_empty_and_listed(store: Store) -> None:
@@ -197,6 +198,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def name_of(check: Check) -> str:
+    """The id of a check in the output of pytest."""
     return check.__name__
 
 
