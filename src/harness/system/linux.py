@@ -199,11 +199,13 @@ def enter_own_network() -> str:
 
 
 def _control(option: int, value: int) -> bool:
-    import ctypes
-
+    """`prctl`, by the small inner part of ctypes: loading all of it would slow down every start of a program."""
     try:
-        done: int = ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-    except (OSError, AttributeError):
+        from _ctypes import call_function, dlopen, dlsym
+
+        libc = dlopen(None, 0)  # type: ignore[arg-type] # the C library of this process
+        done: int = call_function(dlsym(libc, "prctl"), (option, value, 0, 0, 0))
+    except (OSError, ImportError):
         return False
     return done == 0
 
