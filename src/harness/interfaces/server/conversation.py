@@ -142,7 +142,7 @@ class HostedConversation:
         self._do(self._core.runs.send_last(said))
         await asyncio.sleep(0)  # so that the next command finds it running, or queued
 
-    async def go_on(self) -> None:
+    async def send_queued(self) -> None:
         """Send what is queued. Raises UsageError where there is nothing to send, or something to wait for."""
         runs = self._core.runs
         if self.is_running:
@@ -177,26 +177,20 @@ class HostedConversation:
             )
 
     def answer(self, command: Approve | Deny | AnswerCommand) -> None:
-        """The first answer counts. Raises UsageError for a later one, and for what is none: it then waits on."""
+        """Pass it to the call that waits; the first answer counts. Raises UsageError for a later one, and for what is
+        no answer: then the call still waits.
+        """
         relay = self._wanted(command)
         if relay.kind == "permission":
-            self._answer_permission(relay, command)
-            self._watch()
+            decision, reason, option = _decision(command)
+            if not self._session.approval.respond(decision, relay.id, reason, None, option):
+                raise _answered_already()
+            self._do(self._session.wait_until_idle())
         else:
             data = _resume_data(relay, command)
             self._session.suspensions.check(relay, data)
             self._do(self._session.suspensions.respond(data, relay.id, None))
         self._answered.add(relay.id)
-
-    def _answer_permission(self, relay: Relay, command: Approve | Deny | AnswerCommand) -> None:
-        if isinstance(command, AnswerCommand):
-            raise UsageError("this is a question for permission", hint="send `approve` or `deny`")
-        if isinstance(command, Deny):
-            decision, reason, option = "decline", command.reason, ""
-        else:
-            decision, reason, option = "always_allow" if command.always else "approve", "", command.option_id
-        if not self._session.approval.respond(decision, relay.id, reason, None, option):
-            raise _answered_already()
 
     def revoke(self, grant_id: str) -> None:
         permissions = self._session.permissions
@@ -273,9 +267,6 @@ class HostedConversation:
         task.add_done_callback(self._tasks.discard)
         self._loop.call_soon(self._on_change)
 
-    def _watch(self) -> None:
-        self._do(self._session.wait_until_idle())
-
 
 def check_prompt(agent: str, command: Submit) -> tuple[str, tuple[Attachment, ...]]:
     """What this agent is told. Raises UsageError for what is no prompt."""
@@ -329,6 +320,15 @@ def setup_of(metadata: Any) -> Setup:
         max_turns=settings.get("maxTurns"),
         effort=str(settings.get("effort") or ""),
     )
+
+
+def _decision(command: Approve | Deny | AnswerCommand) -> tuple[str, str, str]:
+    """Decision, reason and option of an approval."""
+    if isinstance(command, AnswerCommand):
+        raise UsageError("this is a question for permission", hint="send `approve` or `deny`")
+    if isinstance(command, Deny):
+        return "decline", command.reason, ""
+    return "always_allow" if command.always else "approve", "", command.option_id
 
 
 def _resume_data(relay: Relay, command: Approve | Deny | AnswerCommand) -> Any:

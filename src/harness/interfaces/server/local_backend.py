@@ -114,13 +114,36 @@ class LocalBackend:
     async def carry_out(self, log_id: str, command: Command) -> None:
         async with self._locks.setdefault(log_id, asyncio.Lock()):
             conversation = await self._conversation(log_id)
-            if isinstance(command, commands.Resume):
-                submit = commands.Submit(id=command.id, prompt=command.prompt)
-                if command.session_id not in ("", log_id):
-                    check_prompt(conversation.setup.agent, submit)
-                    conversation = await self._continuing(log_id, conversation, command.session_id)
-                command = submit
-            await self._carry_out(conversation, command)
+            match command:
+                case commands.Submit():
+                    await conversation.submit(command)
+                case commands.Resume():
+                    await self._resume(log_id, conversation, command)
+                case commands.Cancel():
+                    conversation.cancel(command.queue)
+                case commands.Continue():
+                    await conversation.send_queued()
+                case commands.Steer():
+                    conversation.steer(command.message)
+                case commands.Approve() | commands.Deny() | commands.AnswerCommand():
+                    conversation.answer(command)
+                case commands.Revoke():
+                    conversation.revoke(command.grant_id)
+                case commands.Configure():
+                    await conversation.configure(command.config)
+                case commands.Withdraw():
+                    conversation.withdraw(command.follow_up_id)
+                case commands.Rename():
+                    await conversation.rename(command.title)
+                case _:
+                    assert_never(command)
+
+    async def _resume(self, log_id: str, conversation: HostedConversation, command: commands.Resume) -> None:
+        prompt = commands.Submit(id=command.id, prompt=command.prompt)
+        if command.session_id not in ("", log_id):
+            check_prompt(conversation.setup.agent, prompt)
+            conversation = await self._continuing(log_id, conversation, command.session_id)
+        await conversation.submit(prompt)
 
     async def _continuing(
         self, log_id: str, empty: HostedConversation, session_id: str
@@ -144,31 +167,6 @@ class LocalBackend:
             listener(log_id)
         self._changed(log_id)
         return conversation
-
-    async def _carry_out(self, conversation: HostedConversation, command: Command) -> None:
-        match command:
-            case commands.Submit():
-                await conversation.submit(command)
-            case commands.Resume():
-                raise AssertionError("it was made a prompt")
-            case commands.Cancel():
-                conversation.cancel(command.queue)
-            case commands.Continue():
-                await conversation.go_on()
-            case commands.Steer():
-                conversation.steer(command.message)
-            case commands.Approve() | commands.Deny() | commands.AnswerCommand():
-                conversation.answer(command)
-            case commands.Revoke():
-                conversation.revoke(command.grant_id)
-            case commands.Configure():
-                await conversation.configure(command.config)
-            case commands.Withdraw():
-                conversation.withdraw(command.follow_up_id)
-            case commands.Rename():
-                await conversation.rename(command.title)
-            case _:
-                assert_never(command)
 
     def status(self, log_id: str) -> ConversationStatus:
         conversation = self._open.get(log_id)
