@@ -100,5 +100,5 @@ def test_nobody_is_told_to_install_what_is_no_program(world: World) -> None:
     assert "generic" not in world.call("list").out
     assert "(generic) [give its program with --binary]" in world.call("list", "--all").out
     answer = world.call("check", "generic")
-    assert (answer.code, "it is no program by itself" in answer.err) == (1, True)
+    assert (answer.code, "it is not a program" in answer.err) == (1, True)
     assert world.call("run", "--agent", "generic", "--prompt", "hi", "--dry-run").code == 1

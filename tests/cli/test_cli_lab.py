@@ -75,8 +75,8 @@ def test_the_home_of_the_user_is_not_taken(world: World) -> None:
     [
         (["--agent", "pi", "--home", "/dev/null/home"], "--home '/dev/null/home' cannot be made"),
         (["--agent", "pi", "--cwd", "/nowhere"], "there is no folder '/nowhere'"),
-        (["--cwd", "/"], "--cwd is for an agent, and none is named"),
-        (["--home", "/tmp/x"], "--home is for an agent, and none is named"),
+        (["--cwd", "/"], "--cwd is for an agent, but no agent was named"),
+        (["--home", "/tmp/x"], "--home is for an agent, but no agent was named"),
     ],
 )
 def test_a_place_that_an_agent_cannot_have_is_one_clear_line(

@@ -169,7 +169,7 @@ def test_a_store_without_sessions_says_so(world: World) -> None:
     answer = world.call("usage")
 
     assert (answer.code, answer.out) == (0, "")
-    assert "nothing was used that anybody knows of" in answer.err
+    assert "no usage was recorded" in answer.err
     assert world.call("usage", "--json").data["rows"] == []
 
 

@@ -120,7 +120,7 @@ def test_every_permission_mode_is_accepted_under_every_name(world: World, mode: 
             "cannot read the prompt file missing.md: No such file",
         ),
         (["-a", "claude", "--prompt-file", "."], "cannot read the prompt file .: Is a directory"),
-        (["-a", "claude", "fix", "it"], "unexpected: fix it\n  the prompt goes behind --prompt"),
+        (["-a", "claude", "fix", "it"], "unexpected: fix it\n  give the prompt with --prompt"),
         (["-a", "claude", "-p", "x", "--env", "novalue"], "--env takes NAME=VALUE, not 'novalue'"),
         (["-a", "claude", "-p", "x", "--extra-args", "it's"], "--extra-args cannot be split"),
         (["-a", "replay", "--recording", "missing.jsonl"], "there is no recording at"),
@@ -298,7 +298,9 @@ def test_a_recording_of_nobody_is_kept_and_that_is_told(world: World) -> None:
     recording.write_text('{"type":"hello"}\n')
     answer = world.call("run", "--recording", "wild.jsonl")
     assert (answer.code, answer.types) == (0, ["SessionStart", "Result"])
-    assert "nothing says whose output this is, so no line is understood: --as NAME tells" in answer.err
+    assert (
+        "the agent that wrote this is unknown, so no line is understood: name it with --as NAME" in answer.err
+    )
 
 
 def test_being_verbose_tells_what_is_run(world: World) -> None:

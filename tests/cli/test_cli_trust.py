@@ -208,7 +208,7 @@ def test_without_a_terminal_nobody_is_taken_to_have_agreed(world: World) -> None
         [*COMMAND, "trust"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "nobody can be asked here" in done.stderr
+    assert "there is no terminal to ask on" in done.stderr
     assert not Path(config.trust_file()).exists()
 
 

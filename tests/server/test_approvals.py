@@ -124,7 +124,7 @@ def test_an_answer_is_no_permission_and_names_its_relay(world: ServingWorld) -> 
                 {"relayId": "x", "toolCallId": relay["callId"]},
             ):
                 await client.command("approve", **wrong)
-                assert "nothing of that id" in (await client.until_error())["message"]
+                assert "no question with this id" in (await client.until_error())["message"]
             assert pending(client.state)["id"] == relay["id"]
             await client.command("deny", relayId=relay["id"])
             await client.until(is_done)

@@ -92,9 +92,9 @@ def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(wor
         terminal.type("go")
         assert "? may it: bash: echo one" in terminal.until("or why not")
         terminal.type("/grants")
-        terminal.until("nothing is always allowed here")
+        terminal.until("nothing is always allowed in this session")
         terminal.type("a")
-        terminal.until("always allowed from now on: bash: echo one\n")
+        terminal.until("always allowed: bash: echo one\n")
         # The second `echo one` asks nobody; the line of two commands does, and offers no pattern.
         question = terminal.until("or why not")
         assert "? may it: bash: echo one; echo two" in question
@@ -103,9 +103,9 @@ def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(wor
         terminal.type("/grants")
         terminal.until("grant-1  bash: echo one\n")
         terminal.type("/revoke grant-1")
-        terminal.until("asked about again: bash: echo one\n")
+        terminal.until("no longer always allowed: bash: echo one\n")
         terminal.type("/grants")
-        terminal.until("nothing is always allowed here")
+        terminal.until("nothing is always allowed in this session")
         terminal.type("n")
 
 
@@ -116,15 +116,15 @@ def test_what_is_typed_answers_what_was_shown_and_nothing_else(world: ServingWor
         PlainClient(world.url, token=world.access.token, session=session["id"]) as other,
     ):
         terminal.type("y")
-        terminal.until("nothing waits for an answer")
+        terminal.until("nothing is waiting for an answer")
         terminal.type("go")
         terminal.until("or why not")
         state = other.until(lambda state: state["relays"], PATIENCE_S)
         other.send(Approve(relay_id=state["relays"][0]["id"]))
         other.until(lambda state: state["status"] == "idle" and state["messages"], PATIENCE_S)
-        terminal.ask_until("/show", "nothing waits for an answer")
+        terminal.ask_until("/show", "nothing is waiting for an answer")
         terminal.type("y")  # too late: it must not become a prompt
-        terminal.until("nothing waits for an answer")
+        terminal.until("nothing is waiting for an answer")
         assert [one["content"] for one in other.state["messages"] if one["role"] == "user"] == ["go"]
 
 

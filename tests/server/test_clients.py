@@ -30,7 +30,7 @@ def test_a_client_sends_commands_and_shows_the_state(world: ServingWorld) -> Non
             state = await client.until(is_done)
             assert state["messages"][-1]["content"] == "Done."
             await client.until(lambda _state: client.errors)
-            assert "nothing of that id waits" in client.errors[0]
+            assert "no question with this id" in client.errors[0]
 
     run(work())
 

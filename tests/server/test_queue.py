@@ -58,14 +58,14 @@ def test_stopping_stops_and_what_is_queued_goes_on_by_one_command(world: Serving
         async with world.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("continue")
-            assert "no prompt is waiting" in (await client.until_error())["message"]
+            assert "the queue is empty" in (await client.until_error())["message"]
             await client.command("submit", prompt="one")
             await client.until(waits)
             await other_answers(client, world)
             for prompt in ("two", "three"):
                 await client.command("submit", prompt=prompt)
             await client.command("continue")
-            assert "a run is going on" in (await client.until_error())["message"]
+            assert "a run is in progress" in (await client.until_error())["message"]
             await client.command("cancel")
             state = await client.until(is_done)
             assert (state["status"], len(state["runs"]), queued(state)) == ("idle", 1, ["two", "three"])

@@ -84,7 +84,7 @@ def test_going_back_needs_a_message_of_a_person_and_an_agent_that_can_forget(wor
     first = before["messages"][0]["id"]
     wanted = {"continues": before["sessionId"], "before": first, "prompt": "x"}
     refused = (
-        ({**wanted, "before": before["messages"][1]["id"]}, "nobody said a message of that id"),
+        ({**wanted, "before": before["messages"][1]["id"]}, "no user message with this id"),
         ({**wanted, "agent": "replay"}, "cannot go back"),
     )
     with world.http() as http:

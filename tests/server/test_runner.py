@@ -216,7 +216,7 @@ def test_a_run_of_one_key_is_begun_once_also_by_a_runner_that_was_started_again(
     with world.running(), world.http() as http:
         refused = http.post("/runs", json=wanted)
         assert refused.status_code == 409
-        assert "was begun before" in refused.json()["error"]["message"]
+        assert "was started before" in refused.json()["error"]["message"]
 
 
 def test_a_run_that_nobody_claims_ends_by_itself(runner: RunnerWorld) -> None:

@@ -191,7 +191,7 @@ def test_a_run_elsewhere_is_stopped_configured_and_renamed_and_then_deleted_from
                     state = await client.until(lambda state: state["title"] == "Mine")
                     await client.command("withdraw", followUpId="nothing", id="w")
                     error = await client.until_error()
-                    assert error["message"].startswith("no such prompt is waiting")
+                    assert error["message"].startswith("no such prompt is queued")
                     assert error["commandId"] == "w"
                     await client.command("configure", config={"agent": "nobody"})
                     assert "unknown agent: nobody" in (await client.until_error())["message"]

@@ -29,14 +29,14 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Submit(_Command, frozen=True, kw_only=True, tag="submit"):
-    """A prompt: starts a run, or waits while one goes on."""
+    """A prompt: starts a run, or is queued during one."""
 
     prompt: str
     attachments: tuple[Attached, ...] = ()
 
 
 class Cancel(_Command, frozen=True, kw_only=True, tag="cancel"):
-    """Stop the run; nothing when none goes on. What is queued waits for `continue` or another prompt, or is given up."""
+    """Stop the run, if there is one. The queue waits for `continue` or another prompt, or is cleared."""
 
     queue: Literal["keep", "clear"] = "keep"
 
@@ -46,7 +46,7 @@ class Continue(_Command, frozen=True, kw_only=True, tag="continue"):
 
 
 class Steer(_Command, frozen=True, kw_only=True, tag="steer"):
-    """Say something to the run that goes on."""
+    """Send a message to the current run."""
 
     message: str
 
@@ -82,7 +82,7 @@ class Revoke(_Command, frozen=True, kw_only=True, tag="revoke"):
 
 
 class Resume(_Command, frozen=True, kw_only=True, tag="resume"):
-    """A prompt that goes on with the history of a session that has ended; empty: with that of this one."""
+    """A prompt that continues the history of a session that has ended; empty: that of this one."""
 
     prompt: str
     session_id: str = ""
@@ -141,7 +141,7 @@ class Commands(msgspec.Struct, frozen=True, tag_field="type", tag="commands"):
 
 
 class BadCommands(ValueError):
-    """Not a message of commands. `is_hostile`: nobody writes such a thing by mistake."""
+    """Not a message of commands. `is_hostile`: it cannot be a mistake."""
 
     def __init__(self, message: str, *, is_hostile: bool = False) -> None:
         super().__init__(message)

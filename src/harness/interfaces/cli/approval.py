@@ -59,7 +59,7 @@ def question_text(relay: Data, *, is_whole: bool = False) -> str:
 
 
 def reply_to(relay: Data, text: str) -> TypedReply:
-    """What somebody says to a question that was shown."""
+    """What a person answers to a question that was shown."""
     word = text.lower()
     if relay["kind"] in ("permission", "plan"):
         choice = _WORDS.get(word, "")
@@ -134,7 +134,7 @@ class Questions:
         self._waiting = deque(relay for relay in self._waiting if relay.id != reply.id)
         if first is not None and first.id == reply.id:
             if reply.by == "timeout":
-                self._console.say(f"{reply.reason}: it was refused")
+                self._console.say(f"{reply.reason}: the call was refused")
             if self._waiting:
                 self._tell(self._waiting[0])
 
@@ -147,7 +147,7 @@ class Questions:
                 self._console.say(question_text(shape_of(self._waiting[0]), is_whole=True))
             elif text and self._waiting:
                 self._reply(self._waiting[0], text)
-        while self._waiting:  # nobody will type any more
+        while self._waiting:  # standard input was closed
             relay = self._waiting.popleft()
             self._run.reply(relay.id, approved=False, reason="standard input was closed")
 

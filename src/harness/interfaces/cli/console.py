@@ -1,4 +1,4 @@
-"""How people are spoken to: on standard error, and never in between the output."""
+"""Messages for people: on standard error, never in between the output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WARN, _INFO, _DEBUG = (LOG_LEVELS.index(name) for name in ("warn", "info", "deb
 
 
 class Console:
-    """Contract: never raises; when standard error is gone, there is nobody left to tell."""
+    """Contract: never raises; when standard error is gone, messages are dropped."""
 
     def __init__(self, level: str = "warn") -> None:
         self._level = LOG_LEVELS.index(level)

@@ -1,4 +1,4 @@
-"""What the shell is told: one table for how runs end, and the few codes beside it."""
+"""The exit codes: one table for the outcomes of runs, and a few more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Harness gives 128 + that signal: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP
 BUG = 70
 """Harness itself broke."""
 READER_GONE = 141
-"""Whoever read standard output has left: as if SIGPIPE had ended us."""
+"""The reader of standard output is gone: as if SIGPIPE had ended us."""
 
 
 def of_signal(number: int) -> int:

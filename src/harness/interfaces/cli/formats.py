@@ -10,7 +10,7 @@ from harness.errors import UnknownView
 from harness.stage import View, ViewOptions
 
 BEST_NAMES = {"stream": "ndjson", "result": "json", "transcript": "pretty"}
-"""The views that people are told of under another name."""
+"""The views that are documented under another name."""
 ALIASES = {
     **{best: name for name, best in BEST_NAMES.items()},
     "stream-json": "stream",
@@ -21,7 +21,7 @@ SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events", "session-even
 JSON_LINES = ("activity", "delta", "events", "log", "session-events", "stream")
 """These write one JSON document a line, for programs."""
 SUMMED_UP = ("text", "markdown")
-"""After these, tokens and cost are told on standard error."""
+"""After these, tokens and cost are printed on standard error."""
 
 
 def names() -> list[str]:

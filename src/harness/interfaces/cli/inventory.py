@@ -74,12 +74,12 @@ def warn_of_plugins(console: Console) -> None:
 
 
 def is_part_of_harness(agent: Agent) -> bool:
-    """Whether its program came with Harness, so that nobody has to install it."""
+    """Whether its program came with Harness and needs no installation."""
     return bool(agent.binaries) and all(map(os.path.isabs, agent.binaries))
 
 
 def installable() -> list[AgentInstallation]:
-    """The agents that somebody may want to install."""
+    """The agents that can be installed."""
     return [found for found in everything() if found.agent.binaries]
 
 

@@ -37,7 +37,7 @@ _SAVE_AND_STOP_WRAPPING, _WRAP_AND_RESTORE = "\x1b7\x1b[?7l", "\x1b[?7h\x1b8"
 _ERASE_TO_THE_RIGHT = "\x1b[K"
 _STDERR = 2
 _OUR_WARNINGS = ("log_incomplete", "raw_incomplete", "not_recorded", "unsupported_option", "nobody_to_ask")
-"""Warnings of Harness itself: told to people whatever the format."""
+"""Warnings of Harness itself: printed in every format."""
 
 
 class RunDisplay(NamedTuple):
@@ -67,7 +67,7 @@ def run_and_show(
         _tell_command(run, showing.console)
         if request.recording and run.launch.speaks is run.launch.agent:
             showing.console.warning(
-                "nothing says whose output this is, so no line is understood: --as NAME tells"
+                "the agent that wrote this is unknown, so no line is understood: name it with --as NAME"
             )
         screen = Screen(run, view, showing)
         result = _follow(run, screen)
@@ -92,7 +92,7 @@ def _follow(run: Run, screen: Screen) -> Result:
     except HarnessError as error:
         raise (
             error.__cause__ or error
-        ) from None  # the run's own thread broke: this is a bug, and its cause tells
+        ) from None  # the run's own thread broke: this is a bug, and its cause says which
     except BaseException:
         run.cancel()
         run.wait()
@@ -110,7 +110,7 @@ def _tell_command(run: Run, console: Console) -> None:
 
 
 class Screen:
-    """Writes a run's events as they come. When nobody can read them any more, the agent is stopped."""
+    """Writes a run's events as they come. When the reader is gone, the agent is stopped."""
 
     def __init__(self, run: Run, view: View, showing: RunDisplay) -> None:
         self.failure: HarnessError | None = None

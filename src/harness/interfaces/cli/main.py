@@ -158,7 +158,7 @@ def _fill_standard_streams() -> None:
 
 
 def _report_bug(error: Exception, console: Console) -> int:
-    """A traceback helps whoever mends it, not whoever runs into it: it goes into a file."""
+    """A traceback helps developers, not users: it goes into a file."""
     from harness.interfaces.cli.exit_codes import BUG
 
     summary = f"{type(error).__name__}: {error}".split("\n", 1)[0][:300]

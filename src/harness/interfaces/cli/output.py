@@ -1,4 +1,4 @@
-"""Standard output as bytes: each batch in one write, teed into a file if wanted, quiet when nobody reads."""
+"""Standard output as bytes: each batch in one write, teed into a file if wanted, quiet when the reader is gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STDOUT = 1
 
 
 class ReaderGone(Exception):
-    """Whoever read our output has left (`| head -1`)."""
+    """The reader of our output is gone (`| head -1`)."""
 
 
 class OutputWriter:

@@ -22,9 +22,9 @@ _PORT = f"a port between 0 and {_HIGHEST_PORT}"
 EXIT_CODES = """\
 Exit codes of `run`: 0 completed, 1 failed or limit exceeded, 2 wrong usage,
 124 timed out or stalled, 126 did not start, 127 agent not found,
-130 interrupted (143 by SIGTERM, 129 by SIGHUP), 141 nobody read the output.
+130 interrupted (143 by SIGTERM, 129 by SIGHUP), 141 output was closed.
 """
-DESCRIPTION = "Run coding agents, record everything they do, and look at it in any form."
+DESCRIPTION = "Run coding agents, record everything they do, and view it in any format."
 EPILOG = f"""\
 examples:
   harness run --agent NAME --prompt "explain this project"
@@ -33,7 +33,7 @@ examples:
   harness sessions show last
 
 {EXIT_CODES}
-`harness COMMAND --help` tells more.
+`harness COMMAND --help` shows the options of a command.
 """
 
 
@@ -63,10 +63,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> Any:
-        raise UsageError(message, hint=f"`{self.prog} --help` tells what there is")
+        raise UsageError(message, hint=f"`{self.prog} --help` shows the options")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """An action is told wrong as a command is: by its name, and with the one that was meant."""
+        """A wrong action gets the same error as a wrong command: its name, and the one that was probably meant."""
         is_action = isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 # it has no other name
         if is_action and value not in (known := [*(action.choices or ())]):
             raise UsageError(f"unknown action: {value}", hint=similar(value, known, self.prog))
@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         """An empty value is a variable that was not set, and never means what its absence would."""
         if action.option_strings and "" in arg_strings:
             raise UsageError(
-                f"{action.option_strings[-1]} was given an empty value", hint="leave it out, or give one"
+                f"{action.option_strings[-1]} was given an empty value", hint="leave it out, or give a value"
             )
         return super()._get_values(action, arg_strings)
 
@@ -143,7 +143,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     """What every command takes."""
     group = parser.add_argument_group("messages")
     group.add_argument(
-        "-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="say more on standard error"
+        "-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="print more on standard error"
     )
     group.add_argument(
         "--color",
@@ -152,7 +152,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         choices=("auto", "always", "never"),
         metavar="WHEN",
-        help="auto, always or never (default: auto, which is on a terminal)",
+        help="auto, always or never (default: auto: on a terminal)",
     )
     group.add_argument(
         "--no-color",

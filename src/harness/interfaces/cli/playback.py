@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         "formats",
     )
-    parser.add_argument("-o", "--output-file", default="", metavar="FILE", help="write it to this file too")
-    help_text = "in ndjson: also tokens and cost as they came"
+    parser.add_argument("-o", "--output-file", default="", metavar="FILE", help="also write it to this file")
+    help_text = "in ndjson: also tokens and cost"
     parser.add_argument("--usage", action="store_true", help=help_text)
     help_text = "in pretty and activity: also the model's reasoning"
     parser.add_argument("--reasoning", action="store_true", help=help_text)
@@ -41,7 +41,7 @@ def show(
     *,
     is_live: bool = False,
 ) -> None:
-    """Raises ReaderGone when nobody reads any more."""
+    """Raises ReaderGone when the reader is gone."""
     on_terminal = is_terminal(STDOUT)
     options = ViewOptions(
         usage=arguments.usage,

@@ -1,4 +1,4 @@
-"""The user's settings as the commands need them: loaded once, complaints told, store opened."""
+"""The user's settings as the commands need them: loaded once, problems reported, store opened."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def load(console: Console, *, has_verbose: bool = False) -> config.Settings:
-    """Settings of the current directory. Warnings are told; errors are left to whoever needs the value."""
+    """Settings of the current directory. Warnings are printed; errors are raised where the value is needed."""
     settings = config.load(_here())
     if not has_verbose or os.environ.get("HARNESS_LOG_LEVEL"):
         console.set_level(settings.value("log_level"))
-    tell(settings.problems, console)
+    report_problems(settings.problems, console)
     return settings
 
 
@@ -33,7 +33,7 @@ def _here() -> str:
         ) from error
 
 
-def tell(problems: Iterable[config.ConfigProblem], console: Console) -> None:
+def report_problems(problems: Iterable[config.ConfigProblem], console: Console) -> None:
     for problem in problems:
         if not problem.is_error:
             console.warning(str(problem))

@@ -96,16 +96,16 @@ def _own_agent(model: str) -> Agent:
         return load(OWN_AGENT)
     programs = ", ".join(one.program for one in inventory.installable())
     raise UsageError(
-        "no agent was named, none is installed, and there is no model for the agent of our own",
+        "no agent was named, none is installed, and there is no model for the built-in agent",
         hint=f"install one of: {programs}\n"
         "  or set the key of a model API (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)\n"
         f"  or get a small local model: {trouble()}\n"
-        "  or see what it looks like: harness run --agent native --model scripted/demo --prompt hello",
+        "  or try the demo: harness run --agent native --model scripted/demo --prompt hello",
     )
 
 
 def _on_ask(said: str | None, agent: Agent) -> OnAsk | None:
-    """Where nobody can answer, nobody is waited for."""
+    """Without a terminal there is no waiting for an answer."""
     if said is None and "on_ask" in agent.supports:
         return "wait" if can_answer() else "deny"
     return cast("OnAsk | None", said)
@@ -176,7 +176,7 @@ def _read_all(fd: int) -> bytes:
 
 
 def _readable(data: bytes, what: str, console: Console) -> str:
-    """As text; what is not UTF-8 becomes U+FFFD, and that is told."""
+    """As text; what is not UTF-8 becomes U+FFFD, with a warning."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -220,7 +220,7 @@ def show_dry_run(launch: Launch, cwd: str) -> None:
 
 
 def _shown(stdin: bytes) -> str:
-    """What the program is told; only how much it is when nobody would read it here."""
+    """The standard input of the program; only its size when it is long."""
     return quoted(stdin.decode("utf-8", "replace")) if len(stdin) <= _LONGEST_STDIN else f"{len(stdin)} bytes"
 
 

@@ -18,7 +18,7 @@ _TIMEOUT_S = 10.0
 
 def add_listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: the loopback alone)"
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: loopback only)"
     )
     parser.add_argument(
         "--allow-remote",
@@ -33,7 +33,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
         "--public-url",
         default="",
         metavar="URL",
-        help="where people open it, when a proxy stands before it: https://harness.example.com",
+        help="the public address, when it is behind a proxy: https://harness.example.com",
     )
 
 
@@ -56,7 +56,7 @@ def checked_host(arguments: argparse.Namespace) -> str:
     if host not in _LOOPBACK and not (arguments.allow_remote or arguments.public_url):
         raise UsageError(
             f"{host} can be reached by other machines",
-            hint="if you want that, name the host under which they reach it: --allow-remote NAME",
+            hint="to allow that, name the host under which they reach it: --allow-remote NAME",
         )
     return "127.0.0.1" if host == "localhost" else host
 
@@ -79,7 +79,7 @@ def leave_address(url: str) -> None:
         make_private_directory(os.path.dirname(_address_path()))
         replace_private(_address_path(), f"{url}\n".encode())
     except OSError:
-        return  # then clients must be told where it is
+        return  # then clients need --url
 
 
 def address_of(url: str) -> str:
@@ -98,7 +98,7 @@ def token_of(path: str) -> str:
     """That of the file; where none is named, that of the environment, else that of this machine's server."""
     token = _read(path) if path else os.environ.get(TOKEN_VARIABLE, "").strip() or _read(token_path())
     if not token:
-        raise UsageError(f"there is no token in {path or token_path()}", hint="`harness serve` makes it")
+        raise UsageError(f"there is no token in {path or token_path()}", hint="`harness serve` creates it")
     return token
 
 
@@ -124,10 +124,12 @@ def _asked(url: str, token: str, path: str, wanted: str, body: bytes | None = No
         with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
             return json.load(answer)[wanted]
     except HTTPError as error:
-        raise HarnessError(f"the server refuses ({error.code})", hint="is this its token?") from error
+        raise HarnessError(
+            f"the server refused the request ({error.code})", hint="check the token"
+        ) from error
     except (ValueError, LookupError, TypeError) as error:
         raise HarnessError(
-            f"what answers at {url} is not `harness serve`", hint="is this its address?"
+            f"what answers at {url} is not `harness serve`", hint="check the address"
         ) from error
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", None) or error

@@ -54,11 +54,13 @@ def find(store: FileStore, text: str) -> str:
         return found[0]
     if found:
         some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
-        raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint="give more of the id")
+        raise UnknownSession(
+            f"{len(found)} sessions begin with {wanted}: {some}", hint="give more characters of the id"
+        )
     hint = (
-        "`harness sessions list` shows what there is"
+        "`harness sessions list` lists them"
         if known
-        else f"`harness run` makes one; looked in {store.directory}"
+        else f"`harness run` creates one; searched in {store.directory}"
     )
     if wanted.lower() == LAST:
         raise UnknownSession("there is no session yet", hint=hint)

@@ -6,11 +6,11 @@ async with HarnessClient("http://127.0.0.1:4780", token=token, session=session_i
         print(state["status"])
 
 Rules
-1. The client computes nothing: `state` is what the server says.
+1. The client computes nothing: `state` is the server's.
 2. A command that is given while there is no connection is sent when there is one again; a command that was being sent
    when the connection broke may or may not have arrived, and is not sent again.
-3. What the server refuses is in `errors`, and told to `on_error`.
-4. Who names no session gets a new one with the first prompt, and comes back to it as to any other.
+3. Errors of the server are in `errors`, and passed to `on_error`.
+4. Without a session, the first prompt creates one, and the client reconnects to it as to any other.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class HarnessClient:
             try:
                 async for text in socket:
                     self._take(msgspec.json.decode(text))
-                # The loop ends without a word when the server closes: with which code tells whether to come back.
+                # The loop just ends when the server closes: the code says whether to reconnect.
                 if socket.close_code == _UNKNOWN_SESSION:
                     raise ConnectionClosed(socket.protocol.close_rcvd, None)
             finally:
@@ -194,8 +194,8 @@ def _hopeless(error: Exception) -> Exception | None:
     """What no new attempt would change."""
     if isinstance(error, InvalidStatus) and error.response.status_code in (401, 403, 421):
         return UsageError(
-            f"the server refuses ({error.response.status_code})",
-            hint="is this its token, and its own address?",
+            f"the server refused the request ({error.response.status_code})",
+            hint="check the token and the address",
         )
     if isinstance(error, ConnectionClosed) and error.rcvd is not None and error.rcvd.code == _UNKNOWN_SESSION:
         return UnknownSession(error.rcvd.reason or "unknown session")

@@ -69,7 +69,7 @@ class TerminalTranscript:
                 self._last_lines(out, call.get("output", ""))
 
     def _last_lines(self, out: list[str], output: str) -> None:
-        """What somebody looks for in the output of a command, and why a call failed."""
+        """The part of a command's output that matters, and why a call failed."""
         lines = [line for line in output.split("\n") if line.strip()]
         if len(lines) > _MOST_LINES:
             lines = [f"… {len(lines) - _MOST_LINES} more lines before", *lines[-_MOST_LINES:]]

@@ -1,6 +1,6 @@
 """The runner: agents are started, followed, steered, answered and stopped over HTTP.
 
-A run belongs to nobody's connection: who is cut off asks for what came after the last event he had.
+A run is independent of connections: a client that was cut off asks for what came after the last event it had.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _SILENCE_MS = 60_000
 
 
 def drop_lost_clients(listening: socket.socket) -> None:
-    """End connections on which nothing arrives for a while, as when the other machine is gone: nobody claims the run
-    any more then. Where the system cannot do that, it takes as long as the system waits.
+    """End connections on which nothing arrives for a while, as when the other machine is gone, so that its lease ends.
+    Where the system cannot do that, it takes as long as the system waits.
     """
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
     if option is not None:
@@ -111,7 +111,9 @@ class Runner:
             raise
         if not is_taken:
             known.forget(reply.key)
-            raise Conflict("nothing of that id waits for an answer", hint="the first answer counts")
+            raise Conflict(
+                "no question with this id is waiting for an answer", hint="the first answer counts"
+            )
         return json_response({}, 202)
 
     def _known(self, request: Request) -> KnownRun:
@@ -131,7 +133,7 @@ async def _stream(known: KnownRun, after: int) -> AsyncIterator[bytes]:
 
 
 async def _told(run: Run, after: int) -> AsyncIterator[bytes]:
-    """From the beginning, because what was said before decides what is told; sent is only what is new."""
+    """Translated from the beginning, because earlier events matter; only what is new is sent."""
     translation = RunnerTranslation(run.launch.request.prompt)
     events = run.events()
     waiting: asyncio.Task[Any] | None = None
@@ -143,9 +145,9 @@ async def _told(run: Run, after: int) -> AsyncIterator[bytes]:
                 yield b": alive\n\n"
                 continue
             event, waiting = waiting.result(), None
-            for told in translation.feed(event):
-                if told.id > after:
-                    yield sse(encode(told.data), event=told.name, id=told.id)
+            for sent in translation.feed(event):
+                if sent.id > after:
+                    yield sse(encode(sent.data), event=sent.name, id=sent.id)
     except StopAsyncIteration:
         return
     finally:

@@ -1,4 +1,4 @@
-"""The runs of a runner: each begun once, however often it is asked for, and ended when nobody claims it any more."""
+"""The runs of a runner: each started once per key, and stopped when its lease ends."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     agent: str
     prompt: str
     key: str = ""
-    """Made by whoever asks, for this run alone: it is begun once, and this is its id."""
+    """The client's own, for this run alone: it is started once, and this is its id."""
     lease_s: float | None = None
-    """How long it may go on while nobody follows it or says anything to it. None: as long as it takes."""
+    """How long it may run without a follower or a request. None: without limit."""
     model: str = ""
     cwd: str = ""
     permissions: Permissions = "full-access"
@@ -100,7 +100,7 @@ class KnownRun:
         if left_s > 0:
             self._loop.call_later(left_s, self._check_lease)
             return
-        message = f"nobody has asked for this run for {self._lease_s:g} s: it is stopped"
+        message = f"no client has asked for this run for {self._lease_s:g} s: it is stopped"
         self.run.hub.source(self.run.id).append([Warning(message=message, code="unclaimed")])
         threading.Thread(target=self.run.cancel, daemon=True).start()
 
@@ -142,13 +142,13 @@ class KnownRuns:
     def _check(self, wanted: NewRun) -> None:
         if wanted.key and self._is_recorded(wanted.key):
             raise Conflict(
-                "this run was begun before, and this runner knows it no longer",
-                hint="it ended with the runner that began it; begin another one",
+                "this run was started before, and the runner no longer has it",
+                hint="it ended with the runner that started it; start another one",
             )
         if wanted.resume and wanted.agent == OWN_AGENT:
             known = ((one.session_id, one.agent_session_id) for one in self._store.list())
             if not any(wanted.resume in ids or ids[0].startswith(wanted.resume) for ids in known):
-                raise UnknownSession(f"unknown session: {wanted.resume}", hint="this runner never had it")
+                raise UnknownSession(f"unknown session: {wanted.resume}", hint="this runner does not have it")
 
     def _is_recorded(self, key: str) -> bool:
         try:
@@ -161,7 +161,7 @@ class KnownRuns:
         """Raises NotFound. Who asks for it claims it."""
         known = self._runs.get(run_id)
         if known is None:
-            raise NotFound("no such run", hint="runs are known as long as the runner lives")
+            raise NotFound("no such run", hint="runs are available as long as the runner is running")
         known.claim()
         return known
 

@@ -1,4 +1,4 @@
-"""Who may come in: programs with the token of a private file, browsers with what a link was changed for.
+"""Access: programs with the token of a private file, browsers with the credential that a link was exchanged for.
 
 Rules
 1. Nothing is a cookie: a browser hands those to every server on the same host, whatever its port.
@@ -6,7 +6,7 @@ Rules
 3. What a browser then sends (its credential) is known to this process alone: it ends with it, after a day without
    use, after a week, and when browsers are logged out.
 4. What a browser keeps beyond that is a key which no page can read. With it, it proves to a server that was started
-   anew who it is: it sends no secret, so whoever has taken that port meanwhile learns nothing that opens ours.
+   anew who it is: it sends no secret, so a program that has taken the port meanwhile learns nothing that opens ours.
 5. The token and the keys may be replaced while the server runs; that is noticed at once.
 """
 
@@ -38,7 +38,7 @@ Clock = Callable[[], float]
 
 
 class AccessGrant:
-    """That somebody was let in, until it is taken back."""
+    """Access of one program or browser, until it is revoked."""
 
     def __init__(self, key_name: str = "", ends_s: float = float("inf")) -> None:
         self.key_name = key_name
@@ -52,7 +52,7 @@ class AccessGrant:
 
 
 class Access:
-    """Contract: compares in constant time, and never tells a secret but to who asks for it by name."""
+    """Contract: compares in constant time, and only returns a secret when it is asked for by name."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Access:
 
 
 def open_access(own_file: str, keys_file: str, *, named_file: str = "", token: str = "") -> Access:
-    """With a token that somebody chose (`token`), that of a file that somebody named, or that of our own file; a file
+    """With a given `token`, that of a named file, or that of our own file; a file
     that is not there is made. Raises HarnessError.
     """
     keys = BrowserKeys(keys_file)
@@ -216,7 +216,7 @@ def _checked(token: str, where: str) -> str:
 
 
 def _read_token(path: str) -> str:
-    """Empty where there is none that nobody else can have read."""
+    """Empty if there is none, or if other users could have read it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -67,9 +67,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     names: HostNames
     modes: Sequence[dict[str, str]] = ()
     report: Callable[[str], object] | None = None
-    """Told every request, without its secrets."""
+    """Called with every request, without its secrets."""
     failures: Failures | None = None
-    """Told every mistake of the server's own."""
+    """Gets every internal error."""
     tick_s: float = 1 / 30
 
     @property
@@ -78,7 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_access(token_file: str = "", token: str = "") -> Access:
-    """`token_file`: one that somebody named. Raises HarnessError."""
+    """`token_file`: one that the user named. Raises HarnessError."""
     return open_any_access(token_path(), browsers_path(), named_file=token_file, token=token)
 
 
@@ -166,8 +166,8 @@ class ServerApp:
 
 
 class IndexUpdater:
-    """What lists and search know is brought up to date beside everything else, and looked over now and then: what
-    happens in a folder of another machine is not always told.
+    """Brings the index for lists and search up to date in a thread, and again now and then: changes in a folder of
+    another machine are not always notified.
     """
 
     def __init__(self, store: Store) -> None:
@@ -181,13 +181,13 @@ class IndexUpdater:
 
     def _work(self) -> None:
         while not self._is_over.is_set():
-            with suppress(HarnessError):  # who asks for something is told
+            with suppress(HarnessError):  # requests report it
                 self._store.catch_up()
             self._is_over.wait(_LOOKED_OVER_EVERY_S)
 
 
 async def _told(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: a method that nobody there knows."""
+    """What the router itself refuses: an unknown method."""
     del request
     assert isinstance(error, HTTPException)
     return plain_error(error.status_code, error.detail, error.headers)

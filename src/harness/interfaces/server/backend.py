@@ -1,4 +1,4 @@
-"""Who carries out what clients ask: the contract between the server and whatever runs conversations."""
+"""The contract between the server and what runs conversations: commands in, status and logs out."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_ours: bool = False
     """Whether this server runs it, or may take it up."""
     is_elsewhere: bool = False
-    """Whether another server has it, and carries out what is asked here: what can be asked of a run that goes on
-    holds while one does, which its log tells."""
+    """Whether another server has it and carries out the commands given here. `can_steer` and `can_cancel` then hold
+    while a run is in progress, which only the log says."""
     is_running: bool = False
     is_waiting: bool = False
-    """For somebody's answer."""
+    """For an answer."""
     can_submit: bool = False
     can_steer: bool = False
     can_answer: bool = False
@@ -66,7 +66,7 @@ class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """Contract: everything is called in one event loop. What cannot be done raises HarnessError and changes
     nothing. Commands for one conversation are carried out in the order in which they are given. The first answer
-    to a relay counts; a later one raises. A prompt that comes while a run goes on waits, first come first served.
+    to a relay counts; a later one raises. A prompt that arrives during a run is queued.
     """
 
     def check(self, setup: Setup, prompt: Submit | None = None) -> None:
@@ -90,21 +90,21 @@ class Backend(Protocol):
         ...
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Be told the id of every conversation whose status or hub has changed."""
+        """Call the listener with the id of every conversation whose status or hub has changed."""
         ...
 
     def listen_to_replacements(self, listener: Callable[[str], None]) -> None:
-        """Be told the id of every conversation whose log now begins otherwise: what was read of it is void."""
+        """Call the listener with the id of every conversation whose log was replaced: what was read of it is void."""
         ...
 
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
-        """Let go of conversations in which nothing happens and which nobody watches."""
+        """Unload conversations that are idle and not watched."""
         ...
 
     async def unload(self, log_id: str) -> None:
-        """Let go of one conversation, so that somebody else may have it, or delete it."""
+        """Unload one conversation, so that another process can open it, or delete it."""
         ...
 
     async def close(self) -> None:
-        """Stop everything that runs, and let go of all logs."""
+        """Stop everything that runs, and close all logs."""
         ...

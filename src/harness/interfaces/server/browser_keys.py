@@ -1,7 +1,7 @@
-"""What lets a browser in again when the server was started anew: keys that its page can use and nobody can read there.
+"""What logs a browser in again after a restart of the server: keys that its page can use but not read.
 
 Each browser that was let in has a key of its own, in a private file here and, there, in a place from which no page can
-take it out. Whoever knows the file may come in as a browser, as whoever knows the token's file may as a program.
+take it out. The content of the file gives access as a browser, as the token's file does as a program.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BrowserKeys:
         if self._path and (mark := _mark(self._path)) != self._mark:
             logouts = self._kept.logouts
             self._mark, self._kept = mark, _read(self._path)
-            # A file that is gone or damaged lets nobody in again, nor those who are in stay.
+            # A file that is gone or damaged logs everyone out.
             self._kept.logouts = max(self._kept.logouts, logouts + 1) if mark is None else self._kept.logouts
 
     def add(self) -> tuple[str, str]:
@@ -87,7 +87,7 @@ class BrowserKeys:
             kept.keys.pop(name, None)
 
     def log_out(self) -> None:
-        """Nobody gets in any more with what he has. Raises StoreError."""
+        """Make all keys and credentials invalid. Raises StoreError."""
         with self._changing() as kept:
             kept.keys.clear()
             kept.logouts += 1

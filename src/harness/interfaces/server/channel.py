@@ -1,4 +1,4 @@
-"""One conversation and everybody who watches it: the log is folded once, and shown to all."""
+"""One conversation and its watchers: the log is folded once, and shown to all."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SessionChannel:
         """Which reads the log for this channel as well; without one, `_tail` does."""
         self._pushed: list[Operation] = []
         """What the bus has read since the last frame."""
-        self._riders: set[PacketListener] = set()
+        self._listeners: set[PacketListener] = set()
         self._published = asyncio.Event()
         self._published_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -133,15 +133,15 @@ class SessionChannel:
             self._publish([])
             return self._frames.snapshot()
 
-    def ride(self, rider: PacketListener, position: int) -> bool:
+    def subscribe(self, listener: PacketListener, position: int) -> bool:
         """Give this client every frame at once from now on; False when it is not at the head."""
         if position != self._frames.head:
             return False
-        self._riders.add(rider)
+        self._listeners.add(listener)
         return True
 
-    def alight(self, rider: PacketListener) -> None:
-        self._riders.discard(rider)
+    def unsubscribe(self, listener: PacketListener) -> None:
+        self._listeners.discard(listener)
 
     def current(self) -> str:
         """The message with the whole state as it is at this very moment."""
@@ -267,8 +267,8 @@ class SessionChannel:
 
     def _deliver(self, packet: Packet) -> None:
         """To everybody; it brings those who were at the head before to the head now."""
-        for rider in [rider for rider in self._riders if not rider(packet)]:
-            self._riders.discard(rider)
+        for listener in [listener for listener in self._listeners if not listener(packet)]:
+            self._listeners.discard(listener)
         published, self._published = self._published, asyncio.Event()
         published.set()
 

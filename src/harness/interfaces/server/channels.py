@@ -1,4 +1,4 @@
-"""The conversations that somebody watches: loaded when the first one comes, let go some time after the last has left."""
+"""The conversations that are watched: loaded for the first watcher, unloaded some time after the last has left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SWEEP_EVERY_S = 5.0
 _CHANGES_BEFORE_SWEEP = 16
 _MOST_UNWATCHED = 16
 _KEPT_S = 30.0
-"""How long a conversation stays loaded that nobody watches: a page that is reloaded is back at once."""
+"""How long a conversation stays loaded without watchers, so that a reloaded page is back at once."""
 
 
 class Channels:
@@ -33,7 +33,7 @@ class Channels:
         self._kept_s = kept_s
         self._channels: dict[str, SessionChannel] = {}
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Each as long as somebody holds it or waits for it."""
+        """Each as long as it is held or waited for."""
         self._changes = 0
         self._is_crowded = asyncio.Event()
         self._sweeping: asyncio.Task[None] | None = None
@@ -74,7 +74,7 @@ class Channels:
         def woken() -> None:
             try:
                 loop.call_soon_threadsafe(wake.set)
-            except RuntimeError:  # the loop is closed: nobody reads any more
+            except RuntimeError:  # the loop is closed
                 return
 
         tail = LogTail(self.store, log_id, self.backend.hub, woken, cursor)
@@ -97,7 +97,7 @@ class Channels:
         return list(self._channels)
 
     async def sweep(self) -> None:
-        """Let go of what nobody needs, by age and by number: everything that is loaded holds files."""
+        """Unload what is not needed, by age and by number: everything that is loaded holds files."""
         now_s = asyncio.get_running_loop().time()
         unwatched = sorted(
             (channel.left_s, log_id) for log_id, channel in self._channels.items() if not channel.watchers

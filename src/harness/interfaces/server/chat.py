@@ -101,7 +101,7 @@ class ChatModelList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ChatRun(Protocol):
-    """One chat that goes on."""
+    """A chat in progress."""
 
     def events(self) -> AsyncIterator[Event]: ...
 
@@ -134,7 +134,7 @@ class ChatApi:
     async def _chat(self, request: Request) -> Response:
         wanted = await read_body(request, ChatRequest)
         if not wanted.messages:
-            raise UsageError("there are no messages", hint="the last one is what is to be answered")
+            raise UsageError("there are no messages", hint="the last one is the message to answer")
         wanted = replace(wanted, model=self._models_here.resolved(wanted.model))
         talk = _AgentTalk(wanted) if wanted.mode == "agent" else await _rlm_talk(wanted)
         session_id = new_run_id(self._clock())
@@ -149,7 +149,9 @@ class ChatApi:
         if talk is None:
             raise NotFound("session not found", hint="a chat ends with its stream")
         if not talk.reply(request.path_params["id"], wanted.response):
-            raise NotFound("relay not found", hint="it may have been answered; the first answer counts")
+            raise NotFound(
+                "relay not found", hint="it may have been answered already; the first answer counts"
+            )
         return json_response({"success": True})
 
     async def _stream(self, session_id: str, talk: ChatRun) -> AsyncIterator[bytes]:
@@ -157,9 +159,9 @@ class ChatApi:
         try:
             yield sse(encode({"type": "connected", "sessionId": session_id}), event="connected")
             async for event in talk.events():
-                for told in translation.feed(event):
-                    if type(told) not in UNTOLD:
-                        yield sse(encode(told), event=told.__struct_config__.tag)  # type: ignore[arg-type]
+                for sent in translation.feed(event):
+                    if type(sent) not in UNTOLD:
+                        yield sse(encode(sent), event=sent.__struct_config__.tag)  # type: ignore[arg-type]
         except HarnessError as error:
             yield sse(encode({"type": "error", "message": error.message}), event="error")
         finally:
@@ -247,11 +249,11 @@ Conversation: TypeAlias = tuple[str, list[Turn], str]
 
 
 def conversation(messages: Sequence[ChatMessage]) -> Conversation:
-    """What the model is told, what was said before, and what is to be answered. Raises UsageError."""
+    """The system prompt, the earlier turns, and the message to answer. Raises UsageError."""
     system = "\n\n".join(text_of(message.content) for message in messages if message.role == "system")
     turns = [_turn(message) for message in messages if message.role != "system"]
     if not turns or not isinstance(turns[-1], UserTurn):
-        raise UsageError("the last message is not the user's", hint="it is what is to be answered")
+        raise UsageError("the last message is not the user's", hint="it is the message to answer")
     last = turns.pop()
     assert isinstance(last, UserTurn)
     if last.attachments:
@@ -314,7 +316,7 @@ class ChatModels:
 
 
 def usual_of(provider: str) -> str:
-    """What is asked of a provider when nobody names a model; empty where there is nothing usual."""
+    """The usual model of a provider; empty if there is none."""
     usual = {name: one.usual_model for name, one in PROVIDERS.items()} | {LOCAL: USUAL}
     if provider == SCRIPTED:
         return DEMO

@@ -1,4 +1,4 @@
-"""The connections to a server: strangers have few and short ones, so that they cost whoever is let in nothing.
+"""The connections to a server: clients that are not logged in have few and short ones, at no cost for the others.
 
 Rules
 1. Who has not shown that he is let in is a stranger. Of strangers there are so many at most; one more, and the one

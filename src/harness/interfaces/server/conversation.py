@@ -85,7 +85,7 @@ class HostedConversation:
 
     def _leave_open_to_the_other(self) -> None:
         opened = self._session.thread.current
-        assert opened is not None, "a thread is in hand"
+        assert opened is not None, "a thread is open"
         opened.close_inherited(_LEFT_TO_THE_OTHER)
         self._core.bus.deliver()
 
@@ -134,7 +134,7 @@ class HostedConversation:
         session, prompt = self._session, command.prompt
         said = UserMessage(text=text, attachments=files, id=self._core.harness.new_id())
         if len(self._core.runs.queued) >= MOST_QUEUED:
-            raise UsageError(f"{MOST_QUEUED} prompts are waiting already", hint="wait, or withdraw some")
+            raise UsageError(f"{MOST_QUEUED} prompts are queued already", hint="wait, or withdraw some")
         opened = session.thread.current
         if opened is not None and not opened.metadata.prompt:
             opened.metadata.prompt = prompt[:2000]
@@ -146,11 +146,13 @@ class HostedConversation:
         """Send what is queued. Raises UsageError where there is nothing to send, or something to wait for."""
         runs = self._core.runs
         if self.is_running:
-            raise UsageError("a run is going on", hint="what is queued is sent when it has ended")
+            raise UsageError("a run is in progress", hint="queued prompts are sent when it has ended")
         if runs.waits:
-            raise UsageError("it waits for an answer", hint="answer it, or cancel: then send what is queued")
+            raise UsageError(
+                "it is waiting for an answer", hint="answer it, or cancel it, then send the queue"
+            )
         if not runs.queued:
-            raise UsageError("no prompt is waiting", hint="submit one")
+            raise UsageError("the queue is empty", hint="submit a prompt")
         self._do(runs.drain())
         await asyncio.sleep(0)
 
@@ -158,7 +160,7 @@ class HostedConversation:
         queued = self._core.runs.queued
         kept = [one for one in queued if one.get("id") != follow_up_id]
         if len(kept) == len(queued):
-            raise UsageError("no such prompt is waiting", hint="its turn may have come")
+            raise UsageError("no such prompt is queued", hint="it may have been sent already")
         self._core.append(FollowUpsChanged(pending=kept))
 
     def cancel(self, queue: Literal["keep", "clear"] = "keep") -> None:
@@ -168,12 +170,13 @@ class HostedConversation:
         if not self.is_running:
             raise UsageError("nothing is running", hint="submit a prompt instead")
         if not message.strip():
-            raise UsageError("the message is empty", hint="say what is to be done otherwise")
+            raise UsageError("the message is empty", hint="write what the agent should do differently")
         if self._core.runs.is_abort_requested:
             raise UsageError("the run is being stopped", hint="submit a prompt instead")
         if not self._core.runs.join(UserMessage(text=message, id=self._core.harness.new_id())):
             raise UsageError(
-                f"{self._setup.agent} hears nothing while it runs", hint="submit it: it waits for its turn"
+                f"{self._setup.agent} does not accept messages while it runs",
+                hint="submit it instead: it is queued",
             )
 
     def answer(self, command: Approve | Deny | AnswerCommand) -> None:
@@ -197,7 +200,7 @@ class HostedConversation:
         if not grant_id:
             permissions.revoke_grants()
         elif not permissions.revoke_grant(grant_id=grant_id):
-            raise UsageError("there is no such grant (any more)", hint="the state lists them: `grants`")
+            raise UsageError("there is no such grant", hint="the state lists the grants")
 
     async def configure(self, config: Configuration) -> None:
         names = (name for name in config.__struct_fields__ if name in self._setup.__struct_fields__)
@@ -208,7 +211,9 @@ class HostedConversation:
             changes.setdefault("runner", "")
         setup = checked(replace(self._setup, **{"mode": self._session.mode.get(), **changes}))
         if setup.cwd != self._setup.cwd:
-            raise UsageError("a conversation stays where it works", hint="begin another one there")
+            raise UsageError(
+                "the folder of a conversation cannot change", hint="start another conversation there"
+            )
         session = self._session
         if setup.mode != session.mode.get():
             await session.mode.switch(mode_id=setup.mode)
@@ -234,7 +239,7 @@ class HostedConversation:
     def _keep(self) -> None:
         """What a server that is started again must know."""
         opened = self._session.thread.current
-        assert opened is not None, "a thread is in hand"
+        assert opened is not None, "a thread is open"
         setup, agent = self._setup, load(self._setup.agent)
         opened.metadata.agent, opened.metadata.agent_name = agent.title, agent.name
         opened.metadata.model = self._session.model.get()
@@ -269,17 +274,17 @@ class HostedConversation:
 
 
 def check_prompt(agent: str, command: Submit) -> tuple[str, tuple[Attachment, ...]]:
-    """What this agent is told. Raises UsageError for what is no prompt."""
+    """The text and the files for this agent. Raises UsageError for an empty prompt."""
     takes_files = load(agent).work is not None
     if not command.prompt.strip() and not (command.attachments and takes_files):
-        raise UsageError("the prompt is empty", hint="say what is to be done")
+        raise UsageError("the prompt is empty", hint="write what the agent should do")
     return spoken(command.prompt, command.attachments, takes_files=takes_files)
 
 
 def spoken(
     prompt: str, attachments: Sequence[Attached], *, takes_files: bool
 ) -> tuple[str, tuple[Attachment, ...]]:
-    """The text and the files that are said. Who takes no files is told those that are text. Raises UsageError."""
+    """The text and the files of a message; without `takes_files`, text files become part of the text. Raises UsageError."""
     for one in attachments:
         _check(one)
     if takes_files:
@@ -325,7 +330,7 @@ def setup_of(metadata: Any) -> Setup:
 def _decision(command: Approve | Deny | AnswerCommand) -> tuple[str, str, str]:
     """Decision, reason and option of an approval."""
     if isinstance(command, AnswerCommand):
-        raise UsageError("this is a question for permission", hint="send `approve` or `deny`")
+        raise UsageError("this asks for permission", hint="send `approve` or `deny`")
     if isinstance(command, Deny):
         return "decline", command.reason, ""
     return "always_allow" if command.always else "approve", "", command.option_id
@@ -339,11 +344,12 @@ def _resume_data(relay: Relay, command: Approve | Deny | AnswerCommand) -> Any:
             return {"action": "approved"}
         return {"action": "rejected", **({"feedback": command.reason} if command.reason else {})}
     if isinstance(command, Approve):
-        raise UsageError("this wants an answer", hint="send `answer` with what it asks for")
+        raise UsageError("this needs an answer", hint="send `answer`")
     return command.reason or "The user does not want to answer."
 
 
 def _answered_already() -> UsageError:
     return UsageError(
-        "nothing of that id waits for an answer", hint="somebody may have answered; the first answer counts"
+        "no question with this id is waiting for an answer",
+        hint="it may have been answered already; the first answer counts",
     )

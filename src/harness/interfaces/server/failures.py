@@ -1,4 +1,4 @@
-"""Mistakes of ours are told to whoever runs the server: one line with the kind and the place, and nothing else.
+"""Internal errors, reported to the operator of the server: one line with the kind and the place, and nothing else.
 
 What an error says may hold anything, a token too, so it is never repeated; neither is the address that was asked for,
 only the route that it led to. The traceback shows our own lines alone.
@@ -23,24 +23,24 @@ class Failures:
         self._say = say
         self._is_verbose = is_verbose
 
-    def tell(self, where: str, error: BaseException) -> None:
+    def report(self, where: str, error: BaseException) -> None:
         self._say(f"harness: {type(error).__name__} in {where}: a mistake of the server")
         if self._is_verbose:
             self._say("".join(traceback.format_tb(error.__traceback__)).rstrip("\n"))
 
-    def tell_request(self, scope: Scope, error: BaseException) -> None:
+    def report_request(self, scope: Scope, error: BaseException) -> None:
         route = getattr(scope.get("route"), "path", "") or "a request"
-        self.tell(f"{scope.get('method', 'WEBSOCKET')} {route}", error)
+        self.report(f"{scope.get('method', 'WEBSOCKET')} {route}", error)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Also be told what fails in the background of a loop."""
+        """Also report what fails in the background of a loop."""
         loop.set_exception_handler(self._in_background)
 
     def _in_background(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         del loop
         error = context.get("exception")
         if error is not None:
-            self.tell(_name_of(context), error)
+            self.report(_name_of(context), error)
 
 
 def _name_of(context: dict[str, Any]) -> str:

@@ -1,15 +1,15 @@
-"""Stands before everything: no request and no socket gets further without passing all of this.
+"""The checks before everything: no request and no socket gets further without passing them.
 
 Rules
 1. The `Host` must be one of ours, exactly (else 421): a name that merely leads here is an attack (rebinding).
-2. An `Origin`, where one is told, must be that of our own page (else 403); so must be what the browser says of the
+2. An `Origin`, if there is one, must be that of our own page (else 403); so must be what the browser says of the
    site that a request comes from.
 3. The token, or the credential that a browser's link was changed for (else 401), in a header that no browser sends by
    itself. Open to everybody are the files of the page, the way to log in, and whether the server lives.
 4. What changes something comes as JSON (else 415): no form and no plain text of another page can be that.
 5. Bodies, the time they take and the rate of changes are limited (413, 408, 429). No answer ever allows another
    origin to read it.
-6. Who is logged out while he is connected is cut off.
+6. A client that is logged out is disconnected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HEADERS = {
 _HOW_TO_GET_IN = "open a link of `harness serve --link`, or send the token: Authorization: Bearer …"
 SUBPROTOCOL = "harness"
 _CREDENTIAL = "harness.credential."
-"""Begins the subprotocol with which a browser's socket, which can have no header of its own, tells its credential."""
+"""Begins the subprotocol with which a browser's socket, which cannot have headers of its own, sends its credential."""
 LIVENESS, READINESS = "/healthz", "/readyz"
 
 Report = Callable[[str], object]
@@ -123,7 +123,7 @@ class RequestGuard:
         self.connections.asked(scope["client"])
         outgoing = _Outgoing(scope, send)
         if scope["type"] == "http" and scope["path"] in (LIVENESS, READINESS) and scope["method"] in _READING:
-            await self._tell_health(scope, outgoing)
+            await self._answer_health(scope, outgoing)
         else:
             try:
                 most_bytes = self._check(scope)
@@ -146,7 +146,7 @@ class RequestGuard:
             await self._app(scope, receive, send)
         except Exception as error:
             if self._failures is not None:
-                self._failures.tell_request(scope, error)
+                self._failures.report_request(scope, error)
             if send.status == _SWITCHED:
                 await send.close_socket(_MISTAKE, "a mistake of the server")
             elif not send.is_complete:
@@ -154,7 +154,7 @@ class RequestGuard:
         finally:
             self._inside.pop(send, None)
 
-    async def _tell_health(self, scope: Scope, send: _Outgoing) -> None:
+    async def _answer_health(self, scope: Scope, send: _Outgoing) -> None:
         """Asked by whatever keeps servers running, under whatever name it finds them: it learns nothing else."""
         is_well = scope["path"] == LIVENESS or self._is_ready is None or await self._is_ready()
         body = encode({"status": "ok" if is_well else "not ready"})
@@ -172,7 +172,7 @@ class RequestGuard:
             raise Refused(403, "a page of another origin may not ask this")
         is_public = not is_socket and self._is_public(scope["method"], scope["path"])
         is_page = is_public and not is_change and not scope["path"].startswith("/api/")
-        # A link in another page may lead to ours, which has nothing to tell before its script has logged in.
+        # A link in another page may lead to ours, which shows nothing before its script has logged in.
         if headers.get("sec-fetch-site", "none") not in _OWN_SITES and not is_page:
             raise Refused(403, "a page of another site may not ask this")
         if not is_public:
@@ -247,7 +247,7 @@ class _Outgoing:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def cut_off(self) -> None:
-        """Nothing more is sent, and whoever sends learns that the client is gone."""
+        """Send nothing more; to the application the client is gone."""
         is_first = not self.is_cut_off.is_set()
         self.is_cut_off.set()
         if self._is_socket and self.status == _SWITCHED and is_first:
@@ -255,7 +255,7 @@ class _Outgoing:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """By name; one that is told twice where it may be told once only is as good as a wrong one."""
+    """By name; values of a repeated header are joined, so that a header that may come once only is wrong then."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
@@ -265,9 +265,9 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _credential(scope: Scope) -> str:
-    """What a browser's socket tells."""
-    told = (name for name in scope.get("subprotocols", ()) if name.startswith(_CREDENTIAL))
-    return next(told, "").removeprefix(_CREDENTIAL)
+    """The credential of a browser's socket."""
+    found = (name for name in scope.get("subprotocols", ()) if name.startswith(_CREDENTIAL))
+    return next(found, "").removeprefix(_CREDENTIAL)
 
 
 def _limited(scope: Scope, receive: Receive, outgoing: _Outgoing, most_bytes: int) -> Receive:

@@ -28,7 +28,7 @@ from harness.sources.request import OWN_AGENT
 _IDLE_S = 300.0
 _SHARED_IDLE_S = 30.0
 _MOST_IDLE = 16
-"""So many conversations in which nothing happens and that nobody watches stay loaded: each holds a file, and memory."""
+"""How many idle, unwatched conversations stay loaded: each holds a file, and memory."""
 
 
 class LocalBackend:
@@ -46,7 +46,7 @@ class LocalBackend:
         self._clock = new_clock()
         self._open: dict[str, HostedConversation] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Each as long as somebody holds it or waits for it."""
+        """Each as long as it is held or waited for."""
         self._listeners: list[Callable[[str], None]] = []
         self._replacement_listeners: list[Callable[[str], None]] = []
 
@@ -55,8 +55,8 @@ class LocalBackend:
         setup = self._settled(setup, before)
         if setup.before and setup.agent != OWN_AGENT:
             raise UsageError(
-                f"{setup.agent} remembers by itself what was said: it cannot go back to before a message",
-                hint="continue the whole session, or begin a new one",
+                f"{setup.agent} has its own memory of the conversation: it cannot go back to an earlier message",
+                hint="continue the whole session, or start a new one",
             )
         log_id = new_run_id(self._clock())
         conversation = HostedConversation(self._store, setup, lambda: self._changed(log_id))
@@ -83,14 +83,14 @@ class LocalBackend:
         return checked(setup)
 
     def _check_ended(self, log_id: str) -> None:
-        """Raises LogLocked while something goes on in it."""
+        """Raises LogLocked while it runs."""
         loaded = self._open.get(log_id)
         is_live = self._store.is_live(log_id) if loaded is None else loaded.is_running
         if is_live:
             raise LogLocked("the session is still being written", hint="wait until it has ended")
 
     def _fork(self, before: Metadata, log_id: str, setup: Setup) -> None:
-        """A log that begins with all that the other one says. Raises LogLocked while something goes on there."""
+        """A log that begins with the history of another one. Raises LogLocked while that one runs."""
         self._check_ended(before.session_id)
         complete(self._store, before.session_id)
         events = read_all(self._store, before.session_id)
@@ -152,7 +152,7 @@ class LocalBackend:
         before = self._store.metadata(session_id)
         if empty.has_begun:
             raise UsageError(
-                "something was said in this conversation, so it cannot begin with another session's history",
+                "this conversation has messages already, so it cannot start with another session's history",
                 hint="resume that session in a new conversation, or submit the prompt here",
             )
         self._check_ended(session_id)
@@ -228,8 +228,8 @@ class LocalBackend:
             metadata = self._store.metadata(log_id)
             if metadata.kind != "thread":
                 raise UsageError(
-                    "this is the record of a run that somebody else started: it can only be watched",
-                    hint="begin a conversation that continues it",
+                    "this run was started by another program: it can only be watched",
+                    hint="start a conversation that continues it",
                 )
             setup = setup_of(metadata)
             setup = checked(replace(setup, agent=setup.agent or self._default.agent))
@@ -266,4 +266,6 @@ def place_before(events: Iterable[Event], message_id: str) -> int:
             if event.id == message_id:
                 return event.seq if event.run_id in addressed else beginnings[event.run_id]
             addressed.add(event.run_id)
-    raise UsageError("nobody said a message of that id there", hint="`before` is the id of a user's message")
+    raise UsageError(
+        "the session has no user message with this id", hint="`before` is the id of a user's message"
+    )

@@ -1,4 +1,4 @@
-"""Reading a log as it grows, whoever writes it: a hub in this process, or another process."""
+"""Reading a log as it grows, written by a hub in this process or by another process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LogTail:
         return self._hub
 
     def give_up(self) -> None:
-        """The log begins otherwise than before: what was read of it is void, and reading on makes no sense."""
+        """The log was replaced: what was read of it is void."""
         self._is_void = True
         self._wake()
 

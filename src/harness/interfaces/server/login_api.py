@@ -75,7 +75,9 @@ class LoginApi:
             credential, name, secret = self._access.log_in()
             return json_response(LoggedIn(credential=credential, key=LoginKey(name, secret)))
         if not wanted.key_id:
-            raise UsageError("neither the code of a link nor a key", hint="see /openapi.json")
+            raise UsageError(
+                "neither the code of a link nor a key was given was given", hint="see /openapi.json"
+            )
         credential = self._access.log_in_again(wanted.key_id, wanted.nonce, wanted.proof)
         if not credential:
             raise Unauthorized("this browser is logged out", hint="open a link of `harness serve --link`")

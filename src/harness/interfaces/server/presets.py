@@ -55,7 +55,7 @@ _RULES: dict[str, dict[str, str]] = {
 def permissions_state(permission_mode: str) -> dict[str, Any]:
     """What a session's state says of a permission mode.
 
-    A sub-agent passes the same rules: where nobody may do more than read, it may not either.
+    A sub-agent is under the same rules: in a read-only conversation it is read-only as well.
     """
     tools = {SUBAGENT: "allow"} if permission_mode == "readOnly" else {}
     rules = {"categories": _RULES[permission_mode], "tools": tools}
@@ -72,9 +72,9 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
         )
     from harness.sources.loop.system_prompt import system_prompt
 
-    told = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
+    instructions = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
     most = setup.max_turns or _MOST_STEPS
-    return BackingAgent(instructions=told, max_steps=most, effort=setup.effort)
+    return BackingAgent(instructions=instructions, max_steps=most, effort=setup.effort)
 
 
 def modes_of(setup: Setup) -> list[Mode]:
@@ -100,8 +100,8 @@ def _place_words(setup: Setup) -> tuple[str, ...]:
 
 
 def _checked_runner(setup: Setup, agent: str) -> str:
-    """Its name, also where none was given. Raises UsageError for one that the user has not set up: never an address,
-    whoever names it.
+    """Its name, also where none was given. Raises UsageError for one that the user has not set up; an
+    address is never accepted.
     """
     if agent != REMOTE_AGENT:
         return ""
@@ -136,5 +136,5 @@ def checked_directory(path: str) -> str:
     """Absolute. Raises UsageError for what is no directory."""
     path = os.path.abspath(os.path.expanduser(path))
     if "\0" in path or not os.path.isdir(path):
-        raise UsageError(f"no such directory: {path!r}", hint="name one that is there")
+        raise UsageError(f"no such directory: {path!r}", hint="name a directory that exists")
     return path

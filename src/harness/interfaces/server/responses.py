@@ -18,23 +18,23 @@ _STATUS: dict[type[HarnessError], int] = {UnknownSession: 404, LogLocked: 409, U
 
 
 class Unauthorized(UsageError):
-    """Somebody is not let in."""
+    """The client is not logged in."""
 
 
 class NotFound(UsageError):
-    """Nothing of that name is here."""
+    """There is nothing of that name."""
 
 
 class TooLarge(UsageError):
-    """More than one may send."""
+    """The body is larger than allowed."""
 
 
 class TooSlow(UsageError):
-    """What was sent did not come."""
+    """The body did not arrive in time."""
 
 
 class Conflict(UsageError):
-    """Not as things are now."""
+    """Not possible in the current state."""
 
 
 _STATUS |= {Unauthorized: 401, NotFound: 404, TooLarge: 413, TooSlow: 408, Conflict: 409}

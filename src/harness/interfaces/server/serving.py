@@ -81,7 +81,7 @@ class Serving:
         finally:
             logger.removeHandler(heard)
         if not self._uvicorn.started:
-            raise HarnessError(f"the server did not start: {heard.last_words or 'nobody said why'}")
+            raise HarnessError(f"the server did not start: {heard.last_words or 'unknown reason'}")
 
     def stop(self) -> None:
         """From any thread."""
@@ -103,7 +103,7 @@ class _Heard(logging.Handler):
 def _protocols(
     connections: Connections,
 ) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
-    """Uvicorn's own, which tell of every connection that comes and goes."""
+    """Uvicorn's own, which report every connection that comes and goes."""
 
     class Http(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

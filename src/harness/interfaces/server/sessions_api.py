@@ -44,7 +44,7 @@ _TITLE_CHARACTERS = 80
 _WAITS, _LIVE, _AT_REST = range(3)
 """In which order sessions are listed."""
 _UNTOLD = {"run": "interrupted", "thread": ""}
-"""What became of a session of which nobody says it: a run has died, a conversation has had none."""
+"""The outcome of a session without one: its run has died, or the conversation had no run."""
 
 
 class NewSession(Setup, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -218,7 +218,7 @@ class SessionsApi:
         return json_response({}, 202)
 
     async def _renamed(self, metadata: Metadata, title: str) -> Metadata:
-        """By whoever writes it; where that cannot be asked, only the list knows its title."""
+        """By the process that writes it; if that cannot be asked, only the list has the new title."""
         if metadata.kind == "thread":
             with suppress(LogLocked):
                 await self._backend.carry_out(metadata.session_id, Rename(title=title))
@@ -241,7 +241,7 @@ class PastStates:
         self._store = store
         self._lock = threading.Lock()
         self._kept: dict[str, StateFold] = {}
-        """As far as they were last asked for, the latest last; nobody else has what is taken out of here."""
+        """As far as they were last asked for, the latest last; what is taken out of here has no other user."""
 
     def at(self, log_id: str, seq: int) -> bytes:
         """The message with the state after that many events. Raises UnknownSession and StoreError."""
@@ -272,10 +272,10 @@ def describe(metadata: Metadata, store: Store, backend: Backend) -> SessionData:
 
 
 class Listing:
-    """Sessions in pages: those that wait for somebody first, then those in which something happens, then the last
-    changed. What is merely loaded stands where it would otherwise.
+    """Sessions in pages: waiting ones first, then running ones, then the last changed. Being loaded makes no
+    difference.
 
-    Contract: costs what is shown and what goes on, however many sessions there are. May be asked by several threads.
+    Contract: costs what is shown and what runs, however many sessions there are. Thread-safe.
     """
 
     def __init__(self, store: Store, backend: Backend) -> None:
@@ -315,7 +315,7 @@ class Listing:
         return (_WAITS if waits else _LIVE if is_live else _AT_REST), is_live, waits
 
     def _at_rest(self, metadata: Metadata) -> SessionData:
-        """Nothing goes on in it, as far as its writer has said; what is loaded here is known better."""
+        """Idle, as far as its metadata says; of what is loaded here more is known."""
         if self._backend.hub(metadata.session_id) is not None:
             return describe(metadata, self._store, self._backend)
         return _described(metadata, is_live=False, waits=False)
@@ -348,7 +348,7 @@ def _described(metadata: Metadata, is_live: bool, waits: bool) -> SessionData:
 
 
 def _life(log_id: str, store: Store, backend: Backend) -> tuple[bool, bool]:
-    """Whether something happens in it, and whether it waits for somebody.
+    """Whether it runs, and whether it waits for an answer.
 
     A conversation that this server merely has loaded is not live, though its log is open.
     """

@@ -1,12 +1,12 @@
 """Conversations that several servers have in common: who has one loaded carries out what clients of the others ask.
 
 Rules
-1. What this server has loaded, or nobody has, it carries out itself.
-2. Everything else is left in the database for the server that has it, and its result is waited for. A mistake is told
-   to the client in the words of the server that found it.
+1. What this server has loaded, or no server has, it carries out itself.
+2. Everything else is left in the database for the server that has it, and its result is awaited. The client
+   gets the error message of the server that found the error.
 3. A server that dies gives up what it had: what it did not take is carried out by the one that asked. What it took and
-   did not answer is carried out again only if the log does not tell that it was carried out.
-4. What nobody takes in time is withdrawn, and the client is told so: then it is never carried out.
+   did not answer is carried out again only if the log does not show that it was carried out.
+4. What no server takes in time is withdrawn, and the client gets an error: then it is never carried out.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class SharedBackend:
         await self._carry_out(log_id, command)
 
     async def _carry_out(self, log_id: str, wanted: Wanted) -> None:
-        """Here, or by whoever has it; who has it may change while this goes on."""
+        """Here, or by the server that has it, which may change meanwhile."""
         now_s = self._loop.time()
         deadlines = Deadlines(now_s + self._taken_within_s, now_s + self._answered_within_s)
         asking = RemoteCommand(self._mailbox, log_id, secrets.token_hex(16), deadlines)
@@ -107,20 +107,20 @@ class SharedBackend:
             except LogLocked:
                 if self._loop.time() > deadlines.taken_s or not await self._is_elsewhere(log_id):
                     raise
-                # somebody else was faster: he is asked
+                # another server was faster: it is asked
 
     async def _is_elsewhere(self, log_id: str) -> bool:
         """Whether another process has it."""
         return self._own.hub(log_id) is None and await asyncio.to_thread(self._store.is_live, log_id)
 
     async def _here(self, log_id: str, wanted: Wanted, seen_seq: int | None) -> None:
-        """`seen_seq`: one who died may have carried it out already; the log tells it from there on."""
+        """`seen_seq`: a server that died may have carried it out already; the log from here on says so."""
         if seen_seq is not None and await asyncio.to_thread(self._is_told, log_id, wanted, seen_seq):
             return
         if isinstance(wanted, Release):
             if self._own.status(log_id).is_running:
                 raise LogLocked(
-                    "something goes on in the session", hint="wait until it has ended, or stop it"
+                    "a run is in progress in the session", hint="wait until it has ended, or stop it"
                 )
             await self._own.unload(log_id)
         elif seen_seq is not None and isinstance(
@@ -141,7 +141,7 @@ class SharedBackend:
         return any(_says(event, text) for event in read_all(self._store, log_id, seen_seq))
 
     async def _let_go_elsewhere(self, log_id: str) -> None:
-        """If nothing goes on in it; else whoever wants it is told so."""
+        """Release it there, unless it runs: then opening it here fails."""
         with suppress(HarnessError):
             if await self._is_elsewhere(log_id):
                 await self._carry_out(log_id, Release())
@@ -182,13 +182,13 @@ class SharedBackend:
         await self._own.unload_idle(is_watched)
 
     async def _unload_lost(self, log_id: str = "") -> None:
-        """Let go of what another server took while the database was away for us: that one has it now."""
+        """Unload what another server took while we had lost the database."""
         if log_id and self._own.hub(log_id) is None:
             return
         try:
             lost = await asyncio.to_thread(self._store.lost)
         except StoreError:
-            return  # nobody can take anything while the database is away
+            return  # no server can take anything while the database is away
         for one in lost:
             if log_id in ("", one) and self._own.hub(one) is not None:
                 await self._own.unload(one)
@@ -205,7 +205,7 @@ class SharedBackend:
 
     def _woken(self) -> None:
         """From any thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody is served any more
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(lambda: self._do(self._take()))
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -219,7 +219,7 @@ class SharedBackend:
             try:
                 taken = await asyncio.to_thread(self._mailbox.take)
             except StoreError:
-                return  # who asks reminds us
+                return  # the server that asks reminds us
             for asked in taken:
                 self._do(self._answer(asked))
 
@@ -240,7 +240,7 @@ class SharedBackend:
         await self._quietly(lambda: self._mailbox.answer(asked.key, msgspec.json.encode(outcome)))
 
     async def _quietly(self, work: Callable[[], None]) -> None:
-        with suppress(StoreError):  # who asks looks himself whether we are still there
+        with suppress(StoreError):  # the server that asks checks whether we are still there
             await asyncio.to_thread(work)
 
 
@@ -252,7 +252,7 @@ def open_backend(store: Store, default: Setup) -> Backend:
 
 
 def _says(event: Event, text: str) -> bool:
-    """Whether somebody has said this, or put it into the queue."""
+    """Whether the event is this text of a user, or has it in the queue."""
     if isinstance(event, Message):
         return event.role == "user" and text in event.text
     if isinstance(event, SteeringQueued):
@@ -276,10 +276,10 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Lost(NamedTuple):
-    """Nobody will carry it out: who had the log has let go of it, or died."""
+    """It will not be carried out: the server that had the log has released it, or died."""
 
     seen_seq: int | None
-    """One who died may have carried it out; the log tells it from here on."""
+    """A server that died may have carried it out; the log from here on says so."""
 
 
 class Deadlines(NamedTuple):
@@ -300,7 +300,7 @@ class RemoteCommand:
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, command: bytes, seen_seq: int | None) -> Outcome | Lost:
-        """Raises LogLocked when nobody took it in time, StoreError when nobody answered, UnknownSession."""
+        """Raises LogLocked when it was not taken in time, StoreError when it was not answered, UnknownSession."""
         woken = asyncio.Event()
 
         def wake() -> None:
@@ -356,13 +356,13 @@ class RemoteCommand:
     def _give_up(self) -> None:
         if self._mailbox.withdraw(self._key):
             raise LogLocked(
-                f"session {self._log_id} is held by another process, which does not take commands: nothing was done",
+                f"session {self._log_id} is open in another process, which does not take commands: nothing was done",
                 hint="wait until it has ended, or stop it",
             )
 
     def _check_answered(self, taken_by: str, now_s: float) -> None:
         if now_s > self._deadlines.answered_s:
             raise StoreError(
-                f"process {taken_by} took the command, and has not said what came of it",
-                hint="look at the conversation before you ask it again",
+                f"process {taken_by} took the command and has not answered",
+                hint="look at the conversation before you send it again",
             )

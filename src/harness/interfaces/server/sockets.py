@@ -98,7 +98,7 @@ class StateSender:
         while True:
             self._position, packet = await self._channel.next(self._position)
             await self._writer.send(packet)
-            if self._writer.is_direct and self._channel.ride(self.take, self._position):
+            if self._writer.is_direct and self._channel.subscribe(self.take, self._position):
                 self._is_behind.clear()
                 await self._is_behind.wait()
 
@@ -111,7 +111,7 @@ class StateSender:
 
 
 class Socket:
-    """One client. What is refused is told to it alone."""
+    """One client. Errors are sent to it alone."""
 
     def __init__(self, websocket: WebSocket, channels: Channels) -> None:
         self._websocket = websocket
@@ -161,7 +161,7 @@ class Socket:
         except (OSError, RuntimeError, UnknownSession):
             return  # the client is gone, or the log is; who receives from it learns that as well
         finally:
-            channel.alight(sender.take)
+            channel.unsubscribe(sender.take)
 
     async def _receive(self) -> None:
         while True:
@@ -211,12 +211,12 @@ class Socket:
             await self._watch(await self._channels.backend.create(continuing))
             return prompt
         elif not isinstance(command, Cancel):  # there is nothing to stop, as in any conversation that is idle
-            raise UsageError("nothing has begun yet", hint="submit a prompt first")
+            raise UsageError("the conversation has not started", hint="submit a prompt first")
         return command
 
     async def _error(self, message: str, command_id: str = "") -> None:
-        told = {"type": "error", "message": message}
-        await self._text(compact(told | {"commandId": command_id} if command_id else told))
+        error = {"type": "error", "message": message}
+        await self._text(compact(error | {"commandId": command_id} if command_id else error))
 
     async def _text(self, text: str) -> None:
         await self._send({"type": "websocket.send", "text": text})

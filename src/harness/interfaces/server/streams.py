@@ -68,7 +68,7 @@ class StreamsApi:
             StreamPosition(number(request, "from", 0, most=10**12)),
             StreamPosition.read(request.headers.get("last-event-id", "")),
         )
-        self._channels.store.metadata(log_id)  # so that an unknown one is told as such
+        self._channels.store.metadata(log_id)  # raises UnknownSession
         shown = ViewStream(
             formats.open_view(name, options), has_documents=name in formats.JSON_LINES and not options.human
         )
@@ -76,7 +76,7 @@ class StreamsApi:
         return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
     async def _object_stream(self, request: Request) -> Response:
-        """The state and its changes as assistant-ui's object stream, for who speaks that and no WebSocket."""
+        """The state and its changes as assistant-ui's object stream, for clients without WebSocket."""
         log_id = request.path_params["id"]
         self._channels.store.metadata(log_id)
         stream = self._objects(log_id)

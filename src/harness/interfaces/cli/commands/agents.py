@@ -1,4 +1,4 @@
-"""The agents that Harness can drive: which are installed, what each can do, what may be missing."""
+"""The agents that Harness supports: which are installed, what each can do, what may be missing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from harness.interfaces.cli.commands import list as listing
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import add_actions, completes
 
-SUMMARY = "the agents that can be driven: list, check, capabilities, diagnose"
+SUMMARY = "the supported agents: list, check, capabilities, diagnose"
 DEFAULT_ACTION = "list"
 ACTIONS = {
     "list": listing.SUMMARY,
     "check": check.SUMMARY,
-    "capabilities": "which options of `run` an agent takes, and what its stream tells",
-    "diagnose": "where an agent was looked for, and which of its keys are set (never their values)",
+    "capabilities": "which options of `run` an agent supports, and what its output contains",
+    "diagnose": "where an agent was searched for, and which of its keys are set (never their values)",
 }
 
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action = actions[name]
         help_text = "name or alias (default: all)"
         completes(action.add_argument("agent", metavar="AGENT", nargs="?", help=help_text), "agents")
-        action.add_argument("--json", action="store_true", help="for programs")
+        action.add_argument("--json", action="store_true", help="print JSON")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:

@@ -1,9 +1,9 @@
-"""Follow a session of `harness serve` in this terminal, answer what it asks, and go on with it.
+"""Follow a session of `harness serve` in this terminal, answer its questions, and continue it.
 
-What you type is a prompt (while a run goes on it waits for its turn), or the answer to the question that was shown.
-/show shows all of that question, /grants what is always allowed and /revoke ID takes it back, /steer TEXT says
-something to the run that goes on, /cancel stops it, /cancel all gives up as well what waits for its turn, /continue
-sends that after a stop, /quit leaves the session alone.
+What you type is a prompt (queued while a run is in progress), or the answer to the question that was shown.
+/show shows the whole question, /grants lists what is always allowed and /revoke ID revokes it, /steer TEXT sends a
+message to the current run, /cancel stops it, /cancel all also clears the queue, /continue sends the queue after a
+stop, /quit leaves without stopping anything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     help_text = "where the server's token is (default: where `harness serve` keeps it)"
     parser.add_argument("--token-file", default="", metavar="FILE", help=help_text)
-    parser.add_argument("--read-only", action="store_true", help="only look, until the run has ended")
+    parser.add_argument("--read-only", action="store_true", help="only watch, until the run has ended")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -67,9 +67,9 @@ class _Sitting:
         self._is_only_looking = is_only_looking
         self._transcript = TerminalTranscript()
         self._shown: dict[str, Any] | None = None
-        """The question that was told last: what is typed is an answer to it, and to no other."""
+        """The question that was shown last: what is typed is the answer to it, and to no other."""
         self._grants: dict[str, str] = {}
-        """By id, in words: what is always allowed, as it was told."""
+        """What is always allowed, by id, as it was shown."""
         self._told_errors = 0
         self._has_left = threading.Event()
         self._has_nothing_to_say = threading.Event()
@@ -114,7 +114,7 @@ class _Sitting:
             return
         self._shown = waiting[0] if waiting else None
         if self._shown is not None:
-            more = f"  ({len(waiting) - 1} more wait)" if len(waiting) > 1 else ""
+            more = f"  ({len(waiting) - 1} more waiting)" if len(waiting) > 1 else ""
             self._console.say(f"{question_text(self._shown)}{more}")
 
     def _listen(self) -> None:
@@ -154,7 +154,7 @@ class _Sitting:
         elif relay is not None:
             return self._answer(relay, text)
         elif text == SHOW or is_yes_or_no(text):
-            self._console.say("nothing waits for an answer")
+            self._console.say("nothing is waiting for an answer")
         else:
             return Submit(prompt=text)
         return None
@@ -177,12 +177,14 @@ class _Sitting:
         before, self._grants = self._grants, now
         for id, label in now.items():
             if id not in before:
-                self._console.say(f"always allowed from now on: {label}")
+                self._console.say(f"always allowed: {label}")
         for id, label in before.items():
             if id not in now:
-                self._console.say(f"asked about again: {label}")
+                self._console.say(f"no longer always allowed: {label}")
 
     def _tell_grants(self) -> None:
         for id, label in self._grants.items():
             self._console.say(f"{id}  {label}")
-        self._console.say("/revoke ID, or /revoke all" if self._grants else "nothing is always allowed here")
+        self._console.say(
+            "/revoke ID, or /revoke all" if self._grants else "nothing is always allowed in this session"
+        )

@@ -1,4 +1,4 @@
-"""Tell whether an agent is installed, and what it can do. Exit code: 0 available, 1 not, 2 unknown agent."""
+"""Show whether an agent is installed, and what it can do. Exit code: 0 available, 1 not, 2 unknown agent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 from harness.interfaces.cli.console import Console, screen_width
 from harness.interfaces.cli.parser import completes
 
-SUMMARY = "tell whether an agent is installed, and what it can do"
+SUMMARY = "show whether an agent is installed, and what it can do"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes(parser.add_argument("agent", metavar="AGENT", help="name or alias"), "agents")
-    parser.add_argument("--capabilities", action="store_true", help="which options of `run` it takes")
-    parser.add_argument("--diagnose", action="store_true", help="where it was looked for, which keys are set")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--capabilities", action="store_true", help="which options of `run` it supports")
+    parser.add_argument(
+        "--diagnose", action="store_true", help="where it was searched for, and which keys are set"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -43,7 +45,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             write_text(f"{agent.title} is available ({found.version or 'unknown version'})\n")
         else:
             programs = " or ".join(agent.binaries)
-            missing = f"binary `{programs}` not found in PATH" if programs else "it is no program by itself"
+            missing = f"binary `{programs}` not found in PATH" if programs else "it is not a program"
             console.say(f"{agent.title} is not available ({missing})")
             if agent.install:
                 console.say(f"  {agent.install}")
@@ -58,7 +60,7 @@ def capabilities_text(able: dict[str, bool], reveals: dict[str, str]) -> str:
     lines = ["Capabilities:", *(f"  {name + ':':<21} {str(yes).lower()}" for name, yes in able.items())]
     if reveals:
         lines += [
-            "Its stream tells:",
+            "Its output contains:",
             *(_wrapped(f"  {name + ':':<21} ", text) for name, text in reveals.items()),
         ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The settings: what holds, where it comes from, and where to write it.
+"""Settings: their values, where they come from, and where to write them.
 
 Precedence: option, environment, the nearest harness.toml upwards from here, the user's config.toml,
 default. A harness.toml that is not trusted (`harness trust`) can only narrow what the user's own allows.
@@ -13,21 +13,21 @@ from typing import Any
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import add_actions, completes
 
-SUMMARY = "the settings: show, get, init, path"
+SUMMARY = "settings: show, get, init, path"
 DEFAULT_ACTION = "show"
 ACTIONS = {
-    "show": "show every setting that has a value",
+    "show": "show all settings that have a value",
     "get": "print the value of one setting; exit code 1 if it has none",
     "init": "write a harness.toml with every setting explained",
-    "path": "print which file counts here",
+    "path": "print which file is used here",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
-    actions["show"].add_argument("--origin", action="store_true", help="also tell where each value is set")
-    actions["show"].add_argument("--json", action="store_true", help="for programs")
-    help_text = "for instance default_agent, or agents.NAME.model"
+    actions["show"].add_argument("--origin", action="store_true", help="also show where each value is set")
+    actions["show"].add_argument("--json", action="store_true", help="print JSON")
+    help_text = "for example default_agent or agents.NAME.model"
     completes(actions["get"].add_argument("key", metavar="KEY", help=help_text), "settings")
     actions["init"].add_argument(
         "--user", action="store_true", help="write the user's own config.toml instead"

@@ -1,10 +1,10 @@
-"""Runs the agents that are installed against a scripted model, and says which of them have changed.
+"""Run the installed agents against a scripted model, and report which of them have changed.
 
-Nothing is paid for, and nothing of yours is read or written: each scenario has a home and a project that
-are thrown away, and no network but the loopback where the system allows that. A verdict per scenario:
-verified, degraded (something is not visible any more), drift (records or fields that are not known),
-broken, unfinished (--quick has no time left). Exit codes: 0 all verified, or none installed; 1 degraded or
-drift; 2 broken or unfinished, or of those that were named none could be run.
+It costs nothing, and nothing of yours is read or written: each scenario has a temporary home and project, and no
+network but loopback where the system allows that. A verdict per scenario: verified, degraded (something is no
+longer visible), drift (unknown records or fields), broken, unfinished (--quick ran out of time). Exit codes:
+0 all verified, or none installed; 1 degraded or drift; 2 broken or unfinished, or none of the named agents
+could be run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.interfaces.cli.parser import completes
 if TYPE_CHECKING:
     from harness.lab.doctor_report import AgentReport, ExaminedAgent, ScenarioResult
 
-SUMMARY = "find out, offline, whether the agents here still speak as they did"
+SUMMARY = "check, offline, that the installed agents still work with Harness"
 
 _MARKS = {
     "verified": "✓",
@@ -38,12 +38,14 @@ _ERASE = "\r\x1b[K"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "name or alias (default: all that are installed)"
     completes(parser.add_argument("agents", metavar="AGENT", nargs="*", help=help_text), "agents")
-    parser.add_argument("--quick", action="store_true", help="the most telling scenarios, 15 s per agent")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--quick", action="store_true", help="only the most important scenarios, 15 s per agent"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--record", default="", metavar="DIR", help="keep what the agents write, as recordings"
     )
-    help_text = "run this one (may be given several times; default: all)"
+    help_text = "run this scenario (may be repeated; default: all)"
     completes(
         parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help=help_text),
         "scenarios",
@@ -62,7 +64,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         warn_of_plugins(console)
     _require_all(arguments.agents, statuses)
     if not statuses:
-        console.say("harness: no agent is installed; `harness agents check NAME` says how to get one")
+        console.say("harness: no agent is installed; `harness agents check NAME` shows how to install one")
     display = _Display(console, len(scenarios))
     reports = []
     with _EndedBySignals():

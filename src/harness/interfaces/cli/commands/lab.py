@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "a scripted model to run real agents against: serve, check"
 ACTIONS = {
-    "serve": "answer model requests from a script until it is interrupted, and say how to reach it",
-    "check": "say what is wrong with a script, if anything is",
+    "serve": "answer model requests from a script until interrupted, and print how to reach it",
+    "check": "check a script for errors",
 }
 
 
@@ -28,12 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     for action in actions.values():
         action.add_argument("script", metavar="SCRIPT", help="TOML or JSON (see docs/scripts.md)")
-        help_text = "the agent whose tools the script's calls by intent are to be"
+        help_text = "the agent whose tools the script's intents are mapped to"
         completes(action.add_argument("-a", "--agent", default="", metavar="NAME", help=help_text), "agents")
     add = actions["serve"].add_argument
     add("--port", type=port, default=0, metavar="N", help="of 127.0.0.1 (default: any free one)")
     add(
-        "--record", default="", metavar="FILE", help="append every request to this file, a JSON object a line"
+        "--record",
+        default="",
+        metavar="FILE",
+        help="append every request to this file, one JSON object per line",
     )
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent will work (default: here)")
     add(
@@ -125,7 +128,7 @@ class _RequestPrinter:
 
 
 class _Ending:
-    """Waits for the signal that ends the server, which is how it is meant to end."""
+    """Wait until the server is interrupted, which is how it is meant to end."""
 
     def __enter__(self) -> Self:
         import signal
@@ -171,7 +174,7 @@ def _require_places(arguments: argparse.Namespace) -> None:
 
     if not arguments.agent and (arguments.cwd or arguments.home):
         name = "--cwd" if arguments.cwd else "--home"
-        raise UsageError(f"{name} is for an agent, and none is named", hint="say for which with --agent")
+        raise UsageError(f"{name} is for an agent, but no agent was named", hint="name one with --agent")
     if arguments.cwd and not os.path.isdir(arguments.cwd):
         raise UsageError(f"there is no folder {arguments.cwd!r}", hint="make it, or give another --cwd")
 

@@ -14,7 +14,7 @@ SUMMARY = "list the agents that are installed here"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--all", action="store_true", help="also those that are not installed")
 
 

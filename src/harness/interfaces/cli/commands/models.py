@@ -1,4 +1,4 @@
-"""The model registry: short names for models, what each agent calls them, and which providers can be asked.
+"""The model registry: short names for models, what each agent calls them, and which providers can be used.
 
 Nothing is ever fetched but by `fetch`.
 """
@@ -15,13 +15,13 @@ from harness.interfaces.cli.parser import add_actions, completes
 if TYPE_CHECKING:
     from harness.config.model_names import ModelAliases
 
-SUMMARY = "the model registry: list, resolve, path, update, fetch"
+SUMMARY = "model registry: list, resolve, path, update, fetch"
 DEFAULT_ACTION = "list"
 ACTIONS = {
-    "list": "list the short names, and the providers that can be asked here",
-    "resolve": "print what an agent is given for a name",
-    "path": "print where `update` keeps its file",
-    "update": "take over a registry file from disk",
+    "list": "list the short names, and the providers that can be used here",
+    "resolve": "print the model id that an agent gets for a name",
+    "path": "print the file that `update` writes",
+    "update": "import a registry file from disk",
     "fetch": "download the local model",
 }
 
@@ -30,11 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     add = actions["list"].add_argument
     completes(add("--agent", default="", metavar="NAME", help="only what this agent knows"), "agents")
-    add("--providers", action="store_true", help="only the providers of our own agents")
-    add("--json", action="store_true", help="for programs")
+    add("--providers", action="store_true", help="only the providers of the built-in agents")
+    add("--json", action="store_true", help="print JSON")
     add = actions["resolve"].add_argument
-    add("name", metavar="MODEL", help="a short name, or any other")
-    completes(add("--agent", required=True, metavar="NAME", help="who is to be given it"), "agents")
+    add("name", metavar="MODEL", help="a short name, or any other model name model name")
+    completes(add("--agent", required=True, metavar="NAME", help="the agent that gets it"), "agents")
     actions["update"].add_argument("file", metavar="FILE", help="TOML with [models.NAME] tables")
     help_text = "local: a small model that runs in this process"
     actions["fetch"].add_argument("model", metavar="MODEL", choices=["local"], help=help_text)
@@ -98,7 +98,7 @@ def _provider_lines() -> list[str]:
     width = max(len(row.provider) for row in rows)
     ready = [f"  {row.provider:{width}}  {row.title} ({row.reason})" for row in rows if row.is_usable]
     missing = [f"  {row.provider:{width}}  {row.title}: {row.reason}" for row in rows if not row.is_usable]
-    return ["Providers that can be asked here, as provider/model:", *ready, "", "Not usable yet:", *missing]
+    return ["Providers that can be used here, as provider/model:", *ready, "", "Not usable yet:", *missing]
 
 
 def _fetch(arguments: argparse.Namespace, console: Console) -> int:

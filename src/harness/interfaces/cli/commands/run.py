@@ -1,7 +1,7 @@
 """Run an agent on a task, show what it does as it happens, and record everything.
 
-On a terminal the output is for reading; otherwise it is one JSON object a line. What stands after
-`--` is given to the agent as it is.
+On a terminal the output is for reading; otherwise it is one JSON object per line. Arguments after `--` are passed
+to the agent unchanged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ON_ASK = ("deny", "allow", "wait")
 _ON_ASK_HELP = (
-    "what becomes of a call that has to be asked about: deny refuses it at once, allow lets it happen, wait waits for an "
-    "answer (default: wait on a terminal, where you are asked, else deny)"
+    "what to do with a call that needs approval: deny refuses it, allow allows it, wait waits for an answer (default: "
+    "wait on a terminal, where you are asked, else deny)"
 )
 SUMMARY = "run an agent on a task"
 TAKES_EXTRA = True
@@ -45,17 +45,20 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     help_text = "full-access (default), read-only, or agent-default (as the agent itself is set)"
     completes(add("--permissions", default="", metavar="MODE", help=help_text), "permissions")
     add("--on-ask", choices=ON_ASK, metavar="POLICY", help=_ON_ASK_HELP)
-    help_text = "how long somebody has to answer, else it is refused (default: 5m)"
+    help_text = "how long to wait for an answer before the call is refused (default: 5m)"
     add("--ask-timeout", type=seconds, metavar="SECONDS", help=help_text)
     add("--sandbox", action="store_true", help="confine its commands to the workspace, without a network")
     help_text = "use the servers of this mcp.json (may be repeated)"
     add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
     earlier = parser.add_mutually_exclusive_group().add_argument
-    earlier("--resume", default="", metavar="ID", help="go on with this session of the agent")
+    earlier("--resume", default="", metavar="ID", help="continue this session of the agent")
     earlier(
-        "--continue", dest="continue_last", action="store_true", help="go on with its latest session here"
+        "--continue",
+        dest="continue_last",
+        action="store_true",
+        help="continue its latest session in this directory",
     )
-    help_text = "how much the model is to reason: low, medium, high, or what else its provider knows"
+    help_text = "how much the model reasons: low, medium, high, or another level of its provider"
     add("--effort", default="", metavar="LEVEL", help=help_text)
     add("--temperature", type=at_least_zero, metavar="NUMBER", help="of the model's answers")
     add("--max-output-tokens", type=count, metavar="N", help="for one answer of the model")
@@ -67,11 +70,11 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
 
 def _add_limits(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--timeout", type=seconds, metavar="SECONDS", help="for the whole run; 90, 90s, 5m and 2h are good")
+    add("--timeout", type=seconds, metavar="SECONDS", help="for the whole run; for example 90, 90s, 5m or 2h")
     add("--first-output-timeout", type=seconds, metavar="SECONDS", help="until the agent's first output")
     add("--inactivity-timeout", type=seconds, metavar="SECONDS", help="between two pieces of output")
     add("--max-turns", type=count, metavar="N", help="model turns")
-    add("--max-budget-usd", "--max-budget", type=positive, metavar="USD", help="what it may cost")
+    add("--max-budget-usd", "--max-budget", type=positive, metavar="USD", help="maximum cost")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -79,25 +82,27 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
     add = group.add_argument
     completes(add("-f", "--format", "--output", default="", metavar="FORMAT", help=help_text()), "formats")
-    add("-o", "--output-file", default="", metavar="FILE", help="write the output to this file too")
-    add("--usage", action="store_true", help="in ndjson: also tokens and cost as they come")
+    add("-o", "--output-file", default="", metavar="FILE", help="also write the output to this file")
+    add("--usage", action="store_true", help="in ndjson: also tokens and cost, live")
     add("--reasoning", action="store_true", help="in pretty and activity: also the model's reasoning")
     add("--record", default="", metavar="DIR", help="also write raw.jsonl and events.jsonl there")
     add("--name", default="", metavar="TEXT", help="a name for the session")
     add("--tag", action="append", default=[], metavar="TEXT", help="a tag for the session (may be repeated)")
-    add("--no-redact", action="store_true", help="keep secrets in what is recorded and shown")
+    add("--no-redact", action="store_true", help="do not mask secrets in what is recorded and shown")
 
 
 def _add_special(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--binary", default="", metavar="PATH", help="the agent's program, if not the one on PATH")
-    add("--recording", default="", metavar="FILE", help="play recorded output instead of running an agent")
+    add(
+        "--recording", default="", metavar="FILE", help="rereplay recorded output instead of running an agent"
+    )
     add(
         "--as",
         dest="native",
         default="",
         metavar="NAME",
-        help="whose output the recording is, if nothing beside it says",
+        help="the agent that wrote the recording, if no metadata beside it says so",
     )
     add(
         "--context",
@@ -106,7 +111,7 @@ def _add_special(group: argparse._ArgumentGroup) -> None:
         help="a text to work on, for agents that take one apart from the prompt",
     )
     add("--extra-args", action="append", default=[], metavar="WORDS", help="more arguments for the agent")
-    add("--dry-run", action="store_true", help="show the command and do not run it")
+    add("--dry-run", action="store_true", help="print the command without running it")
 
 
 def _agents_help() -> str:
@@ -127,7 +132,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.stage import ViewOptions
 
     if arguments.words:
-        raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="the prompt goes behind --prompt")
+        raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="give the prompt with --prompt")
     on_terminal = is_terminal(STDOUT)
     view = formats.choose(arguments.format, is_terminal=on_terminal)
     settings = preferences.load(console, has_verbose=arguments.verbose)

@@ -1,6 +1,6 @@
-"""Run agents here for a server elsewhere: it starts them, follows them and stops them over HTTP.
+"""Run agents on this machine for a server elsewhere, which starts, follows and stops them over HTTP.
 
-It listens on the loopback, asks for a token, and prints its address. From elsewhere it is driven by
+It listens on loopback, requires a token, and prints its address. From elsewhere use
 `harness run --agent remote --prompt … -- --runner URL --token-file FILE [--agent NAME] [--cwd DIR]`.
 """
 
@@ -64,7 +64,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         console.say(
             f"harness run --agent remote --prompt … -- --runner {url} --token-file {quoted(token_file)}"
         )
-        console.say("Ctrl-C ends it, and what it runs.")
+        console.say("Ctrl-C stops the server and everything it runs.")
 
     raise_on_interrupt()
     try:

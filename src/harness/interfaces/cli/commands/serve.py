@@ -1,7 +1,7 @@
-"""A page, and a server for programs, on this machine: watch any session, start agents, answer and steer them.
+"""A page for the browser and a server for programs, on this machine: watch sessions, start agents, answer and steer them.
 
-It prints a link that works once. Nobody but you can use it: it listens on the loopback, and asks for a token. With
---link, --logout or --new-token it starts nothing, and concerns the server that runs.
+It prints a link that works once. Only you can use it: it listens on loopback and requires a token. With --link,
+--logout or --new-token it starts nothing and acts on the running server.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"0 for any free one (default: {USUAL_PORT})",
     )
     completes(
-        add("-a", "--agent", default="", metavar="NAME", help="the agent that new conversations get"),
+        add("-a", "--agent", default="", metavar="NAME", help="agent of new conversations"),
         "agents",
     )
-    add("-m", "--model", default="", metavar="NAME", help="the model that they get")
+    add("-m", "--model", default="", metavar="NAME", help="model of new conversations")
     add(
         "--store",
         default="",
         metavar="WHERE",
-        help="where conversations are kept: a folder, or postgresql://USER@HOST/DATABASE, which several servers "
-        "may have in common (default: where `harness run` records)",
+        help="where conversations are stored: a folder, or postgresql://USER@HOST/DATABASE, which several servers "
+        "can share (default: where `harness run` records)",
     )
     add("-d", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
     add_token(parser)
     add_listening(parser)
     instead = parser.add_mutually_exclusive_group()
     for option, help_text in (
-        ("--link", "print another link of the server that runs"),
-        ("--logout", "log all browsers out, at once"),
-        ("--new-token", "replace the token for programs, at once"),
+        ("--link", "print another link for the running server"),
+        ("--logout", "log out all browsers"),
+        ("--new-token", "replace the token for programs"),
     ):
         instead.add_argument(option, action="store_true", help=help_text)
 
@@ -85,13 +85,11 @@ def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
         write_text(f"{new_link(address_of(''), token_of(arguments.token_file))}\n")
     elif arguments.logout:
         BrowserKeys(browsers_path()).log_out()
-        console.say(
-            "All browsers are logged out. `harness serve --link` prints a link for one that may come in."
-        )
+        console.say("All browsers are logged out. `harness serve --link` prints a link to log in.")
     else:
         path = arguments.token_file or token_path()
         write_token(os.path.abspath(path))
-        console.say(f"The token in {path} is a new one: programs with the old one are refused.")
+        console.say(f"The token in {path} was replaced: the old one no longer works.")
     return 0
 
 
@@ -148,13 +146,15 @@ def _tell(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_to
         f"The token for programs is {where}."
     )
     if not has_token and arguments.token_file and is_open_to_others(file):
-        console.warning(f"other users of this machine can read the token in {file}: chmod 600 it, if you can")
+        console.warning(
+            f"other users of this machine can read the token in {file}: restrict it with chmod 600"
+        )
     names = [*arguments.allow_remote, *([arguments.public_url] if arguments.public_url else [])]
     if names:
         console.warning(
             f"other machines can reach this server as {', '.join(names)}: whoever has the token can run commands as you"
         )
-    console.say("Ctrl-C ends it, and what it runs.")
+    console.say("Ctrl-C stops the server and everything it runs.")
 
 
 def _store(where: str) -> Store:

@@ -1,4 +1,4 @@
-"""What was recorded: every run is a session, kept as files that can be shown, proved and deleted.
+"""Recorded sessions: every run is a session, stored as files that can be shown, verified and deleted.
 
 ID is a session's id, the beginning of one, or `last`.
 """
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from harness.log.store import Metadata
     from harness.log.stores.files import FileStore
 
-SUMMARY = "what was recorded: list, show, replay, check, path, delete"
+SUMMARY = "recorded sessions: list, show, replay, check, path, delete"
 DEFAULT_ACTION = "list"
 ACTIONS = {
-    "list": "list the sessions: those that wait for somebody, those that run, then the newest",
+    "list": "list sessions: waiting ones first, then running ones, then the newest",
     "show": "show a session in any format",
     "replay": "show a session with its original timing",
-    "check": "prove that a log says everything that the agent wrote",
+    "check": "prove that a log contains everything that the agent wrote",
     "path": "print where a session's log is",
-    "delete": "delete sessions for good",
+    "delete": "delete sessions permanently",
 }
 _SHOWN_BY_DEFAULT = 20
 _OUTCOMES = (
@@ -52,12 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions["delete"].add_argument("ids", metavar="ID", nargs="+", help=help_text)
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
-    actions["show"].add_argument("--follow", action="store_true", help="go on while it is being written")
+    actions["show"].add_argument("--follow", action="store_true", help="follow it while it is being written")
     pace = actions["replay"].add_mutually_exclusive_group()
-    pace.add_argument("--speed", type=positive, default=1.0, metavar="N", help="so many times as fast")
+    pace.add_argument("--speed", type=positive, default=1.0, metavar="N", help="speed factor")
     pace.add_argument("--fast", action="store_true", help="without any pause")
-    actions["check"].add_argument("--json", action="store_true", help="for programs")
-    actions["path"].add_argument("--raw", action="store_true", help="where the agent's own output is kept")
+    actions["check"].add_argument("--json", action="store_true", help="print JSON")
+    actions["path"].add_argument("--raw", action="store_true", help="the file with the agent's raw output")
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
@@ -75,14 +75,14 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
         "--since",
         type=moment_ms,
         metavar="TIME",
-        help="only those begun since 2026-08-31, today, 12h, 7d, 4w",
+        help="only those started since 2026-08-31, today, 12h, 7d, 4w",
     )
-    add("--until", type=moment_ms, metavar="TIME", help="only those begun before then")
-    help_text = f"at most so many (default: {_SHOWN_BY_DEFAULT}; 0 is all)"
+    add("--until", type=moment_ms, metavar="TIME", help="only those started before then")
+    help_text = f"show at most N (default: {_SHOWN_BY_DEFAULT}; 0: all)"
     add("--limit", type=count_or_zero, default=_SHOWN_BY_DEFAULT, metavar="N", help=help_text)
     shape = parser.add_mutually_exclusive_group().add_argument
-    shape("--json", action="store_true", help="for programs")
-    shape("--ids", action="store_true", help="only the ids, one a line")
+    shape("--json", action="store_true", help="print JSON")
+    shape("--ids", action="store_true", help="print only the ids, one per line")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -180,7 +180,7 @@ def _is_asked_for(metadata: Metadata, arguments: argparse.Namespace) -> bool:
 
 def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: Sequence[str]) -> str:
     if known and _is_filtered(arguments):
-        return f"none of {len(known)} sessions is like that, in {store.directory}"
+        return f"none of {len(known)} sessions matches, in {store.directory}"
     return f"there are no sessions in {store.directory}"
 
 
@@ -272,7 +272,7 @@ def _check(arguments: argparse.Namespace, store: FileStore, console: Console) ->
     for problem in audit.problems:
         console.say(f"harness: {problem}")
     if not audit.problems and not arguments.json:
-        proof = "whole: it is no translation, so there is nothing to compare it with"
+        proof = "complete: this log is not a translation, so there is nothing to compare it with"
         write_text(
             f"  {proof if audit.is_original else 'proved: what the agent wrote gives exactly this log'}\n"
         )

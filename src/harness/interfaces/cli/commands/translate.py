@@ -1,4 +1,4 @@
-"""Turn what an agent wrote elsewhere into any format, as it comes: a file, or standard input.
+"""Convert the output of an agent to any format, live: from a file or from standard input.
 
 some-agent --json "…" | harness translate --agent NAME
 """
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from harness.events import Event
     from harness.sources.translation.pipeline import Pipeline
 
-SUMMARY = "turn recorded output of an agent into any format"
+SUMMARY = "convert recorded output of an agent to any format"
 _BLOCK_BYTES = 256 * 1024
 _STDIN = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = "who wrote it"
+    help_text = "the agent that wrote it"
     completes(add("-a", "--agent", required=True, metavar="NAME", help=help_text), "agents")
     add("file", metavar="FILE", nargs="?", default="-", help="recorded standard output (default: -, stdin)")
     playback.add_arguments(parser)
-    add("--check", action="store_true", help="tell what became of each line; fail if one was lost")
+    add("--check", action="store_true", help="show what became of each line; fail if one was lost")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:

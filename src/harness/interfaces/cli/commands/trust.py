@@ -1,8 +1,8 @@
-"""Let the settings of a project count in full, after a look at what they grant.
+"""Trust the settings of a project, after reviewing what they grant.
 
-A harness.toml that came with a project can only narrow what an agent may do. What else it sets (programs,
-arguments, models, wider permissions) counts once you trust it: this file, with exactly this content.
-Whenever it changes, it has to be trusted again.
+A harness.toml that came with a project can only narrow what an agent may do. Everything else it sets (programs,
+arguments, models, wider permissions) applies once you trust it: this file, with exactly this content.
+When it changes, it has to be trusted again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.interfaces.cli.console import Console
 if TYPE_CHECKING:
     from harness.config import Layer
 
-SUMMARY = "let the settings of a project count in full"
+SUMMARY = "trust the settings of a project"
 _YES = ("y", "yes")
 
 
@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--yes", action="store_true", help="do not ask")
     only = parser.add_mutually_exclusive_group().add_argument
     only("--list", action="store_true", help="show what is trusted")
-    only("--revoke", action="store_true", help="trust it no more")
-    add("--json", action="store_true", help="with --list: for programs")
+    only("--revoke", action="store_true", help="no longer trust it")
+    add("--json", action="store_true", help="with --list: print JSON")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -56,7 +56,7 @@ def _trust(directory: str, console: Console, *, is_answered: bool) -> int:
         for problem in layer.problems:
             console.warning(str(problem))
         if any(not problem.key for problem in layer.problems):
-            return 1  # it cannot be read, and what nobody has seen nobody can trust
+            return 1  # it cannot be read, and what was not seen cannot be trusted
         if trusted.get(config.trust_key(path)) == layer.digest:
             console.say(f"{path} is trusted already.")
         elif not wanted:
@@ -70,7 +70,7 @@ def _trust(directory: str, console: Console, *, is_answered: bool) -> int:
         console.say("Not trusted.")
         return 1
     _write({**trusted, **granted})
-    console.say("Trusted, until it changes. `harness trust --revoke` takes it back.")
+    console.say("Trusted, until it changes. `harness trust --revoke` revokes it.")
     return 0
 
 
@@ -98,7 +98,9 @@ def _agrees(console: Console) -> bool:
     from harness.interfaces.cli.console import is_terminal
 
     if not is_terminal(0):
-        raise UsageError("nobody can be asked here", hint="say --yes after you have read what it asks for")
+        raise UsageError(
+            "there is no terminal to ask on", hint="use --yes after you have read what it asks for"
+        )
     console.put("Trust this, as it is now? [y/N] ")
     return sys.stdin.readline().strip().lower() in _YES
 
@@ -116,7 +118,7 @@ def _revoke(directory: str, console: Console) -> int:
         return 1
     _write({path: digest for path, digest in trusted.items() if path not in found})
     for path in found:
-        console.say(f"{path} is trusted no more.")
+        console.say(f"{path} is no longer trusted.")
     return 0
 
 

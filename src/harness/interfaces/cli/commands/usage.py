@@ -1,7 +1,7 @@
 """Tokens and cost of everything that was recorded, with nothing counted twice.
 
-A cost is what the agent states, or computed from list prices: the table says which. `–` means that
-nobody says, `≥` that some of the tokens have no price.
+A cost is stated by the agent, or computed from list prices: the table says which. `–` means unknown, `≥` that some
+of the tokens have no price.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help='TOML with [prices."MODEL"] tables, over the built-in ones',
     )
-    add("--json", action="store_true", help="for programs")
+    add("--json", action="store_true", help="print JSON")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -56,7 +56,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         silent = ledger.silent(arguments.since)
         write_json({**_as_data(arguments.by, rows, charges, prices.date), "sessions_without_usage": silent})
     elif not charges:
-        console.say(f"nothing was used that anybody knows of, in {store.directory}")
+        console.say(f"no usage was recorded in {store.directory}")
     else:
         write_text(_as_table(arguments.by, rows, charges, store))
         _explain(charges, ledger, prices.date, console)
