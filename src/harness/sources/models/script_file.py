@@ -1,18 +1,7 @@
 """Reads script files. A mistake is reported with its file and line, what is wrong, and what is allowed.
 
-Files may also be written in the older spelling of `scripted/FILE`, which the same reader understands:
-
-    old                                             now
-    [[responses]] events = [ … ]                    turns = [[ … ]]
-    { type = "text", content = "…" }                { text = "…" }
-    { type = "reasoning", content = "…" }           { reasoning = "…" }
-    { type = "tool_call", name = "…", input = … }   { tool = "…", input = …, literal = true }
-    { type = "error", message = "…", code = "…" }   { error = "…", code = "…" }
-    { type = "usage", inputTokens = … }             { usage = { input = … } }; the old counts are totals
-    stop_reason = "…" of a response                 { stop = "…" }
-    [[lanes]] marker, responses                     [lanes.NAME] marker, turns
-    goes_by = "call", the default                   order = "arrival"
-    goes_by = "conversation"                        start_over = true
+Files of the older spelling of `scripted/FILE` (`[[responses]]` with `events`) are read too: the names that begin with
+`_OLD` say how. docs/scripts.md has both.
 """
 
 from __future__ import annotations
