@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,17 @@ PLUGIN_GROUP = "harness.agents"
 """Entry points of other packages: name → an `Agent`."""
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """Built-in names, without importing any."""
-    return sorted(
-        entry.removesuffix(".py").replace("_", "-")
-        for folder in agents.__path__
-        for entry in os.listdir(folder)
-        if not entry.startswith("_")
-        and (entry.endswith(".py") or os.path.isfile(f"{folder}/{entry}/__init__.py"))
+    return tuple(
+        sorted(
+            entry.removesuffix(".py").replace("_", "-")
+            for folder in agents.__path__
+            for entry in os.listdir(folder)
+            if not entry.startswith("_")
+            and (entry.endswith(".py") or os.path.isfile(f"{folder}/{entry}/__init__.py"))
+        )
     )
 
 
@@ -44,7 +48,7 @@ def load(name: str) -> Agent:
 
 
 def load_all() -> tuple[list[Agent], list[BrokenPlugin]]:
-    """All agents, and the plugins that are none: one that is broken keeps nobody from the others."""
+    """All agents, and the plugins that are none: a broken one does not hide the others."""
     found: list[Agent] = []
     broken: list[BrokenPlugin] = []
     for name in all_names():
@@ -81,7 +85,7 @@ def _plugin(point: EntryPoint) -> Agent:
         agent = point.load()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever a stranger's module does when it is imported, exiting included
+    except BaseException as error:  # whatever a plugin's module does when it is imported, exiting included
         said = str(error).strip().partition("\n")[0]
         what = f"{type(error).__name__}: {said}" if said else type(error).__name__
         raise BrokenPlugin(

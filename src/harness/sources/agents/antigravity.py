@@ -129,6 +129,7 @@ _TOOLS: dict[str, ToolMapping] = {
 )
 
 ANTIGRAVITY = Toolset(tools=_TOOLS)
+"""Parameters are named like `AbsolutePath`."""
 
 
 _RECORDS_SINCE: Version = (1, 1, 8)

@@ -199,6 +199,8 @@ CURSOR = Toolset(
     shells=SHELLS,
     spawners=SPAWNERS,
 )
+"""A tool is named by the key that holds it: `readToolCall` is `read`. Its result has one key too, and only `success`
+is one."""
 
 
 _FLAGS = {"model": "--model", "resume": "--resume", "continue_last": "--continue"}

@@ -192,6 +192,7 @@ DROID = Toolset(
     },
     spawners=frozenset({SPAWNER}),
 )
+"""Results are text; those of tools that change files hold JSON with the changed lines."""
 
 
 _PERMISSIONS: dict[str, list[str]] = {

@@ -237,6 +237,7 @@ KIMI = Toolset(
     tools=_TOOLS,
     results={"Read": _read_result, SPAWNER: _spawn_result, SWARM: _swarm_result},
 )
+"""Results are text without any flag: whether a call succeeded is read from the text, and None where it does not say."""
 
 
 _FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}

@@ -1,4 +1,6 @@
-"""Cline: `agent` is its command line and translator, `calls`, `tools` and `speech` are parts of it."""
+"""Cline: `agent` has its command line and translator, `tools` its tool calls, `speakers` finds the agent of a record,
+`legacy` reads the stream of versions before 3.0.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from harness.events import (
 )
 from harness.sources.agent import Agent, CommandLine, SessionFiles, Version
 from harness.sources.agents.cline.legacy import LegacyChat
-from harness.sources.agents.cline.speech import ClineSpeaker, ClineSpeech, usage_of
+from harness.sources.agents.cline.speakers import ClineSpeaker, ClineSpeakers, usage_of
 from harness.sources.agents.cline.tools import ClineCalls
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.command_line import flags_of, has
@@ -98,9 +98,9 @@ class ClineTranslator(Translator):
 
     def __init__(self) -> None:
         super().__init__()
-        self._speech = ClineSpeech()
+        self._speakers = ClineSpeakers()
         self._children = ChildRuns("cline")
-        self._calls = ClineCalls(self._speech, self._children)
+        self._calls = ClineCalls(self._speakers, self._children)
         self._board = TeamTasks()
         self._legacy = LegacyChat()
         self._members: dict[str, str] = {}
@@ -112,16 +112,16 @@ class ClineTranslator(Translator):
         self._emitted_errors: set[str] = set()
         self._fatal_errors: list[str] = []
         self._result: Result | None = None
-        speech, calls = self._speech, self._calls
+        speakers, calls = self._speakers, self._calls
         self._actions: dict[str, Callable[[Record, ClineSpeaker | None], Sequence[Event] | None]] = {
-            "content_start/text": speech.text_piece,
-            "content_end/text": speech.text_end,
-            "content_start/reasoning": speech.reasoning_piece,
-            "content_end/reasoning": speech.reasoning_end,
+            "content_start/text": speakers.text_piece,
+            "content_end/text": speakers.text_end,
+            "content_start/reasoning": speakers.reasoning_piece,
+            "content_end/reasoning": speakers.reasoning_end,
             "content_start/tool": calls.start,
             "content_update/tool": calls.progress,
             "content_end/tool": calls.end,
-            "usage": speech.usage,
+            "usage": speakers.usage,
             "notice": self._notice,
             "error": self._error,
         } | dict.fromkeys(("iteration_start", "iteration_end", "done"), _nothing)
@@ -129,8 +129,8 @@ class ClineTranslator(Translator):
     def record(self, record: Record) -> Sequence[Event]:
         event = record.get("event")
         # Nearly every line of a long run is a piece of the text that is being written: the short way.
-        if type(event) is dict and event.get("type") == "content_start" and self._speech.is_alone:
-            main, text, whole = self._speech.main, event.get("text"), event.get("accumulated")
+        if type(event) is dict and event.get("type") == "content_start" and self._speakers.is_alone:
+            main, text, whole = self._speakers.main, event.get("text"), event.get("accumulated")
             is_text = event.get("contentType") == "text" and record.get("type") == "agent_event"
             if (
                 is_text
@@ -161,7 +161,7 @@ class ClineTranslator(Translator):
 
     def finish(self, ending: Ending) -> Sequence[Event]:
         del ending
-        out = [*self._speech.finish(), *self._children.end_all_known()]
+        out = [*self._speakers.finish(), *self._children.end_all_known()]
         out += [
             self._failed(message, "error")
             for message in self._fatal_errors
@@ -183,21 +183,21 @@ class ClineTranslator(Translator):
         return [SessionStart(session_id=self._session_id, agent="cline", model=model)]
 
     def _run_start(self, record: Record) -> list[Event]:
-        self._speech.model = text_of(record.get("modelId"))
+        self._speakers.model = text_of(record.get("modelId"))
         return []
 
     def _hook(self, record: Record) -> list[Event]:
         out: list[Event] = []
         name, agent_id = text_of(record.get("hookEventName")), text_of(record.get("agentId"))
-        speaker = self._speech.of(agent_id)
+        speaker = self._speakers.of(agent_id)
         if name == "agent_start":
             out += self._agent_start(agent_id, text_of(record.get("parentAgentId")))
         elif name == "tool_call":
-            out += self._speech.named(speaker)
+            out += self._speakers.named(speaker)
             self._calls.announce(speaker)
         elif name in _STOPPED_CHILD and not speaker.is_member:
             self._failing_run = speaker.run_id if name == "agent_error" else ""
-            out += self._speech.leave(agent_id)
+            out += self._speakers.leave(agent_id)
             child = self._children.find(self._children.call_of_task(agent_id))
             if child is not None:
                 child.status = _STOPPED_CHILD[name]
@@ -207,7 +207,7 @@ class ClineTranslator(Translator):
         if not parent_id or not agent_id:
             # The main agent, or a member of the team, which has events of its own.
             return []
-        spawn = self._calls.spawned_by(self._speech.of(parent_id))
+        spawn = self._calls.spawned_by(self._speakers.of(parent_id))
         call_id = spawn.id if spawn is not None else agent_id
         task = first_text(spawn.input, "task", "prompt") if spawn is not None else ""
         out = self._children.begin(
@@ -215,7 +215,7 @@ class ClineTranslator(Translator):
         )
         child = self._children.find(call_id)
         if child is not None:
-            self._speech.join(agent_id, child.run_id)
+            self._speakers.join(agent_id, child.run_id)
         return out
 
     def _agent_event(self, record: Record) -> Sequence[Event]:
@@ -243,7 +243,7 @@ class ClineTranslator(Translator):
         match kind:
             case "agent_event":
                 inner = event.get("event")
-                speaker = self._speech.of(self._member_id(member))
+                speaker = self._speakers.of(self._member_id(member))
                 return self._inner(inner, speaker) if isinstance(inner, dict) else [Unknown(raw=record)]
             case "task_start":
                 return self._member_start(member, text_of(event.get("message")))
@@ -270,14 +270,14 @@ class ClineTranslator(Translator):
         )
         child = self._children.find(call_id)
         if child is not None:
-            self._speech.join(self._member_id(member), child.run_id, is_member=True)
+            self._speakers.join(self._member_id(member), child.run_id, is_member=True)
         return out
 
     def _member_end(self, member: str, event: Record) -> list[Event]:
         call_id = self._children.call_of_task(self._member_id(member))
         result = record_of(event.get("result"))
         text, duration_ms = text_of(result.get("text")), count_of(result.get("durationMs"))
-        out = self._speech.leave(self._member_id(member))
+        out = self._speakers.leave(self._member_id(member))
         return [*out, *self._children.end(call_id, text_of(event.get("status")), text, duration_ms)]
 
     def _notice(self, event: Record, speaker: ClineSpeaker | None) -> list[Event]:
@@ -312,11 +312,11 @@ class ClineTranslator(Translator):
             text=text if outcome == "completed" else "",
             duration_ms=count_of(record.get("durationMs")),
             # Its sums leave out the sub-agents: the usage of each call counts.
-            usage=stated if not self._speech.has_usage and (stated.input or stated.output) else None,
+            usage=stated if not self._speakers.has_usage and (stated.input or stated.output) else None,
             stop_reason=reason,
             turns=count_of(record.get("iterations")),
         )
-        out: list[Event] = [*self._speech.finish(), self._result]
+        out: list[Event] = [*self._speakers.finish(), self._result]
         if outcome == "failed" and reason == "error" and text and text not in self._emitted_errors:
             out.append(self._failed(text, "error"))
         return out

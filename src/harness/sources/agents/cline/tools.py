@@ -26,7 +26,7 @@ from harness.events.operation import (
     Tasks,
     Write,
 )
-from harness.sources.agents.cline.speech import ClineSpeaker, ClineSpeech
+from harness.sources.agents.cline.speakers import ClineSpeaker, ClineSpeakers
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.fields import count_of, first_text, output_of, record_of, text_of
 from harness.sources.formats.patches import operations_of_patch
@@ -317,11 +317,11 @@ class ClineCalls:
     without a name. A call that is refused before it begins has no hook.
     """
 
-    def __init__(self, speech: ClineSpeech, children: ChildRuns) -> None:
+    def __init__(self, speakers: ClineSpeakers, children: ChildRuns) -> None:
         self.cwd = ""
         self.has_failed = False
         """The last call that ended has failed."""
-        self._speech = speech
+        self._speakers = speakers
         self._children = children
         self._open: dict[str, tuple[PendingCall, ClineSpeaker]] = {}
         self._announced: list[ClineSpeaker] = []
@@ -366,7 +366,7 @@ class ClineCalls:
         if speaker in self._announced:
             self._announced.remove(speaker)
             speaker.announced_calls -= 1
-        return speaker or self._speech.likely_speaker()
+        return speaker or self._speakers.likely_speaker()
 
     def progress(self, event: dict[str, Any], _speaker: ClineSpeaker | None) -> Sequence[Event]:
         call_id, text = text_of(event.get("toolCallId")), text_of(record_of(event.get("update")).get("chunk"))
@@ -425,6 +425,6 @@ class ClineCalls:
         status = child.status or (
             "failed" if reason not in ("", "completed") or "error" in output else "completed"
         )
-        out = self._speech.leave(child.task_id)
+        out = self._speakers.leave(child.task_id)
         self._open = {key: known for key, known in self._open.items() if known[0].run_id != child.run_id}
         return [*out, *self._children.end(call.id, status, text_of(output.get("text")), duration_ms)]

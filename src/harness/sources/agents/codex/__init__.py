@@ -1,4 +1,4 @@
-"""Codex: `agent` is its command line and translator, `items` the parts of a turn."""
+"""Codex: `agent` has its command line and translator, `items` the items of a thread that are tool calls."""
 
 from __future__ import annotations
 

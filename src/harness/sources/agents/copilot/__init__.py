@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: `agent` is its command line and translator, `calls` its tool calls."""
+"""GitHub Copilot CLI: `agent` has its command line and translator, `calls` its tool calls and sub-agents."""
 
 from __future__ import annotations
 

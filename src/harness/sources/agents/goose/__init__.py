@@ -1,4 +1,4 @@
-"""Goose: `agent` is its command line and translator, `calls` and `tools` are parts of it."""
+"""Goose: `agent` has its command line and translator, `tools` its tool calls, `notices` its own sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grok: `agent` is its command line and translator, `tools` what its tools do."""
+"""Grok Build: `agent` has its command line and translator, `tools` its tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pi: `agent` is its command line and translator, `answers` and `tools` are parts of it."""
+"""Pi: `agent` has its command line, tools and translator, `answers` the answers of its models."""
 
 from __future__ import annotations
 

@@ -144,6 +144,7 @@ PI = Toolset(
     shells=_SHELLS,
     key=str.lower,
 )
+"""Names are matched without regard to case. There is no tool for skills: a model reads the `SKILL.md` of one."""
 
 
 def output_of_result(result: Any) -> str:

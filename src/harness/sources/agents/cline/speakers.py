@@ -62,7 +62,7 @@ class _Answer:
     reasonings: list[str] = field(default_factory=list)
 
 
-class ClineSpeech:
+class ClineSpeakers:
     def __init__(self) -> None:
         self.main = ClineSpeaker()
         self.is_alone = True
