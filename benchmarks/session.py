@@ -32,13 +32,13 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
-from harness.rendering.session.events import HarnessEvent
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import Permissions
+from harness.views.session.events import HarnessEvent
 
 sys.path.insert(0, str(Path(__file__).parent))
 

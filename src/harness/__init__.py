@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from harness.log.store import Store
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
-    from harness.rendering.session.events import SessionEvent
     from harness.session.config import (
         BackingAgent,
         CommandAgent,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from harness.sources.run import Run, run, start
     from harness.sources.tool import Tool, ToolContext, ToolOutput
     from harness.sources.tools.function_tool import tool
+    from harness.views.session.events import SessionEvent
 
 __all__ = [
     "AnyEvent",
@@ -110,7 +110,7 @@ _HOMES = {
     "RunOutcome": "harness.session.runs",
     "Scripted": "harness.sources.models.scripted",
     "Session": "harness.session.session",
-    "SessionEvent": "harness.rendering.session.events",
+    "SessionEvent": "harness.views.session.events",
     "Store": "harness.log.store",
     "Subagent": "harness.session.config",
     "Tool": "harness.sources.tool",

@@ -9,11 +9,11 @@ import pytest
 from harness.events import Relay, RelayReply, SessionStart, ToolStart
 from harness.events.operation import Command
 from harness.interfaces.cli.approval import TypedReply, is_yes_or_no, question_text, reply_to
-from harness.rendering.state.shapes import relay as shape_of
 from harness.sources.loop.approval_choices import choices_of
 from harness.sources.tools.registry import default_tools
 from harness.stage import ViewOptions
 from harness.views import markdown, transcript
+from harness.views.page_state.shapes import relay as shape_of
 
 BASH = next(one for one in default_tools(".") if one.spec.name == "bash")
 

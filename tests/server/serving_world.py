@@ -28,7 +28,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
-from harness.rendering.object_stream import apply
+from harness.views.page_state.object_stream import apply
 
 PATIENCE_S = 20.0
 

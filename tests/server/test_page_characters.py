@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from harness.rendering.escapes import neutralised, revealed
+from harness.views.formatting.escapes import neutralised, revealed
 
 _TABLE = Path(__file__).parents[2] / "web" / "src" / "text" / "unseen_characters.json"
 

@@ -21,9 +21,9 @@ from harness.events import Event, Result, ToolEnd, ToolStart, Usage, UsageDelta
 from harness.interfaces.client import PlainClient
 from harness.interfaces.commands import Approve, Submit
 from harness.log.store import Query
-from harness.rendering.state.shapes import CAPABILITIES
 from harness.stage import ViewOptions
 from harness.views import state as state_view
+from harness.views.page_state.shapes import CAPABILITIES
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 

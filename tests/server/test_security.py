@@ -374,7 +374,7 @@ def test_bodies_that_are_too_large_or_nested_too_deeply_are_refused(world: Servi
 
 
 def test_names_of_javascript_are_refused_in_paths_of_operations() -> None:
-    from harness.rendering.object_stream import BadOperation, apply
+    from harness.views.page_state.object_stream import BadOperation, apply
 
     for name in ("__proto__", "constructor", "prototype"):
         with pytest.raises(BadOperation):

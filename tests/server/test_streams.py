@@ -11,7 +11,7 @@ import httpx
 from serving_world import PATIENCE_S, ServingWorld, events_of, is_done, recorded, waits
 
 from harness.events import Result, ToolEnd, ToolStart
-from harness.rendering.object_stream import apply
+from harness.views.page_state.object_stream import apply
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 

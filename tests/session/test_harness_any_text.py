@@ -13,12 +13,12 @@ from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage
 from harness.events import Event, StateChanged
 from harness.log.codec import decode, encode
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.encoding import to_wire
 from harness.session.config import BackingAgent, Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.open_thread import OpenThread
 from harness.session.thread_fold import ThreadFold
 from harness.session.thread_memory import Memory
+from harness.views.session.encoding import to_wire
 
 __all__ = ["storage"]
 

@@ -10,10 +10,10 @@ from harness_kit import Model, call, make, opened, run
 
 from harness.errors import UsageError
 from harness.log.stores.files import FileStore
-from harness.rendering.session.events import Error
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
+from harness.views.session.events import Error
 
 
 def build(*modes: Mode, **options: Any) -> Harness:

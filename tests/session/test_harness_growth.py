@@ -10,9 +10,9 @@ from running_kit import in_loop
 
 from harness.events import FollowUpsChanged, NotificationChanged
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.state.fold import StateFold
 from harness.session.runs import UserMessage
 from harness.session.thread_fold import ThreadFold
+from harness.views.page_state.fold import StateFold
 
 
 def notification(number: int) -> dict[str, Any]:

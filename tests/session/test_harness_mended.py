@@ -15,7 +15,6 @@ from harness.events import Info, ThreadCreated
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.usage import NOTHING_USED
 from harness.session.config import RequestContext, Subagent
 from harness.session.harness import Harness
 from harness.session.open_thread import folded
@@ -23,6 +22,7 @@ from harness.session.state import StateUpdate
 from harness.session.thread_memory import Memory
 from harness.session.workspaces import DirectoryWorkspace, WorkspaceConfig
 from harness.sources.tool import ToolContext
+from harness.views.session.usage import NOTHING_USED
 
 __all__ = ["storage"]
 

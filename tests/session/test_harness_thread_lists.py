@@ -9,8 +9,8 @@ from harness.errors import UnknownSession, UsageError
 from harness.events import ThreadRenamed
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.events import HarnessThread
 from harness.session.harness import Harness
+from harness.views.session.events import HarnessThread
 
 __all__ = ["storage"]
 

@@ -13,9 +13,9 @@ from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import ThreadCreated
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.events import HarnessThread, ToolStart
 from harness.session.config import Mode
 from harness.session.harness import Harness
+from harness.views.session.events import HarnessThread, ToolStart
 
 __all__ = ["storage"]
 

@@ -8,8 +8,8 @@ from harness_kit import Model, StoreMaker, call, opened, run, storage, used
 
 from harness.events import Usage, UsageDelta
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.events import TokenUsage
-from harness.rendering.session.usage import read_usage
+from harness.views.session.events import TokenUsage
+from harness.views.session.usage import read_usage
 
 __all__ = ["storage"]
 

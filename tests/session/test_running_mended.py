@@ -31,7 +31,6 @@ from harness.events import Info, Signal
 from harness.events.operation import Read
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.events import HarnessEvent
 from harness.session.config import BackingAgent, Mode
 from harness.session.goals import GoalOptions
 from harness.session.harness import Harness
@@ -40,6 +39,7 @@ from harness.sources.loop.history import history
 from harness.sources.model import ToolSpec
 from harness.sources.tool import Tool, ToolContext, ToolOutput
 from harness.sources.tools.function_tool import tool
+from harness.views.session.events import HarnessEvent
 
 PAGE = {"type": "state", "id": "browser", "cacheKey": "k1", "contents": "url=x", "tagName": "browser"}
 KEPT = {"behavior": "persist"}

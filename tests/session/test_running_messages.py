@@ -11,8 +11,8 @@ from running_kit import YOLO, Gate, Live, check, ends, halting, in_loop, started
 
 from harness.events import Message, SessionStart
 from harness.log.stores.files import FileStore
-from harness.rendering.session.events import HarnessEvent
 from harness.sources.model import UserTurn
+from harness.views.session.events import HarnessEvent
 
 
 @in_loop

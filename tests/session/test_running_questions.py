@@ -11,11 +11,11 @@ from running_kit import YOLO, Live, check, ends, in_loop, plain, started, texts
 
 from harness.errors import UsageError
 from harness.events import Relay, ToolEnd, ToolStart
-from harness.rendering.session.events import HarnessEvent
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.config import Subagent
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
+from harness.views.session.events import HarnessEvent
 
 OPTIONS = [{"label": "Tests", "description": "more of them"}, {"label": "Docs"}]
 

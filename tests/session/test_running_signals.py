@@ -25,7 +25,7 @@ from running_kit import (
 from harness.errors import UsageError
 from harness.events import SessionStart, Signal
 from harness.log.stores.files import FileStore
-from harness.rendering.session.encoding import to_wire
+from harness.views.session.encoding import to_wire
 
 REMINDER = {"type": "reactive", "contents": "Save your work.", "attributes": {"type": "save"}}
 

@@ -12,12 +12,12 @@ from harness_kit import Model, Record, StoreMaker, call, opened, storage
 from running_kit import YOLO, Gate, in_loop, started, waiting
 
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.encoding import to_wire
 from harness.session.config import Subagent
 from harness.session.workspaces import WorkspaceConfig
 from harness.sources.model import Attachment
 from harness.sources.tool import ToolOutput
 from harness.sources.tools.function_tool import tool
+from harness.views.session.encoding import to_wire
 
 __all__ = ["storage"]
 

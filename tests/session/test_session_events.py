@@ -7,9 +7,9 @@ from typing import get_args
 from harness_kit import Model, call, opened, run
 
 import harness
-from harness.rendering.session.event import HarnessEvent
-from harness.rendering.session.parts import Part
 from harness.session import events
+from harness.views.session.event import HarnessEvent
+from harness.views.session.parts import Part
 
 
 def _words(event: harness.SessionEvent) -> str:

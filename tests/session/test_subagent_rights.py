@@ -14,11 +14,11 @@ from harness.errors import UsageError
 from harness.events import Relay, ToolEnd
 from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.state.fold import StateFold
 from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceConfig
+from harness.views.page_state.fold import StateFold
 
 EXPLORE = Subagent(
     id="explore", name="Explore", description="Looks.", instructions="You explore.", default_model_id="sub"

@@ -13,11 +13,11 @@ from harness.log.hub import Hub
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.encoding import to_wire
-from harness.rendering.state.fold import StateFold
 from harness.session.bus import Bus
 from harness.session.thread_fold import ThreadFold, rest
 from harness.testing.golden import Case, find_cases
+from harness.views.page_state.fold import StateFold
+from harness.views.session.encoding import to_wire
 
 CASES = find_cases(Path(__file__).parents[1] / "agents")[::40]
 

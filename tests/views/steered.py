@@ -34,7 +34,7 @@ from harness.events import (
     ThreadRenamed,
     WorkspaceChanged,
 )
-from harness.rendering.steering import STEERING
+from harness.views.formatting.steering import STEERING
 
 
 def steered(text: str) -> list[Event]:

@@ -10,8 +10,8 @@ import pytest
 
 from harness.events import Message
 from harness.log import codec
-from harness.rendering.wire.events import UNTOLD, AnyWireEvent
 from harness.testing.golden import Case, find_cases
+from harness.views.run_events.events import UNTOLD, AnyWireEvent
 from showing import shown
 
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.expected.exists()]

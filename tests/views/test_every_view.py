@@ -21,7 +21,7 @@ from harness.stage import ViewOptions, run_through
 from harness.testing.golden import Case, find_cases, translate
 from showing import shown_bytes
 
-VIEWS = [module.name for module in iter_modules(harness.views.__path__)]
+VIEWS = [module.name for module in iter_modules(harness.views.__path__) if not module.ispkg]
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent in set(names())]
 CHOICES = [
     ViewOptions(),

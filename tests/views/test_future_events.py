@@ -30,16 +30,20 @@ from harness.ledger import Account
 from harness.log.log_summary import Digest
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
-from harness.rendering.runner_events import RunnerTranslation
-from harness.rendering.session.fold import DisplayFold
-from harness.rendering.state.fold import StateFold
 from harness.session.thread_fold import ThreadFold
 from harness.sources.loop.history import history
 from harness.sources.translation.logged_runs import runs_in
 from harness.stage import ViewOptions, run_through
+from harness.views.page_state.fold import StateFold
+from harness.views.run_events.runner_events import RunnerTranslation
+from harness.views.session.fold import DisplayFold
 from showing import shown_bytes
 
-VIEWS = [module.name for module in iter_modules(harness.views.__path__) if module.name != "log"]
+VIEWS = [
+    module.name
+    for module in iter_modules(harness.views.__path__)
+    if not module.ispkg and module.name != "log"
+]
 RUN: list[Event] = [
     SessionStart(run_id="top", agent="claude", session_id="s"),
     Message(run_id="top", role="user", text="Hi"),

@@ -25,11 +25,11 @@ from harness.log import codec
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.conversation.data import graph_data
 from harness.sources.model import Attachment
 from harness.stage import ViewOptions
 from harness.testing.golden import Case, find_cases
 from harness.views import graph as graph_view
+from harness.views.conversation.data import graph_data
 from harness.views.graph import Graph, GraphView, project_messages, project_repl, project_thread, run_status
 from own_runs import CONCURRENT_CALLS, RUN, SINGLE_CALL, begin, begun, ended, of, result, step
 from showing import shown

@@ -16,10 +16,10 @@ from harness.events import Event
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.object_stream import Operation, apply, diff, merge
-from harness.rendering.state.fold import StateFold
 from harness.sources.registry import names
 from harness.testing.golden import Case, find_cases, translate
+from harness.views.page_state.fold import StateFold
+from harness.views.page_state.object_stream import Operation, apply, diff, merge
 
 CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent in set(names())]
 

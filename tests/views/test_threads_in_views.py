@@ -37,7 +37,7 @@ from harness.stage import ViewOptions
 from showing import shown
 from steered import steered
 
-VIEWS = [module.name for module in iter_modules(harness.views.__path__)]
+VIEWS = [module.name for module in iter_modules(harness.views.__path__) if not module.ispkg]
 
 
 def run(run_id: str, prompt: str, answer: str, tokens: int, *, model: str = "big") -> list[Event]:

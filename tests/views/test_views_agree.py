@@ -40,15 +40,15 @@ from harness.events import (
 from harness.ledger import Ledger
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
-from harness.rendering.escapes import neutralised
-from harness.rendering.session import events as wire
-from harness.rendering.session.fold import DisplayFold
-from harness.rendering.state.fold import StateFold
 from harness.session.thread_fold import ThreadFold
 from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn
 from harness.sources.translation.logged_runs import runs_in
 from harness.testing.golden import Case, find_cases
+from harness.views.formatting.escapes import neutralised
+from harness.views.page_state.fold import StateFold
+from harness.views.session import events as wire
+from harness.views.session.fold import DisplayFold
 from showing import shown
 
 CHANGED_LOGS = int(os.environ.get("HARNESS_CHANGED_LOGS", "600"))

@@ -37,12 +37,12 @@ from harness.events import (
 )
 from harness.events.operation import Write
 from harness.log.hub import Hub
-from harness.rendering.steering import signal_text
 from harness.session.builtin.submit_plan import is_approved
 from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import REMOTE_AGENT
 from harness.sources.tool import spelled
+from harness.views.formatting.steering import signal_text
 
 # What a program was not told: signals that came while it could not hear. They go before its next prompt.
 

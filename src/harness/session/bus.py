@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 from harness.events import Event, ToolEnd
 from harness.log.hub import Follower, Hub
 from harness.log.run_tree import RunTree
-from harness.rendering.session.display import reduce
-from harness.rendering.session.events import DisplayStateChanged, HarnessEvent, SessionEvent
 from harness.session.thread_fold import ThreadFold
+from harness.views.session.display import reduce
+from harness.views.session.events import DisplayStateChanged, HarnessEvent, SessionEvent
 
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 

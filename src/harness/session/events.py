@@ -11,4 +11,4 @@
 
 from __future__ import annotations
 
-from harness.rendering.session.events import *  # noqa: F403 # the classes are made there, and named there
+from harness.views.session.events import *  # noqa: F403 # the classes are made there, and named there

@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.log.store import Store
-from harness.rendering.session.events import HarnessThread
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import checked
 from harness.session.config import (
@@ -60,6 +59,7 @@ from harness.session.session_methods import SessionMethods
 from harness.session.thread_memory import Memory
 from harness.session.threads import Threads
 from harness.session.workspaces import WorkspaceInput
+from harness.views.session.events import HarnessThread
 
 _logger = logging.getLogger("harness.session")
 _DISPATCHER = "harness.notifications"

@@ -11,11 +11,11 @@ from harness.events import Event, FollowUpsChanged, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.files import FileStore
-from harness.rendering.session.events import HarnessThread
-from harness.rendering.session.usage import read_usage
 from harness.session.storable_settings import Secrets, mask, storable_settings, storable_text
 from harness.session.thread_fold import ThreadFold
 from harness.sources.translation.audit import recover, recover_thread
+from harness.views.session.events import HarnessThread
+from harness.views.session.usage import read_usage
 
 _logger = logging.getLogger("harness.session")
 _SNAPSHOT = "session"

@@ -13,7 +13,6 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.session.encoding import to_wire
 from harness.session.agent_driver import AgentDriver, CommandDriver, NativeDriver
 from harness.session.approvals import Approvals, FollowUps, RunState, SessionDisplay, StreamState, Suspensions
 from harness.session.bus import Bus
@@ -29,6 +28,7 @@ from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.event_redactor import EventRedactor
+from harness.views.session.encoding import to_wire
 
 if TYPE_CHECKING:
     from harness.session.harness_parts import HarnessParts

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import UsageError
 from harness.events import Signal
-from harness.rendering.session.events import HarnessMessage
-from harness.rendering.session.messages import Role
 from harness.session.checks import checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
@@ -16,6 +14,8 @@ from harness.session.runs import RunOutcome, UserMessage
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
 from harness.sources.request import Limits
+from harness.views.session.events import HarnessMessage
+from harness.views.session.messages import Role
 
 if TYPE_CHECKING:
     from harness.session.approvals import SessionDisplay

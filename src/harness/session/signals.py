@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import Signal
-from harness.rendering.fences import fenced
 from harness.sources.model import Attachment
+from harness.views.formatting.fences import fenced
 
 Category: TypeAlias = Literal["user", "state", "reactive", "notification"]
 Contents: TypeAlias = str | list[dict[str, Any]]

@@ -31,16 +31,16 @@ from harness.events import (
     UsageDelta,
 )
 from harness.log.run_tree import RunTree
-from harness.rendering.session.display import DisplayState, reduce
-from harness.rendering.session.encoding import encode, read, to_wire
-from harness.rendering.session.events import HarnessEvent
-from harness.rendering.session.lifecycle import pending_approval
-from harness.rendering.session.translation import SessionTranslation
-from harness.rendering.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.memory.record import RecordFold
 from harness.session.state_lanes import StateLanes
 from harness.sources.request import REMOTE_AGENT
+from harness.views.session.display import DisplayState, reduce
+from harness.views.session.encoding import encode, read, to_wire
+from harness.views.session.events import HarnessEvent
+from harness.views.session.lifecycle import pending_approval
+from harness.views.session.translation import SessionTranslation
+from harness.views.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 
 
 class Facts(msgspec.Struct, kw_only=True):

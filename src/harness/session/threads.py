@@ -19,7 +19,11 @@ from harness.events import ModeChanged, StateChanged, ThreadCreated, ThreadRenam
 from harness.log.codec import spelled_out
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, Metadata, Query, read_all
-from harness.rendering.session.events import (
+from harness.session.child_threads import HIDDEN
+from harness.session.locking import call
+from harness.session.open_thread import OpenThread, create_thread, known_thread, reopen_thread, thread_of
+from harness.session.thread_fold import rest
+from harness.views.session.events import (
     FilePart,
     HarnessMessage,
     HarnessThread,
@@ -28,12 +32,8 @@ from harness.rendering.session.events import (
     ThreadChanged,
     ThreadDeleted,
 )
-from harness.rendering.session.events import StateChanged as StateRestored
-from harness.rendering.session.translation import history_messages
-from harness.session.child_threads import HIDDEN
-from harness.session.locking import call
-from harness.session.open_thread import OpenThread, create_thread, known_thread, reopen_thread, thread_of
-from harness.session.thread_fold import rest
+from harness.views.session.events import StateChanged as StateRestored
+from harness.views.session.translation import history_messages
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from harness.events import Event
-from harness.rendering.session.display import DisplayState
-from harness.rendering.session.encoding import encode
-from harness.rendering.session.fold import DisplayFold
 from harness.stage import Fold, ViewOptions
+from harness.views.session.display import DisplayState
+from harness.views.session.encoding import encode
+from harness.views.session.fold import DisplayFold
 
 
 class Display:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.events import Event
-from harness.rendering.conversation.data import graph_data
-from harness.rendering.conversation.fold import GraphFold
-from harness.rendering.conversation.graph import Graph
-from harness.rendering.conversation.messages import project_messages
-from harness.rendering.conversation.repl import project_repl
-from harness.rendering.conversation.thread import project_thread, run_status
-from harness.rendering.json_text import pretty
 from harness.stage import Fold, ViewOptions
+from harness.views.conversation.data import graph_data
+from harness.views.conversation.fold import GraphFold
+from harness.views.conversation.graph import Graph
+from harness.views.conversation.messages import project_messages
+from harness.views.conversation.repl import project_repl
+from harness.views.conversation.thread import project_thread, run_status
+from harness.views.formatting.json_text import pretty
 
 __all__ = ["Graph", "GraphView", "open", "project_messages", "project_repl", "project_thread", "run_status"]
 

@@ -22,12 +22,12 @@ from harness.events import (
     UsageDelta,
 )
 from harness.log.run_tree import RunTree
-from harness.rendering.amounts import total_line
-from harness.rendering.escapes import neutralised, revealed, single_line
-from harness.rendering.fences import closed, code_span, fenced, quoted
-from harness.rendering.json_text import pretty
-from harness.rendering.totals import settled
 from harness.stage import View, ViewOptions
+from harness.views.formatting.amounts import total_line
+from harness.views.formatting.escapes import neutralised, revealed, single_line
+from harness.views.formatting.fences import closed, code_span, fenced, quoted
+from harness.views.formatting.json_text import pretty
+from harness.views.formatting.totals import settled
 
 _MARKS = {True: "ok", False: "fail", None: "unknown"}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.events import Event
-from harness.rendering.conversation.drawing import drawing
-from harness.rendering.conversation.fold import GraphFold
 from harness.stage import Fold, ViewOptions
+from harness.views.conversation.drawing import drawing
+from harness.views.conversation.fold import GraphFold
 
 _SHAPES = {
     "harness_start": '(["{}"])',

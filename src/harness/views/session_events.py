@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.events import Event
-from harness.rendering.session.encoding import encode
-from harness.rendering.session.events import HarnessEvent, MessageStart, MessageUpdate
-from harness.rendering.session.translation import SessionTranslation
 from harness.stage import View, ViewOptions
+from harness.views.session.encoding import encode
+from harness.views.session.events import HarnessEvent, MessageStart, MessageUpdate
+from harness.views.session.translation import SessionTranslation
 
 
 class SessionEvents:

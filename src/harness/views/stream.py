@@ -22,9 +22,9 @@ from harness.events import (
     UsageDelta,
 )
 from harness.log.run_tree import Run, RunTree
-from harness.rendering.json_text import compact, encode_blocks
-from harness.rendering.usage_data import UsageData, computed, usage_data
 from harness.stage import View, ViewOptions
+from harness.views.formatting.json_text import compact, encode_blocks
+from harness.views.formatting.usage_data import UsageData, computed, usage_data
 
 
 class _Line(

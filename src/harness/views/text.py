@@ -7,8 +7,8 @@ from typing import cast
 
 from harness.events import AnyEvent, Event, Message, Result, SessionStart, TextDelta, TextRetracted
 from harness.log.run_tree import RunTree
-from harness.rendering.escapes import neutralised
 from harness.stage import View, ViewOptions
+from harness.views.formatting.escapes import neutralised
 
 
 class Text:

@@ -12,10 +12,10 @@ import msgspec
 
 from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
 from harness.log.run_tree import RunTree
-from harness.rendering.amounts import total_line
-from harness.rendering.json_text import pretty
-from harness.rendering.totals import settled
 from harness.stage import Fold, ViewOptions
+from harness.views.formatting.amounts import total_line
+from harness.views.formatting.json_text import pretty
+from harness.views.formatting.totals import settled
 
 CostSource = Literal["stated", "computed", "mixed"]
 

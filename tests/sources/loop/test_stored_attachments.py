@@ -12,12 +12,12 @@ import pytest
 from harness import FileStore, Request, start
 from harness.events import ToolEnd
 from harness.log.codec import decode, encode
-from harness.rendering.wire.content import outcome_of
 from harness.sources.loop import tool_messages
 from harness.sources.loop.turns import tool_turn
 from harness.sources.model import Ask, Attachment, ToolTurn
 from harness.sources.tool import ToolContext, ToolOutput
 from harness.sources.tools.function_tool import tool
+from harness.views.run_events.content import outcome_of
 from played_model import calls, play, says
 from talking import Talk, in_loop
 

@@ -8,10 +8,10 @@ import pytest
 
 from harness.events import ToolEnd
 from harness.log.codec import decode, encode
-from harness.rendering.wire.content import outcome_of
 from harness.sources.loop import tool_messages
 from harness.sources.tool import ToolOutput
 from harness.sources.tools.function_tool import tool
+from harness.views.run_events.content import outcome_of
 from played_model import calls, play, says
 
 

@@ -24,10 +24,10 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.rendering.wire.translation import WireTranslation
 from harness.sources.model import Ask, AssistantTurn, SystemTurn, UserTurn
 from harness.sources.rlm import repl as repl_module
 from harness.sources.rlm.repl import ReplLimits
+from harness.views.run_events.translation import WireTranslation
 from played_model import PlayedModel, fails, says
 from played_rlm import Stage, code, follow, play
 

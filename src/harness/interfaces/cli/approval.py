@@ -1,6 +1,6 @@
 """What a person at a terminal is asked, and what the answer means: the same for `harness run` and `harness attach`.
 
-A question has the shape that it has in a state (`rendering/state/shapes.py`). `Questions` asks those of a run, one
+A question has the shape that it has in a state (`views/page_state/shapes.py`). `Questions` asks those of a run, one
 after the other.
 """
 
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from harness.errors import UsageError
 from harness.events import Event, Relay, RelayReply
 from harness.interfaces.cli.console import Console
-from harness.rendering.approval import bounded, is_short, lines_of, title
-from harness.rendering.escapes import neutralised
-from harness.rendering.state.shapes import relay as shape_of
 from harness.sources.run import Run
+from harness.views.formatting.approval import bounded, is_short, lines_of, title
+from harness.views.formatting.escapes import neutralised
+from harness.views.page_state.shapes import relay as shape_of
 
 Data = dict[str, Any]
 

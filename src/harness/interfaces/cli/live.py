@@ -102,7 +102,7 @@ def _follow(run: Run, screen: Screen) -> Result:
 def _tell_command(run: Run, console: Console) -> None:
     if console.is_verbose:
         from harness.log.redact.redactor import redact_text, secrets_in
-        from harness.rendering.escapes import neutralised
+        from harness.views.formatting.escapes import neutralised
 
         invocation = run.launch.invocation
         command = redact_text(" ".join(invocation.argv)[:2000], secrets_in(invocation.env))
@@ -194,7 +194,7 @@ class Screen:
 
     def _on_error(self, event: Error) -> None:
         if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
-            from harness.rendering.escapes import neutralised
+            from harness.views.formatting.escapes import neutralised
 
             self._showing.console.say(f"{self._line_end()}error: {neutralised(event.message)}")
 
@@ -208,7 +208,7 @@ class Screen:
         if self._showing.view_name != formats.FOR_PEOPLE and (
             event.code in _OUR_WARNINGS or console.is_verbose
         ):
-            from harness.rendering.escapes import neutralised
+            from harness.views.formatting.escapes import neutralised
 
             console.warning(neutralised(event.message))
 

@@ -13,8 +13,8 @@ from harness.interfaces.cli.console import Console, can_erase, is_terminal, want
 from harness.interfaces.cli.output import STDOUT, OutputWriter
 from harness.interfaces.cli.parser import completes
 from harness.log.stores.files import FileStore
-from harness.rendering.escapes import neutralised
 from harness.stage import ViewOptions, feed_all
+from harness.views.formatting.escapes import neutralised
 
 _POLL_S = 0.1
 

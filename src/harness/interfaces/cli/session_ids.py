@@ -15,9 +15,9 @@ from harness.errors import StoreError, UnknownSession
 from harness.log.ids import is_log_id, is_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
-from harness.rendering.amounts import duration, money
-from harness.rendering.columns import columns, cut
-from harness.rendering.escapes import single_line
+from harness.views.formatting.amounts import duration, money
+from harness.views.formatting.columns import columns, cut
+from harness.views.formatting.escapes import single_line
 
 LAST = "last"
 _LOG_SUFFIX = ".ndjson"

@@ -30,7 +30,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from harness.errors import UnknownSession, UsageError
 from harness.interfaces.commands import Command
-from harness.rendering.object_stream import BadOperation, apply
+from harness.views.page_state.object_stream import BadOperation, apply
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _KEPT_ERRORS = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.rendering.approval import title
-from harness.rendering.escapes import neutralised, single_line
+from harness.views.formatting.approval import title
+from harness.views.formatting.escapes import neutralised, single_line
 
 _LONGEST_LINE = 200
 _MOST_LINES = 6

@@ -22,9 +22,9 @@ from harness.interfaces.runner.runs import KnownRun, KnownRuns, NewRun
 from harness.interfaces.server.responses import Conflict, json_response, read_body, with_errors
 from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.store import Store
-from harness.rendering.json_text import encode
-from harness.rendering.runner_events import RunnerTranslation
 from harness.sources.run import Run
+from harness.views.formatting.json_text import encode
+from harness.views.run_events.runner_events import RunnerTranslation
 
 _HEARTBEAT_S = 15.0
 _SILENCE_MS = 60_000

@@ -15,11 +15,11 @@ from harness.interfaces.server.backend import ConversationStatus
 from harness.interfaces.server.frames import Frames, Packet
 from harness.interfaces.server.log_tail import FindHub, LogTail
 from harness.log.store import Store
-from harness.rendering.object_stream import Operation
-from harness.rendering.state.fold import StateFold
-from harness.rendering.state.wire import state_message
 from harness.session.bus import Bus
 from harness.session.open_thread import complete
+from harness.views.page_state.fold import StateFold
+from harness.views.page_state.object_stream import Operation
+from harness.views.page_state.wire import state_message
 
 TICK_S = 1 / 30
 _LOOK_EVERY_S = 1.0

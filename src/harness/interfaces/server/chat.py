@@ -27,10 +27,6 @@ from harness.interfaces.server.streams import HEADERS, sse
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
 from harness.log.stores.memory import MemoryStore
-from harness.rendering.json_text import encode
-from harness.rendering.state.shapes import text_of
-from harness.rendering.wire.events import UNTOLD
-from harness.rendering.wire.translation import WireTranslation
 from harness.sources import request as asked
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
@@ -43,6 +39,10 @@ from harness.sources.request import OWN_AGENT
 from harness.sources.run import Run, start
 from harness.sources.tool import ToolPermission
 from harness.sources.tools.registry import default_tools
+from harness.views.formatting.json_text import encode
+from harness.views.page_state.shapes import text_of
+from harness.views.run_events.events import UNTOLD
+from harness.views.run_events.translation import WireTranslation
 
 _HEARTBEAT_S = 15.0
 

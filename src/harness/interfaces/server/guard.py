@@ -26,7 +26,7 @@ from harness.interfaces.server.access import Access, AccessGrant
 from harness.interfaces.server.connections import Connections
 from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.names import HostNames
-from harness.rendering.json_text import encode
+from harness.views.formatting.json_text import encode
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
 _LARGEST_OF_STRANGERS_BYTES = 16 * 1024

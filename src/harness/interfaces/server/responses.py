@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from harness.errors import HarnessError, LogLocked, UnknownSession, UsageError
-from harness.rendering.json_text import encode
+from harness.views.formatting.json_text import encode
 
 Body = TypeVar("Body")
 Handler = Callable[[Request], Awaitable[Response]]

@@ -17,9 +17,9 @@ from harness.interfaces.server.channel import PacketListener, SessionChannel
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.frames import Packet
 from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
-from harness.rendering.json_text import compact
-from harness.rendering.state.fold import StateFold
-from harness.rendering.state.wire import state_message
+from harness.views.formatting.json_text import compact
+from harness.views.page_state.fold import StateFold
+from harness.views.page_state.wire import state_message
 
 COMMANDS_PER_S = 50.0
 COMMANDS_AT_ONCE = 200.0

@@ -16,8 +16,8 @@ from harness.events import Event
 from harness.interfaces.cli import formats
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.responses import number, with_errors
-from harness.rendering.state.wire import operations_of
 from harness.stage import View, ViewOptions
+from harness.views.page_state.wire import operations_of
 
 _HEARTBEAT_S = 15.0
 _PLACE = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from harness.errors import HarnessError
 from harness.events import Operation, Result
 from harness.events.operation import Spawn
-from harness.rendering.session.runs import aborted_output
 from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.builtin.forks import ForkParent, ForkRefused, converse, open_fork
 from harness.session.config import RequestContext, Subagent, tools_of
@@ -26,6 +25,7 @@ from harness.sources.loop.permissions import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly
+from harness.views.session.runs import aborted_output
 
 USUAL_STEPS = 50
 _ENDLESS_STEPS = 1000

@@ -14,7 +14,6 @@ from typing import Any
 from harness.errors import UsageError
 from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
 from harness.events.operation import Command
-from harness.rendering.escapes import revealed
 from harness.sources.formats.shell.commands import prefix_of
 from harness.sources.tool import (
     FileChange,
@@ -27,6 +26,7 @@ from harness.sources.tool import (
     spelled,
 )
 from harness.sources.tools.arguments import exactly
+from harness.views.formatting.escapes import revealed
 
 ONCE, ALWAYS, PATTERN, REJECT = "once", "always", "pattern", "reject"
 _LONGEST_VALUE = 200

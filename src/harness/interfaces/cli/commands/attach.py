@@ -171,7 +171,7 @@ class _Sitting:
         return Deny(relay_id=relay["id"], reason=reply.reason)
 
     def _tell_changed_grants(self, state: dict[str, Any]) -> None:
-        from harness.rendering.escapes import neutralised
+        from harness.views.formatting.escapes import neutralised
 
         now = {grant["id"]: neutralised(grant["label"]) for grant in state["grants"]}
         before, self._grants = self._grants, now

@@ -113,7 +113,7 @@ def _as_data(by: str, rows: list[Row], charges: list[Charge], prices_date: str) 
 def _as_table(by: str, rows: list[Row], charges: list[Charge], store: FileStore) -> str:
     from harness.interfaces.cli.session_ids import abbreviated, all_ids
     from harness.ledger import total
-    from harness.rendering.usage_table import table
+    from harness.views.formatting.usage_table import table
 
     known = all_ids(store) if by == "session" else []
 
@@ -131,7 +131,7 @@ def _unpriced(charges: list[Charge]) -> list[str]:
 
 
 def _explain(charges: list[Charge], ledger: Ledger, prices_date: str, console: Console) -> None:
-    from harness.rendering.escapes import single_line
+    from harness.views.formatting.escapes import single_line
 
     if any(charge.usage.cost_source == "computed" for charge in charges):
         console.say(f"computed costs are estimates, from list prices of {prices_date}")

@@ -1,0 +1,62 @@
+"""A graph as plain data: to be read by others, or to be kept and made a graph again."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from harness.views.conversation.entries import Node, kind_of
+from harness.views.conversation.graph import Graph, graph_of
+from harness.views.formatting.json_text import encode
+from harness.views.run_events import events as wire
+from harness.views.run_events.events import RunEvent, WireEvent
+
+_TOLD_OTHERWISE = {"id", "run_id", "parent_id"}
+"""Of a node's event: as the node's own id and run, and by the edges."""
+_NAMES_IN_NODES: dict[tuple[type[WireEvent], str], str] = {(wire.Relay, "kind"): "relayKind"}
+
+
+def graph_data(graph: Graph) -> dict[str, Any]:
+    """`{nodes, edges, lastNodeByRunId}`; a node is its id, run, kind, and what its kind carries."""
+    return {
+        "nodes": {node.id: _node_data(node) for node in graph.nodes.values()},
+        "edges": dict(graph.edges),
+        "lastNodeByRunId": dict(graph.last_node_by_run_id),
+    }
+
+
+def snapshot_of(graph: Graph) -> dict[str, Any]:
+    """All that `graph_from` needs, as plain data."""
+    snapshot: dict[str, Any] = msgspec.json.decode(
+        encode({"nodes": list(graph.nodes.values()), "edges": list(graph.edges.items())})
+    )
+    return snapshot
+
+
+def graph_from(snapshot: dict[str, Any]) -> Graph:
+    nodes = msgspec.convert(snapshot["nodes"], list[tuple[str, RunEvent]])
+    return graph_of([Node(node_id, event) for node_id, event in nodes], dict(snapshot["edges"]))
+
+
+def _node_data(node: Node) -> dict[str, Any]:
+    event = node.event
+    data = {"id": node.id, "runId": event.run_id, "kind": kind_of(event)}
+    for field, name, default in _carried(type(event)):
+        value = getattr(event, field)
+        if value != default:
+            data[name] = value
+    if isinstance(event, wire.HarnessStart | wire.HarnessEnd):
+        data["agentId"] = event.run_id
+    return data
+
+
+@cache
+def _carried(kind: type[WireEvent]) -> list[tuple[str, str, Any]]:
+    """What a kind carries: the field, its name in a node, and the value that says nothing."""
+    return [
+        (field.name, _NAMES_IN_NODES.get((kind, field.name), field.encode_name), field.default)
+        for field in msgspec.structs.fields(kind)
+        if field.name not in _TOLD_OTHERWISE
+    ]

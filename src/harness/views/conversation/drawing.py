@@ -1,0 +1,103 @@
+"""A graph as boxes with a few words each, and arrows: what every kind of picture is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from harness.views.conversation.entries import Node, is_part
+from harness.views.conversation.graph import Graph
+from harness.views.formatting.amounts import tokens
+from harness.views.formatting.calls import gist
+from harness.views.formatting.escapes import single_line
+from harness.views.run_events import events as wire
+from harness.views.run_events.content import context_of
+from harness.views.run_events.events import WireEvent
+
+_MOST_CHARACTERS = 60
+
+
+class Box(NamedTuple):
+    name: str
+    """n0, n1 …: safe in any language."""
+    kind: str
+    label: str
+    """One short line without control characters; otherwise any characters."""
+
+
+class Arrow(NamedTuple):
+    source: str
+    target: str
+    is_spawn: bool
+    """Into another run, not on in the same one."""
+
+
+class Drawing(NamedTuple):
+    boxes: list[Box]
+    arrows: list[Arrow]
+
+
+def drawing(graph: Graph, names: Mapping[str, str]) -> Drawing:
+    """`names`: what each run calls itself, where that is known."""
+    nodes, runs = dict(graph.nodes), graph.last_node_by_run_id
+    boxes = {
+        node.id: Box(f"n{number}", node.kind, _label(node, names))
+        for number, node in enumerate(nodes.values())
+    }
+    arrows = [
+        Arrow(boxes[source].name, boxes[target].name, _is_spawn(nodes[source], nodes[target], nodes, runs))
+        for source, targets in graph.edges.items()
+        for target in targets
+    ]
+    return Drawing(list(boxes.values()), arrows)
+
+
+def _is_spawn(source: Node, target: Node, nodes: Mapping[str, Node], runs: Mapping[str, str]) -> bool:
+    return source.run_id != target.run_id and not is_part(target, nodes, runs)
+
+
+def _label(node: Node, names: Mapping[str, str]) -> str:
+    if isinstance(node.event, wire.HarnessStart | wire.HarnessEnd):
+        word = "start" if isinstance(node.event, wire.HarnessStart) else "end"
+        return _short(word, names.get(node.run_id, ""))
+    word, words_of = _WORDS[type(node.event)]
+    return _short(word, words_of(node.event))
+
+
+def _short(word: str, words: str) -> str:
+    text = " ".join(single_line(words[: 4 * _MOST_CHARACTERS]).split())
+    if len(text) > _MOST_CHARACTERS:
+        text = text[:_MOST_CHARACTERS] + "…"
+    return f"{word}: {text}" if text else word
+
+
+def _of_call(event: Any) -> str:
+    return f"{event.name} {gist(event.input)}" if event.input is not None else event.name
+
+
+def _of_result(event: Any) -> str:
+    return f"{event.name} {_gist(context_of(event.output))}"
+
+
+def _gist(value: Any) -> str:
+    return value if isinstance(value, str) else gist(value)
+
+
+def _of_usage(event: Any) -> str:
+    return f"{tokens(event.input_tokens)} in / {tokens(event.output_tokens)} out"
+
+
+_WORDS: Mapping[type[WireEvent], tuple[str, Callable[[Any], str]]] = {
+    wire.Text: ("text", lambda event: event.content),
+    wire.Reasoning: ("reasoning", lambda event: event.content),
+    wire.User: ("user", lambda event: _gist(event.content)),
+    wire.ToolCall: ("call", _of_call),
+    wire.ToolResult: ("result", _of_result),
+    wire.ToolProgress: ("progress", lambda event: _gist(event.content)),
+    wire.Usage: ("usage", _of_usage),
+    wire.Error: ("error", lambda event: event.message),
+    wire.Relay: ("asks", lambda event: f"{event.tool} {gist(event.params)}"),
+    wire.ReplInput: ("runs", lambda event: event.code),
+    wire.ReplProgress: ("prints", lambda event: event.chunk),
+    wire.ReplOutput: ("gives", lambda event: event.error or event.stdout),
+}

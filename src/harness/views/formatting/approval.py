@@ -1,0 +1,94 @@
+"""A call that somebody is to allow, in lines of a terminal: all that would run, and what would go away.
+
+Nothing in it can hide: what cannot be seen is spelled out, and what is left out is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.views.formatting.escapes import revealed
+from harness.views.formatting.json_text import compact
+
+_LONGEST_LINE = 400
+_LONGEST_TITLE = 200
+
+
+def title(name: str, arguments: Any) -> str:
+    """A call on one line, with how much of it is not there."""
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        arguments = next(iter(arguments.values()))
+    told = revealed(name, is_line=True)
+    if not arguments and arguments != 0:
+        return told
+    text = _text(arguments)
+    shown = revealed(text, is_line=True)
+    if len(shown) > _LONGEST_TITLE:
+        shown = f"{shown[:_LONGEST_TITLE]}{_missing(text, shown)}"
+    return f"{told}: {shown}"
+
+
+def is_short(arguments: Any) -> bool:
+    """Whether the title is all there is."""
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        arguments = next(iter(arguments.values()))
+    text = _text(arguments)
+    return "\n" not in text and len(text) <= _LONGEST_TITLE and not isinstance(arguments, dict)
+
+
+def lines_of(arguments: Any, preview: Sequence[dict[str, Any]] | None = None) -> list[str]:
+    """All of it. What a preview shows better is left to it."""
+    lines: list[str] = []
+    if isinstance(arguments, dict):
+        for name, value in arguments.items():
+            if preview and isinstance(value, str) and ("\n" in value or len(value) > _LONGEST_TITLE):
+                continue
+            lines += _block(revealed(str(name), is_line=True), _text(value))
+    else:
+        lines += _block("", _text(arguments))
+    for file in preview or ():
+        lines += _file(file)
+    return lines
+
+
+def bounded(lines: Sequence[str], most: int, hint: str = "") -> list[str]:
+    """The first of them, and how much more there is."""
+    told = [
+        line
+        if len(line) <= _LONGEST_LINE
+        else f"{line[:_LONGEST_LINE]}… ({len(line) - _LONGEST_LINE:,} more characters)"
+        for line in lines[:most]
+    ]
+    left = lines[most:]
+    if left or told != list(lines[:most]):
+        more = f"{len(left):,} more line{'' if len(left) == 1 else 's'}" if left else "cut"
+        told.append(f"… {more}{f': {hint}' if hint else ''}")
+    return told
+
+
+def _block(name: str, text: str) -> list[str]:
+    first, *rest = revealed(text).split("\n")
+    return [f"{name}: {first}" if name else first, *(f"  {line}" for line in rest)]
+
+
+def _file(file: dict[str, Any]) -> list[str]:
+    path = revealed(str(file.get("path", "")), is_line=True)
+    added, removed = file.get("added", 0), file.get("removed", 0)
+    hidden = file.get("hiddenLines", file.get("hidden_lines", 0))
+    lines = [f"{file.get('change', 'change')} {path}: +{added} -{removed}"]
+    if diff := str(file.get("diff", "")):
+        lines += [f"  {line}" for line in revealed(diff).split("\n")]
+    if hidden:
+        lines.append(f"  … {hidden:,} more lines of this difference are not here")
+    return lines
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else compact(value)
+
+
+def _missing(text: str, shown: str) -> str:
+    lines = text.count("\n")
+    told = f"… ({len(shown) - _LONGEST_TITLE:,} more characters"
+    return f"{told}, {lines + 1:,} lines in all)" if lines else f"{told})"

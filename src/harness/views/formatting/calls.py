@@ -1,0 +1,109 @@
+"""A tool call in lines of a terminal: what it does, how it went, and why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from harness.events import Operation, ToolEnd, ToolStart
+from harness.events.operation import Command, Tasks
+from harness.views.formatting.amounts import duration
+from harness.views.formatting.escapes import revealed
+from harness.views.formatting.json_text import compact
+from harness.views.formatting.operations import Words, words
+from harness.views.formatting.terminal import Segment
+
+_SLOW_MS = 1000
+"""From here on it is worth saying how long a call took."""
+_VALUE_CHARACTERS = 60
+
+
+class CallLine(NamedTuple):
+    lead: Sequence[Segment]
+    tail: Sequence[Segment]
+
+
+def described(start: ToolStart, cwd: str) -> Sequence[Segment]:
+    """The first thing that a call does; for one that has not ended."""
+    operations = start.operations
+    return _lead(words(operations[0], cwd) if operations else _unknown_tool(start))
+
+
+def call_lines(start: ToolStart, end: ToolEnd | None, cwd: str) -> Iterator[CallLine]:
+    """One line per thing that the call did, marked as far as its end is known."""
+    operations = start.operations
+    if end is not None and end.operations is not None:
+        operations = end.operations
+    if not operations:
+        yield CallLine(_lead(_unknown_tool(start)), _tail(start, end, None, is_last=True))
+    for operation in operations:
+        # The list itself is shown whenever it changes; that it was written says nothing more.
+        if not isinstance(operation, Tasks) or (end is not None and end.success is False):
+            tail = _tail(start, end, operation, is_last=operation is operations[-1])
+            yield CallLine(_lead(words(operation, cwd)), tail)
+
+
+def excerpt(text: str, most: int) -> list[str]:
+    """The first lines of a text, and how many more there are."""
+    lines = text.strip("\n").split("\n", most)
+    if len(lines) <= most:
+        return lines
+    more = lines[most].count("\n") + 1
+    return [*lines[:most], f"… {more} more line{'' if more == 1 else 's'}"]
+
+
+def gist(value: Any) -> str:
+    """A few words of any JSON value, however large it is."""
+    if isinstance(value, str):
+        return value[:_VALUE_CHARACTERS]
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_short(item)}" for key, item in list(value.items())[:8])
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    text = value[: _VALUE_CHARACTERS + 1].replace("\n", " ") if isinstance(value, str) else compact(value)
+    return text if len(text) <= _VALUE_CHARACTERS else text[:_VALUE_CHARACTERS] + "…"
+
+
+def _unknown_tool(start: ToolStart) -> Words:
+    return Words("•", start.tool_name, "" if start.input is None else gist(start.input))
+
+
+def _lead(said: Words) -> list[Segment]:
+    first, newline, rest = said.subject.partition("\n")
+    more = rest.rstrip().count("\n") + 1
+    subject = f"{first.rstrip()} … (+{more} line{'' if more == 1 else 's'})" if newline else first
+    subject = revealed(subject)
+    verb = f"{said.verb} " if said.verb and subject else said.verb
+    return [("cyan", f"{said.glyph} "), ("dim", verb), ("", subject)]
+
+
+def _tail(
+    start: ToolStart, end: ToolEnd | None, operation: Operation | None, *, is_last: bool
+) -> list[Segment]:
+    if end is None:
+        return []
+    success, exit_code = end.success, end.exit_code
+    if operation is not None and operation.success is not None:
+        success = operation.success
+    if isinstance(operation, Command) and operation.exit_code is not None:
+        exit_code = operation.exit_code
+    code = f" exit {exit_code}" if exit_code else ""
+    tail: list[Segment] = []
+    if success is True:
+        tail = [("green", "  ✓"), ("dim", code)]
+    elif success is False:
+        tail = [("red", f"  ✗{code}")]
+    elif code:
+        tail = [("dim", f" {code}")]
+    took_ms = _took_ms(start, end)
+    if is_last and took_ms >= _SLOW_MS:
+        tail.append(("dim", f"  {duration(took_ms)}"))
+    return tail
+
+
+def _took_ms(start: ToolStart, end: ToolEnd) -> int:
+    if end.duration_ms is not None:
+        return end.duration_ms
+    return end.timestamp_ms - start.timestamp_ms if start.timestamp_ms >= 0 else 0

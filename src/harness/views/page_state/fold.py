@@ -1,0 +1,251 @@
+"""A log folded into the state of its conversation, and every event into the operations that it makes of it.
+
+Rules
+1. A run without a parent speaks in the conversation itself; a run that a call began speaks in that call.
+2. A run gives one assistant's message, and another one after each message of a person within it.
+3. What the log does not say (whether it is being written, what can be asked of it now) is set by who knows it,
+   with `note`.
+4. A change costs as much as it is large, never as much as the state is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from harness import events as vocabulary
+from harness.events import Event, Result, SessionStart, Usage
+from harness.log.run_tree import Run, RunTree
+from harness.views.formatting.totals import settled
+from harness.views.page_state import shapes
+from harness.views.page_state.calls import Calls
+from harness.views.page_state.conversation import Conversation
+from harness.views.page_state.object_stream import Operation
+from harness.views.page_state.relays import Relays
+from harness.views.page_state.speaker import Speaker
+from harness.views.page_state.speech import Speech
+from harness.views.page_state.tree import Tree
+
+_CALM = ("completed", "interrupted")
+"""Outcomes that are no error: it is done, or somebody wanted it to stop."""
+
+
+class _Index(msgspec.Struct):
+    """What the fold remembers besides the state itself."""
+
+    speakers: dict[str, Speaker] = {}
+    before: Usage = Usage()
+    """What was used by the runs before that."""
+    messages: int = 0
+    relays: dict[str, int] = {}
+    queued: dict[str, str] = {}
+    """Positions of messages that wait for their turn, by the id of the follow-up."""
+
+
+class StateFold:
+    """`feed` gives the operations of one event. Its snapshot is plain data."""
+
+    def __init__(self, session_id: str = "", title: str = "", runs: RunTree | None = None) -> None:
+        """`runs`: of the same log, where somebody else reads it too."""
+        self._runs = runs or RunTree()
+        self._set_up(shapes.new_state(session_id, title), _Index())
+
+    @property
+    def value(self) -> dict[str, Any]:
+        return self._tree.value
+
+    def share(self, runs: RunTree | None) -> None:
+        """Go on with another tree of the same log, at the same event; None: with a copy, which is its own."""
+        if runs is None:
+            runs = RunTree()
+            runs.restore(self._runs.snapshot())
+        self._runs = runs
+        self._relays.use(runs)
+
+    @property
+    def seq(self) -> int:
+        seq: int = self._tree.at(("seq",))
+        return seq
+
+    def encoded(self) -> bytes:
+        """The state as JSON."""
+        return self._tree.encoded()
+
+    def feed(self, event: Event, /) -> list[Operation]:
+        runs = self._runs
+        run = runs.feed(event)
+        if runs.began or runs.ended:
+            self._note_runs(event, run)
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            speaker = self._speaker(event.run_id)
+            if not speaker.is_hidden or type(event) is vocabulary.UsageDelta:
+                handler(speaker, event)
+        self._tree.set(("seq",), event.seq + 1 if event.seq >= 0 else self.seq + 1)
+        return self._tree.take_operations()
+
+    def note(self, name: str, value: Any) -> list[Operation]:
+        """Something that the log does not say. `value`: what the state shows under `name`."""
+        self._tree.change((name,), value)
+        return self._tree.take_operations()
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether the latest run has neither ended nor been suspended."""
+        return self._runs.open_top is not None
+
+    def abandon(self) -> list[Operation]:
+        """Nobody writes the log any more: what goes on in it was interrupted."""
+        self._end_all(self._runs.abandon())
+        return self._tree.take_operations()
+
+    def snapshot(self) -> dict[str, Any]:
+        index = msgspec.to_builtins(self._index)
+        return {"state": self._tree.value, "index": index, "runs": self._runs.snapshot()}
+
+    def restore(self, snapshot: Mapping[str, Any], /) -> None:
+        self._runs.restore(snapshot["runs"])
+        self._set_up(
+            msgspec.json.decode(msgspec.json.encode(snapshot["state"])),
+            msgspec.convert(snapshot["index"], _Index),
+        )
+
+    def _set_up(self, state: dict[str, Any], index: _Index) -> None:
+        self._index = index
+        self._tree = Tree(state)
+        self._speech = Speech(self._tree, self._new_id, index.queued)
+        self._calls = Calls(self._tree, self._speech)
+        self._relays = Relays(self._tree, self._calls, index.relays, self._runs)
+        self._conversation = Conversation(self._tree, self._speech, index.queued)
+        self._handlers = self._all_handlers()
+
+    def _all_handlers(self) -> dict[type[Event], Callable[[Speaker, Any], None]]:
+        speech, calls = self._speech, self._calls
+        return {
+            SessionStart: self._begin,
+            Result: self._end,
+            vocabulary.TextDelta: speech.text,
+            vocabulary.ReasoningDelta: speech.reasoning,
+            vocabulary.TextRetracted: speech.retract,
+            vocabulary.Message: self._message,
+            vocabulary.ToolInputDelta: calls.writing,
+            vocabulary.ToolStart: calls.start,
+            vocabulary.ToolProgress: calls.progress,
+            vocabulary.ToolEnd: calls.end,
+            vocabulary.ReplInput: calls.repl_input,
+            vocabulary.ReplProgress: calls.repl_progress,
+            vocabulary.ReplOutput: calls.repl_output,
+            vocabulary.Forked: calls.forked,
+            vocabulary.Relay: self._relays.asked,
+            vocabulary.RelayReply: self._relays.answered,
+            vocabulary.UsageDelta: self._usage,
+            vocabulary.Error: self._error,
+            vocabulary.Suspended: self._suspended,
+            vocabulary.Resumed: self._resumed,
+            **self._conversation.handlers,
+        }
+
+    def _speaker(self, run_id: str) -> Speaker:
+        speaker = self._index.speakers.get(run_id)
+        if speaker is None:
+            speaker = self._index.speakers[run_id] = Speaker(run_id)
+        return speaker
+
+    def _note_runs(self, event: Event, run: Run) -> None:
+        """Runs that ended without a result of their own, and one that begins without a start."""
+        self._end_all(one for one in self._runs.ended if one is not run)
+        speaker = self._speaker(event.run_id)
+        speaker.is_hidden = bool(run.depth) and not run.call_id
+        if self._runs.began and not speaker.is_hidden and type(event) is not SessionStart:
+            self._begin(speaker, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
+
+    def _end_all(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            ended = Result(success=False, outcome="interrupted", run_id=run.id)
+            self._end(self._speaker(run.id), ended)
+
+    def _new_id(self) -> str:
+        self._index.messages += 1
+        return f"message-{self._index.messages}"
+
+    def _begin(self, speaker: Speaker, event: SessionStart) -> None:
+        if speaker.position >= 0:
+            return
+        speaker.position = len(self._tree.at(("runs",)))
+        self._tree.push(("runs",), shapes.run(event))
+        run = self._runs.run
+        if run.depth:
+            speaker.parent_call = run.call_id
+            caller = self._speaker(run.parent)
+            speaker.home = self._calls.home_below(caller, run.call_id, event.timestamp_ms)
+            return
+        if not self._tree.at(("sessionId",)):
+            self._tree.set(("sessionId",), event.run_id)
+        for name, value in (("agent", event.agent), ("model", event.model), ("cwd", event.cwd)):
+            if value:
+                self._tree.change((name,), value)
+        self._tree.change(("status",), "running")
+        if self._tree.at(()).get("error") is not None:
+            self._tree.set(("error",), None)
+
+    def _end(self, speaker: Speaker, event: Result) -> None:
+        if speaker.is_ended:
+            return
+        is_error = not event.success and event.outcome not in _CALM
+        if self._runs.unheard and not speaker.is_hidden:
+            answer = vocabulary.Message(role="assistant", text=event.text, timestamp_ms=event.timestamp_ms)
+            self._speech.message(speaker, answer)
+        self._calls.close_all(speaker)
+        if speaker.message is None and speaker.early_notices:
+            self._speech.current(speaker, event.timestamp_ms)
+        self._speech.close(speaker, "error" if is_error else "complete")
+        speaker.streams.clear()
+        if speaker.position >= 0:
+            run = ("runs", str(speaker.position))
+            self._tree.set((*run, "status"), event.outcome)
+            self._tree.change((*run, "durationMs"), event.duration_ms)
+        self._relays.close()
+        if not speaker.parent_call and not speaker.is_hidden:
+            speaker.used = settled(speaker.used, event.usage, event.total_cost_usd)
+            self._show_usage(speaker)
+            self._index.before = self._index.before.plus(speaker.used)
+            if is_error:
+                self._tree.set(("error",), speaker.error or event.outcome.replace("_", " "))
+            if self._runs.open_top is None:
+                self._tree.change(("status",), "error" if is_error else "idle")
+        speaker.is_ended = True
+
+    def _message(self, speaker: Speaker, event: vocabulary.Message) -> None:
+        if event.role != "user" or not self._conversation.was_queued(speaker, event):
+            self._speech.message(speaker, event)
+
+    def _usage(self, speaker: Speaker, event: vocabulary.UsageDelta) -> None:
+        latest = self._runs.top
+        top = self._speaker(self._runs.run.top or (speaker.run_id if latest is None else latest.id))
+        for one in (speaker, top) if top is not speaker else (top,):
+            one.used = one.used.plus(event.usage)
+            self._show_usage(one)
+
+    def _show_usage(self, speaker: Speaker) -> None:
+        if speaker.position >= 0:
+            self._tree.set(("runs", str(speaker.position), "usage"), shapes.usage(speaker.used))
+        if self._is_latest(speaker) and not speaker.is_ended:
+            self._tree.set(("usage",), shapes.usage(self._index.before.plus(speaker.used)))
+
+    def _is_latest(self, speaker: Speaker) -> bool:
+        top = self._runs.top
+        return top is not None and speaker.run_id == top.id
+
+    def _error(self, speaker: Speaker, event: vocabulary.Error) -> None:
+        speaker.error = event.message
+        self._speech.notice(speaker, "error", event.message, event.code, event.timestamp_ms)
+
+    def _suspended(self, speaker: Speaker, _event: vocabulary.Suspended) -> None:
+        if speaker.position >= 0 and not speaker.is_ended:
+            self._tree.change(("runs", str(speaker.position), "status"), "suspended")
+
+    def _resumed(self, speaker: Speaker, _event: vocabulary.Resumed) -> None:
+        if speaker.position >= 0 and not speaker.is_ended:
+            self._tree.change(("runs", str(speaker.position), "status"), "running")

@@ -1,0 +1,178 @@
+"""What is said, as it comes into the messages of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from harness.events import Message, ReasoningDelta, TextDelta, TextRetracted
+from harness.views.page_state import shapes
+from harness.views.page_state.object_stream import Path
+from harness.views.page_state.speaker import Speaker, Stream
+from harness.views.page_state.tree import Tree
+
+_TEXT, _REASONING = "text", "reasoning"
+_CONVERSATION: Path = ("messages",)
+
+
+class Speech:
+    """`queued`: where the messages stand that wait for their turn. What is said comes before them."""
+
+    def __init__(self, tree: Tree, new_id: Callable[[], str], queued: dict[str, str]) -> None:
+        self._tree = tree
+        self._new_id = new_id
+        self._queued = queued
+
+    def text(self, speaker: Speaker, event: TextDelta) -> None:
+        if event.text:
+            self._stream(speaker, _TEXT, event.id, event.text, event.timestamp_ms)
+
+    def reasoning(self, speaker: Speaker, event: ReasoningDelta) -> None:
+        if event.text:
+            self._stream(speaker, _REASONING, event.id, event.text, event.timestamp_ms)
+
+    def retract(self, speaker: Speaker, event: TextRetracted) -> None:
+        for kind in (_TEXT, _REASONING):
+            stream = speaker.streams.pop(f"{kind}:{event.id}", None)
+            if stream is not None:
+                self._rewrite(stream, "", is_text=kind == _TEXT)
+        speaker.last_stream = ""
+
+    def message(self, speaker: Speaker, event: Message) -> None:
+        if event.role == "user":
+            self.said_by_user(speaker, event.text, event.parts, message_id=event.id, at_ms=event.timestamp_ms)
+        elif event.role == "assistant":
+            self._said(speaker, event)
+
+    def said_by_user(
+        self,
+        speaker: Speaker,
+        text: str,
+        parts: Any,
+        *,
+        message_id: str,
+        at_ms: int,
+        status: str = "complete",
+    ) -> Path:
+        """A person's message; an answer to it is expected."""
+        self.close(speaker, "complete")
+        said = shapes.message(
+            message_id or self._new_id(), "user", status=status, created_ms=at_ms, run_id=speaker.run_id
+        )
+        said["content"] = text
+        said["parts"] = [{"type": "text", "text": text}] if text else []
+        said["parts"] += shapes.files_of(parts)
+        place = self._add(speaker.home, said)
+        if not speaker.is_ended and speaker.position >= 0:
+            self.current(speaker, at_ms)
+        return place
+
+    def current(self, speaker: Speaker, at_ms: int, *, begins: bool = False) -> Path:
+        """The message that the run writes into; `begins`: something comes into it now."""
+        if speaker.message is None:
+            status = "streaming" if begins else "pending"
+            blank = shapes.message(
+                self._new_id(), "assistant", status=status, created_ms=at_ms, run_id=speaker.run_id
+            )
+            blank["parts"] = speaker.early_notices
+            speaker.message = self._add(speaker.home, blank)
+            speaker.early_notices = []
+        elif begins:
+            self._tree.change((*speaker.message, "status"), "streaming")
+        return speaker.message
+
+    def _add(self, home: Path, message: dict[str, Any]) -> Path:
+        return (
+            self.add_before(message, self._queued)
+            if home == _CONVERSATION
+            else self._tree.push(home, message)
+        )
+
+    def add_before(self, message: dict[str, Any], waiting: Iterable[str]) -> Path:
+        """Into the conversation, before these of the messages that wait."""
+        positions = [int(self._queued[key]) for key in waiting]
+        if not positions:
+            return self._tree.push(_CONVERSATION, message)
+        first = min(positions)
+        for key, position in self._queued.items():
+            if int(position) >= first:
+                self._queued[key] = str(int(position) + 1)
+        return self._tree.insert(_CONVERSATION, first, message)
+
+    def add_part(self, speaker: Speaker, part: dict[str, Any], at_ms: int) -> Path:
+        speaker.last_stream = ""
+        return self._tree.push((*self.current(speaker, at_ms, begins=True), "parts"), part)
+
+    def notice(self, speaker: Speaker, level: str, text: str, code: str, at_ms: int) -> None:
+        """A remark. It does not cut the text that is being written in two."""
+        remark = shapes.notice(level, text, code)
+        if speaker.message is None and speaker.position < 0:
+            speaker.early_notices.append(remark)
+        else:
+            self._tree.push((*self.current(speaker, at_ms), "parts"), remark)
+
+    def close(self, speaker: Speaker, status: str) -> None:
+        """The message is as long as it will be."""
+        if speaker.message is not None:
+            self._tree.change((*speaker.message, "status"), status)
+        speaker.message = None
+        speaker.last_stream = ""
+
+    def _stream(self, speaker: Speaker, kind: str, stream_id: str, text: str, at_ms: int) -> None:
+        key = f"{kind}:{stream_id}"
+        message = self.current(speaker, at_ms, begins=True)
+        stream = speaker.streams.get(key)
+        if stream is None or stream.message != message:
+            stream = speaker.streams[key] = Stream(message, [])
+        if speaker.last_stream != key or not stream.parts:
+            self._open_part(speaker, key, stream, kind, text)
+            return
+        self._tree.append((*stream.parts[-1], "text"), text)
+        if kind == _TEXT:
+            self._tree.append((*message, "content"), text)
+
+    def _open_part(self, speaker: Speaker, key: str, stream: Stream, kind: str, text: str) -> None:
+        content = (*stream.message, "content")
+        stream.parts.append(self._tree.push((*stream.message, "parts"), {"type": kind, "text": text}))
+        speaker.last_stream = key
+        if kind == _TEXT:
+            is_first = not self._tree.at(content)
+            self._tree.append(content, text if is_first else f"\n\n{text}")
+
+    def _said(self, speaker: Speaker, event: Message) -> None:
+        key = f"{_TEXT}:{event.id}"
+        stream = speaker.streams.pop(key, None)
+        if speaker.last_stream == key:
+            speaker.last_stream = ""
+        if stream is None:
+            if event.text:
+                message = self.current(speaker, event.timestamp_ms, begins=True)
+                self._open_part(speaker, "", Stream(message, []), _TEXT, event.text)
+        else:
+            self._settle(stream, event.text)
+        for file in shapes.files_of(event.parts):
+            self.add_part(speaker, file, event.timestamp_ms)
+
+    def _settle(self, stream: Stream, text: str) -> None:
+        """The whole message is known: what was streamed of it becomes exactly that."""
+        said = "".join(self._tree.text((*part, "text")) for part in stream.parts)
+        if text == said or not text:
+            return
+        if text.startswith(said) and self._is_last_text(stream):
+            self._tree.append((*stream.parts[-1], "text"), text[len(said) :])
+            self._tree.append((*stream.message, "content"), text[len(said) :])
+        elif text.strip() != said.strip():
+            self._rewrite(stream, text, is_text=True)
+
+    def _is_last_text(self, stream: Stream) -> bool:
+        """Whether no other text of the message comes after this one."""
+        parts = self._tree.at((*stream.message, "parts"))
+        return all(part["type"] != _TEXT for part in parts[int(stream.parts[-1][-1]) + 1 :])
+
+    def _rewrite(self, stream: Stream, text: str, *, is_text: bool) -> None:
+        for number, part in enumerate(stream.parts):
+            self._tree.set((*part, "text"), "" if number else text)
+        if is_text:
+            parts = self._tree.at((*stream.message, "parts"))
+            texts = [str(part["text"]) for part in parts if part["type"] == _TEXT]
+            self._tree.set((*stream.message, "content"), "\n\n".join(text for text in texts if text))

@@ -1,0 +1,287 @@
+"""A log told as events that say who speaks.
+
+Rules
+1. What a model says during a step is told under the step's id, below the run that asked; without steps a
+   run speaks for itself.
+2. A call that a model asks for in a step is told twice: as asked, under the step and the model's own id,
+   and as carried out, under the run and the id of the log. One that was refused in between has only its
+   result there.
+3. No two streams share an id: one that comes again, or that another run also uses, is numbered.
+4. Warnings, tasks, what somebody steered and the like have no word here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.events import (
+    Error,
+    Event,
+    Message,
+    ReasoningDelta,
+    Relay,
+    RelayReply,
+    ReplInput,
+    ReplOutput,
+    ReplProgress,
+    Result,
+    SessionStart,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    UsageDelta,
+)
+from harness.log.run_tree import Run as LogRun
+from harness.log.run_tree import RunTree
+from harness.views.formatting.relays import choices_data, preview_data
+from harness.views.run_events import events as wire
+from harness.views.run_events.content import denial, outcome_of, question_of, requested_calls, user_content
+from harness.views.run_events.events import WireEvent
+from harness.views.run_events.runs import Run, prompt_and_answer
+
+
+class _State(msgspec.Struct):
+    runs: dict[str, Run] = {}
+    streams: dict[str, int] = {}
+    """How often each id of a stream was given."""
+
+
+class WireTranslation:
+    """Stage: event of a log → wire events. Its snapshot is plain data."""
+
+    def __init__(self, tree: RunTree | None = None) -> None:
+        """`tree`: of the same log, where somebody else reads it too."""
+        self._tree = tree or RunTree()
+        self._state = _State()
+        self._handlers: Mapping[type[Event], Callable[[Run, Any], Sequence[WireEvent]]] = {
+            SessionStart: _no_events,
+            Result: self._on_result,
+            StepStart: self._on_step_start,
+            StepEnd: self._on_step_end,
+            TextDelta: self._on_text,
+            ReasoningDelta: self._on_reasoning,
+            TextRetracted: self._on_retraction,
+            Message: self._on_message,
+            ToolStart: self._on_tool_start,
+            ToolProgress: self._on_tool_progress,
+            ToolEnd: self._on_tool_end,
+            Relay: self._on_relay,
+            RelayReply: self._on_relay_reply,
+            UsageDelta: self._on_usage,
+            Error: self._on_error,
+            ReplInput: self._on_repl_input,
+            ReplProgress: self._on_repl_progress,
+            ReplOutput: self._on_repl_output,
+        }
+
+    def feed(self, event: Event, /) -> Sequence[WireEvent]:
+        node = self._tree.feed(event)
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            return ()
+        run = self._run(event.run_id)
+        is_start = type(event) is SessionStart
+        if not self._tree.ended and not is_start:
+            return handler(run, event)
+        told: list[WireEvent] = [
+            self._aborted(one) for one in self._tree.ended if one is not node and one.start
+        ]
+        if node.start is event and isinstance(event, SessionStart):
+            told.append(run.begin(node.call_id, node.depth, event.max_turns))
+        return [*told, *handler(run, event)]
+
+    def finish(self) -> Sequence[WireEvent]:
+        return ()
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"tree": self._tree.snapshot(), "told": msgspec.to_builtins(self._state)}
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        self._state = msgspec.convert(snapshot["told"], _State)
+        self._tree.restore(snapshot["tree"])
+
+    def _run(self, run_id: str) -> Run:
+        run = self._state.runs.get(run_id)
+        if run is None:
+            run = self._state.runs[run_id] = Run(run_id, speaker_id=run_id)
+        return run
+
+    def _aborted(self, node: LogRun) -> WireEvent:
+        """It ends without a result of its own."""
+        run = self._state.runs.pop(node.id, None) or Run(node.id, node.call_id)
+        return wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason="aborted")
+
+    def _on_result(self, run: Run, event: Result) -> Sequence[WireEvent]:
+        unheard = self._tree.unheard
+        told = [self._whole_text(run, "", unheard)] if unheard else []
+        del self._state.runs[run.run_id]
+        run.speak_as("")
+        reason = "aborted" if event.outcome == "interrupted" else ""
+        if not run.snippets:
+            return (*told, wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason=reason))
+        if run.is_final:
+            reason = "final"
+        elif event.outcome == "limit_exceeded":
+            reason = "max_iterations"
+        end = wire.HarnessEnd(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            reason=reason,
+            iterations=run.snippets if event.turns is None else event.turns,
+            total_usage=None if event.usage is None else wire.TotalUsage(*prompt_and_answer(event.usage)),
+        )
+        return (*told, end)
+
+    def _on_step_start(self, run: Run, event: StepStart) -> Sequence[WireEvent]:
+        run.speak_as(event.id)
+        run.forget_answer()
+        return ()
+
+    def _on_step_end(self, run: Run, event: StepEnd) -> Sequence[WireEvent]:
+        del event
+        run.speak_as("")
+        return ()
+
+    def _on_text(self, run: Run, event: TextDelta) -> Sequence[WireEvent]:
+        text = event.text
+        if not text:
+            return ()
+        stream = run.texts.get(event.id)
+        if stream is None:
+            stream = run.texts[event.id] = self._new_stream(run, event.id, "text")
+        return (run.text(stream, text),)
+
+    def _on_reasoning(self, run: Run, event: ReasoningDelta) -> Sequence[WireEvent]:
+        if not event.text:
+            return ()
+        stream = run.reasonings.get(event.id)
+        if stream is None:
+            stream = run.reasonings[event.id] = self._new_stream(run, event.id, "reasoning")
+        return (run.reasoning(stream, event.text),)
+
+    def _on_retraction(self, run: Run, event: TextRetracted) -> Sequence[WireEvent]:
+        stream = run.texts.pop(event.id, None)
+        return () if stream is None else (run.retracted(stream),)
+
+    def _on_message(self, run: Run, event: Message) -> Sequence[WireEvent]:
+        if event.role == "user":
+            return (wire.User(run_id=run.run_id, parent_id=run.parent_id, content=user_content(event)),)
+        return self._answer(run, event) if event.role == "assistant" else ()
+
+    def _answer(self, run: Run, event: Message) -> Sequence[WireEvent]:
+        told: list[WireEvent] = []
+        run.reasonings.pop("", None)
+        stream = run.texts.pop(event.id, None)
+        rest = self._tree.rest(event)
+        if rest is None and event.text:
+            told.append(self._whole_text(run, event.id, event.text))
+        elif stream is not None and rest:
+            told.append(run.text(stream, rest))
+        if event.parts and run.is_in_step:
+            told += [run.request(call.id, call.name, call.input) for call in requested_calls(event.parts)]
+        return told
+
+    def _on_tool_start(self, run: Run, event: ToolStart) -> Sequence[WireEvent]:
+        if event.call_id in run.refused:
+            return ()
+        run.reasonings.pop("", None)
+        return (run.call(event.call_id, event.tool_name, event.input),)
+
+    def _on_tool_progress(self, run: Run, event: ToolProgress) -> Sequence[WireEvent]:
+        if not event.text:
+            return ()
+        name = self._tree.call.tool_name if self._tree.call is not None else ""
+        return (run.progress(event.call_id, name, event.text),)
+
+    def _on_tool_end(self, run: Run, event: ToolEnd) -> Sequence[WireEvent]:
+        run.progress_pieces.pop(event.call_id, None)
+        denied = run.refused.pop(event.call_id, None)
+        return (run.result(event.call_id, event.tool_name, denied or outcome_of(event)),)
+
+    def _on_relay(self, run: Run, event: Relay) -> Sequence[WireEvent]:
+        relay = wire.Relay(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            kind=event.kind,
+            id=event.id,
+            tool_call_id=event.call_id,
+            tool=event.tool_name,
+            params=question_of(event),
+            options=choices_data(event),
+            preview=preview_data(event),
+            subagent=event.subagent,
+        )
+        return (relay,)
+
+    def _on_relay_reply(self, run: Run, event: RelayReply) -> Sequence[WireEvent]:
+        # A refusal that nobody was asked about has the id of the call itself.
+        asked = next(iter(self._tree.relays), None)
+        run_id, call_id = (run.run_id, event.id) if asked is None else (asked.run_id, asked.call_id)
+        if call_id and not event.approved:
+            self._run(run_id).refused[call_id] = denial(event.reason)
+        return ()
+
+    def _on_usage(self, run: Run, event: UsageDelta) -> Sequence[WireEvent]:
+        return (run.usage(event.usage),)
+
+    def _on_error(self, run: Run, event: Error) -> Sequence[WireEvent]:
+        return (run.error(event.message),)
+
+    def _on_repl_input(self, run: Run, event: ReplInput) -> Sequence[WireEvent]:
+        run.snippets += 1
+        run.pieces = 0
+        code = wire.ReplInput(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            id=event.id,
+            code=event.code,
+            iteration=event.iteration,
+        )
+        return (code,)
+
+    def _on_repl_progress(self, run: Run, event: ReplProgress) -> Sequence[WireEvent]:
+        run.pieces += 1
+        printed = wire.ReplProgress(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            id=f"{event.id}:{run.pieces}",
+            chunk=event.text,
+            stream=event.stream,
+        )
+        return (printed,)
+
+    def _on_repl_output(self, run: Run, event: ReplOutput) -> Sequence[WireEvent]:
+        run.is_final = event.done
+        output = wire.ReplOutput(
+            run_id=run.run_id,
+            parent_id=run.parent_id,
+            id=event.id,
+            stdout=event.stdout,
+            error=event.error,
+            done=event.done,
+            iteration=event.iteration,
+            duration_ms=event.duration_ms,
+            truncated=event.truncated,
+        )
+        return (output,)
+
+    def _whole_text(self, run: Run, stream_id: str, text: str) -> WireEvent:
+        return run.text(self._new_stream(run, stream_id, "text"), text)
+
+    def _new_stream(self, run: Run, stream_id: str, kind: str) -> str:
+        name = stream_id or f"{run.speaker_id}:{kind}"
+        given = self._state.streams
+        times = given[name] = given.get(name, 0) + 1
+        return name if times == 1 else f"{name}:{times}"
+
+
+def _no_events(run: Run, event: Event) -> Sequence[WireEvent]:
+    del run, event
+    return ()

@@ -1,0 +1,288 @@
+"""How the display state changes with each event: a table from the event to the rule.
+
+`reduce` changes the state in place. It is a function of the events alone, so whoever is given the events, here or on
+the other side of a wire, comes to the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from harness.views.formatting.json_text import compact
+from harness.views.session import events as wire
+from harness.views.session.display_memory import MEMORY_RULES
+from harness.views.session.display_state import (
+    ActiveSubagent,
+    ActiveTool,
+    DisplayState,
+    ModifiedFile,
+    PendingApproval,
+    PendingSuspension,
+    QueuedSteering,
+    SubagentCall,
+    ToolInputBuffer,
+)
+from harness.views.session.events import HarnessEvent
+from harness.views.session.text_buffer import Growing
+
+__all__ = ["MODIFYING_TOOLS", "DisplayState", "reduce", "reset_thread"]
+
+MODIFYING_TOOLS: Collection[str] = frozenset({"string_replace_lsp", "write_file", "ast_smart_edit"})
+"""Tools that write the file of their argument `path`, where nothing better is known of a call."""
+
+
+def reduce(
+    state: DisplayState, event: HarnessEvent, modifying_tools: Collection[str] = MODIFYING_TOOLS
+) -> None:
+    kind = type(event)
+    if kind is wire.MessageUpdate:  # without a detour: most of what changes anything is this
+        state.current_message = event.message  # type: ignore[attr-defined]
+        return
+    rule = _RULES.get(kind)
+    if rule is not None:
+        rule(state, event)
+        if kind is wire.ToolEnd:
+            _note_modified(state, event, modifying_tools)
+
+
+def reset_thread(state: DisplayState) -> None:
+    """Another thread: nothing of the last one is shown. Whether a run goes on is not a matter of the thread."""
+    fresh = DisplayState(is_running=state.is_running)
+    for name in DisplayState.__struct_fields__:
+        setattr(state, name, getattr(fresh, name))
+
+
+def _agent_start(state: DisplayState, event: wire.AgentStart) -> None:
+    state.is_running = True
+    state.active_tools = {}
+    state.tool_input_buffers = {}
+    state.current_message = None
+    state.pending_approval = None
+    for tool_call_id in event.resumed_tool_call_ids or ():
+        state.pending_suspensions.pop(tool_call_id, None)
+
+
+def _agent_end(state: DisplayState, event: wire.AgentEnd) -> None:
+    state.is_running = False
+    state.pending_approval = None
+    if event.reason != "suspended":
+        state.pending_suspensions = {}
+    for tool in state.active_tools.values():
+        if tool.status in ("running", "streaming_input"):
+            tool.status = "error"
+    state.active_subagents = {}
+
+
+def _message(state: DisplayState, event: wire.MessageStart | wire.MessageUpdate | wire.MessageEnd) -> None:
+    state.current_message = event.message
+
+
+def _message_start(state: DisplayState, event: wire.MessageStart) -> None:
+    _message(state, event)
+    if state.queued_steering and event.message.role == "user":
+        state.queued_steering = [one for one in state.queued_steering if one.id != event.message.id]
+
+
+def _tool_input_start(state: DisplayState, event: wire.ToolInputStart) -> None:
+    buffer = ToolInputBuffer(text_pieces=Growing(), tool_name=event.tool_name)
+    state.tool_input_buffers[event.tool_call_id] = buffer
+    tool = ActiveTool(name=event.tool_name, args={}, status="streaming_input")
+    state.active_tools[event.tool_call_id] = tool
+
+
+def _tool_input_delta(state: DisplayState, event: wire.ToolInputDelta) -> None:
+    buffer = state.tool_input_buffers.get(event.tool_call_id)
+    if buffer is not None:
+        buffer.text_pieces.add(event.args_text_delta)
+
+
+def _tool_input_end(state: DisplayState, event: wire.ToolInputEnd) -> None:
+    state.tool_input_buffers.pop(event.tool_call_id, None)
+
+
+def _tool_start(state: DisplayState, event: wire.ToolStart) -> None:
+    _answered(state, event.tool_call_id)
+    tool = state.active_tools.get(event.tool_call_id)
+    if tool is None:
+        tool = ActiveTool(name=event.tool_name, args=event.args, status="running")
+        state.active_tools[event.tool_call_id] = tool
+    tool.name, tool.args, tool.status = event.tool_name, event.args, "running"
+
+
+def _tool_update(state: DisplayState, event: wire.ToolUpdate) -> None:
+    tool = state.active_tools.get(event.tool_call_id)
+    if tool is not None:
+        told = event.partial_result
+        tool.partial_result = told if isinstance(told, str) else compact(told)
+
+
+def _shell_output(state: DisplayState, event: wire.ShellOutput) -> None:
+    tool = state.active_tools.get(event.tool_call_id)
+    if tool is None:
+        return
+    if tool.shell_output_pieces is UNSET:
+        tool.shell_output_pieces = Growing()
+    tool.shell_output_pieces.add(event.output)
+
+
+def _tool_end(state: DisplayState, event: wire.ToolEnd) -> None:
+    _answered(state, event.tool_call_id)
+    tool = state.active_tools.get(event.tool_call_id)
+    if tool is not None:
+        tool.status = "error" if event.is_error else "completed"
+        tool.result = event.result
+        tool.is_error = event.is_error
+
+
+def _note_modified(state: DisplayState, event: Any, modifying_tools: Collection[str]) -> None:
+    tool = state.active_tools.get(event.tool_call_id)
+    if tool is None or event.is_error:
+        return
+    paths = list(event.modified_paths or ())
+    if not paths and tool.name in modifying_tools and isinstance(tool.args, Mapping):
+        path = tool.args.get("path")
+        paths = [path] if isinstance(path, str) and path else []
+    for path in paths:
+        known = state.modified_files.get(path)
+        if known is None:
+            known = ModifiedFile(operations=[], first_modified=event.timestamp or 0)
+            state.modified_files[path] = known
+        known.operations.append(tool.name)
+
+
+def _answered(state: DisplayState, tool_call_id: str) -> None:
+    """Nobody is asked about that call any more."""
+    if state.pending_approval is not None and state.pending_approval.tool_call_id == tool_call_id:
+        state.pending_approval = None
+    state.pending_suspensions.pop(tool_call_id, None)
+
+
+def _approval(state: DisplayState, event: wire.ToolApprovalRequired) -> None:
+    state.pending_approval = approval_shown(event)
+
+
+def approval_shown(event: wire.ToolApprovalRequired) -> PendingApproval:
+    """What a screen keeps of a question for permission."""
+    more = {
+        name: value
+        for name in ("options", "category", "preview", "agent_type", "parent_tool_call_id")
+        if (value := getattr(event, name)) is not None
+    }
+    return PendingApproval(
+        tool_call_id=event.tool_call_id, tool_name=event.tool_name, args=event.args, **more
+    )
+
+
+def _suspended(state: DisplayState, event: wire.ToolSuspended) -> None:
+    state.pending_suspensions[event.tool_call_id] = PendingSuspension(
+        tool_call_id=event.tool_call_id,
+        tool_name=event.tool_name,
+        args=event.args,
+        suspend_payload=event.suspend_payload,
+        resume_schema=UNSET if event.resume_schema is None else event.resume_schema,
+    )
+
+
+def _cancelled(state: DisplayState, event: wire.ToolSuspensionCancelled) -> None:
+    state.pending_suspensions.pop(event.tool_call_id, None)
+
+
+def _subagent_start(state: DisplayState, event: wire.SubagentStart) -> None:
+    state.active_subagents[event.tool_call_id] = ActiveSubagent(
+        agent_type=event.agent_type,
+        task=event.task,
+        model_id=event.model_id or UNSET,
+        forked=event.forked or UNSET,
+        tool_calls=[],
+        text_delta_pieces=Growing(),
+        status="running",
+    )
+
+
+def _subagent_text(state: DisplayState, event: wire.SubagentTextDelta) -> None:
+    subagent = state.active_subagents.get(event.tool_call_id)
+    if subagent is not None:
+        subagent.text_delta_pieces.add(event.text_delta)
+
+
+def _subagent_tool_start(state: DisplayState, event: wire.SubagentToolStart) -> None:
+    subagent = state.active_subagents.get(event.tool_call_id)
+    if subagent is not None:
+        subagent.tool_calls.append(SubagentCall(name=event.sub_tool_name, is_error=False))
+
+
+def _subagent_tool_end(state: DisplayState, event: wire.SubagentToolEnd) -> None:
+    subagent = state.active_subagents.get(event.tool_call_id)
+    for call in subagent.tool_calls if subagent is not None else ():
+        if call.name == event.sub_tool_name and not call.is_error:
+            call.is_error = event.is_error
+            return
+
+
+def _subagent_end(state: DisplayState, event: wire.SubagentEnd) -> None:
+    subagent = state.active_subagents.get(event.tool_call_id)
+    if subagent is not None:
+        subagent.status = "error" if event.is_error else "completed"
+        subagent.duration_ms = event.duration_ms
+        subagent.result = event.result
+
+
+def _usage(state: DisplayState, event: wire.UsageUpdate) -> None:
+    state.token_usage = state.token_usage.plus(event.usage) if event.total is None else event.total
+
+
+def _tasks(state: DisplayState, event: wire.TaskUpdated) -> None:
+    state.previous_tasks, state.tasks = state.tasks, list(event.tasks)
+
+
+def _follow_ups(state: DisplayState, event: wire.FollowUpQueued) -> None:
+    state.queued_follow_ups = event.count
+
+
+def _steering(state: DisplayState, event: wire.SteeringQueued) -> None:
+    state.queued_steering.append(QueuedSteering(id=event.id, text=event.text))
+
+
+def _thread(state: DisplayState, event: wire.ThreadChanged | wire.ThreadCreated) -> None:
+    del event
+    reset_thread(state)
+
+
+def _thread_deleted(state: DisplayState, event: wire.ThreadDeleted) -> None:
+    if event.was_current:
+        reset_thread(state)
+
+
+_RULES: Mapping[type[HarnessEvent], Callable[[DisplayState, Any], None]] = {
+    wire.AgentStart: _agent_start,
+    wire.AgentEnd: _agent_end,
+    wire.MessageStart: _message_start,
+    wire.MessageUpdate: _message,
+    wire.MessageEnd: _message,
+    wire.ToolInputStart: _tool_input_start,
+    wire.ToolInputDelta: _tool_input_delta,
+    wire.ToolInputEnd: _tool_input_end,
+    wire.ToolStart: _tool_start,
+    wire.ToolUpdate: _tool_update,
+    wire.ShellOutput: _shell_output,
+    wire.ToolEnd: _tool_end,
+    wire.ToolApprovalRequired: _approval,
+    wire.ToolSuspended: _suspended,
+    wire.ToolSuspensionCancelled: _cancelled,
+    wire.SubagentStart: _subagent_start,
+    wire.SubagentTextDelta: _subagent_text,
+    wire.SubagentToolStart: _subagent_tool_start,
+    wire.SubagentToolEnd: _subagent_tool_end,
+    wire.SubagentEnd: _subagent_end,
+    wire.UsageUpdate: _usage,
+    wire.TaskUpdated: _tasks,
+    wire.FollowUpQueued: _follow_ups,
+    wire.SteeringQueued: _steering,
+    wire.ThreadChanged: _thread,
+    wire.ThreadCreated: _thread,
+    wire.ThreadDeleted: _thread_deleted,
+    **MEMORY_RULES,
+}

@@ -1,0 +1,63 @@
+"""Events for listeners, messages and the display state as plain data and as JSON, and back. Writing never fails."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from harness.log.codec import storable
+from harness.views.session.messages import Draft, HarnessMessage
+from harness.views.session.text_buffer import Growing
+
+Value = TypeVar("Value")
+_UNENCODABLE = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError)
+
+
+def _written(value: Any) -> Any:
+    """As `msgspec` asks: what it does not know itself."""
+    if isinstance(value, HarnessMessage | Draft):
+        return value.data()
+    if isinstance(value, Growing):
+        return str(value)
+    raise NotImplementedError
+
+
+def _written_plainly(value: Any) -> Any:
+    """The same without what no JSON can hold; of what is not data at all, what it looks like."""
+    try:
+        return storable(_written(value))
+    except NotImplementedError:
+        return storable(repr(value))
+
+
+def _read(kind: type, value: Any) -> Any:
+    if kind is HarnessMessage:
+        return HarnessMessage.from_data(value)
+    if kind is Draft:
+        return Draft.from_data(value)
+    if kind is Growing:
+        return Growing(value)
+    raise NotImplementedError
+
+
+_encode = msgspec.json.Encoder(enc_hook=_written).encode
+_encode_odd = msgspec.json.Encoder(enc_hook=_written_plainly).encode
+
+
+def encode(value: Any) -> bytes:
+    """JSON of an event, a message or a display state."""
+    try:
+        return _encode(value)
+    except _UNENCODABLE:
+        return _encode_odd(storable(value))
+
+
+def to_wire(value: Any) -> Any:
+    """The same as plain data, all its own: nothing of it changes later."""
+    return msgspec.json.decode(encode(value))
+
+
+def read(data: Any, kind: type[Value]) -> Value:
+    """What `to_wire` made, as what it was. Raises msgspec.ValidationError."""
+    return msgspec.convert(data, kind, dec_hook=_read)

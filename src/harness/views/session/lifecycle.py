@@ -1,0 +1,261 @@
+"""Which runs of a thread are going on, which wait and for what, and what is told when one begins or ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from harness.events import Event, Forked, Relay, RelayReply, Result, SessionStart, Suspended, ToolEnd
+from harness.log.run_tree import Run, RunTree
+from harness.views.formatting.relays import choices_data, preview_data
+from harness.views.session import events as wire
+from harness.views.session import subagents, tool_calls
+from harness.views.session.display import approval_shown
+from harness.views.session.display_state import PendingApproval, PendingSuspension
+from harness.views.session.events import HarnessEvent
+from harness.views.session.runs import ChildRun, OpenCall, TopRun
+from harness.views.session.usage import NOTHING_USED, TokenUsage
+
+Ending: TypeAlias = Literal["complete", "aborted", "error"]
+
+_TOOLS_THAT_ASK = {"question": "ask_user", "plan": "submit_plan"}
+_ABORTED = "Aborted by the user"
+
+
+class State(msgspec.Struct):
+    thread_id: str = ""
+    values: dict[str, Any] = {}
+    """The application's own state."""
+    usage: TokenUsage = NOTHING_USED
+    runs: dict[str, TopRun] = {}
+    """Those that have not ended: the one that speaks, and those that wait."""
+    children: dict[str, ChildRun] = {}
+    """By run."""
+    begun: dict[str, int] = {}
+    """How many sub-agents each call has begun, while any of them is open."""
+    forks: dict[str, ChildRun] = {}
+    """By call."""
+    messages: int = 0
+    """That were given an id, because what somebody said had none."""
+    told_failure: str = ""
+    """An error that was told before the log says it."""
+
+
+class Lifecycle:
+    """Contract: `tree` and `state` are all there is to know; plain but for the message that is being written."""
+
+    def __init__(self, tree: RunTree) -> None:
+        self.tree = tree
+        self.state = State()
+        self.active: TopRun | None = None
+        """The run that speaks."""
+
+    def restore(self, state: State) -> None:
+        self.state = state
+        self._activate()
+
+    def _activate(self) -> None:
+        top = self.tree.open_top
+        self.active = None if top is None else self.state.runs.get(top.id)
+
+    def interrupted(self, run: Run) -> Sequence[HarnessEvent]:
+        """It ended without a result of its own."""
+        child = self.state.children.pop(run.id, None)
+        if child is not None:
+            return child.cut_off(is_stopped=self.tree.ended[-1].outcome == "interrupted")
+        top = self.state.runs.get(run.id)
+        return () if top is None else self._end_run(top, "aborted")
+
+    def start(self, event: SessionStart) -> Sequence[HarnessEvent]:
+        node = self.tree.run
+        if not node.depth:
+            run = self.state.runs.get(event.run_id)
+            return self.begin(node)[0] if run is None else () if run.is_running else self.resume(event)
+        if not self.tree.began or not node.call_id:
+            return ()
+        caller = self.tree.get(node.parent)
+        call = None if caller is None else caller.calls.get(node.call_id)
+        number = 1
+        if call is not None:
+            number = self.state.begun[node.call_id] = self.state.begun.get(node.call_id, 0) + 1
+        child, told = subagents.started(event, None if call is None else OpenCall.of(call), number)
+        self.state.children[event.run_id] = child
+        return told
+
+    def begin(self, node: Run) -> tuple[Sequence[HarnessEvent], TopRun]:
+        run = self.state.runs[node.id] = TopRun(node.id)
+        self._activate()
+        return [wire.AgentStart()], run
+
+    def end(self, event: Result) -> Sequence[HarnessEvent]:
+        child = self.state.children.pop(event.run_id, None)
+        if child is not None:
+            return subagents.told(child, event, self.tree)
+        run = self.state.runs.get(event.run_id)
+        told: Sequence[HarnessEvent] = ()
+        if run is None:
+            if not self.tree.began or self.tree.run.depth:
+                return ()
+            told, run = self.begin(self.tree.run)
+        unheard: Sequence[HarnessEvent] = ()
+        if self.tree.unheard and run.is_running:
+            unheard = [*run.begin_message(event), *run.complete("", event.text)]
+        reason: Ending = "complete" if event.success else "error"
+        if event.outcome == "interrupted":
+            reason = "aborted"
+        elif run.cut_off:
+            reason = "error"
+        return [*told, *unheard, *self._end_run(run, reason, event.outcome)]
+
+    def _end_run(self, run: TopRun, reason: Ending, outcome: str = "") -> list[HarnessEvent]:
+        state = self.state
+        left = [relay for relay in self.tree.relays if relay.run_id == run.run_id]
+        told = [*(one for relay in left for one in _cancelled(relay, _ABORTED)), *tool_calls.abandoned(run)]
+        if len(state.runs) == 1:
+            for fork in state.forks.values():
+                told += fork.cut_off(is_stopped=reason == "aborted")
+            state.forks, state.begun = {}, {}
+        if reason == "error" and not run.failure:
+            run.failure = f"the run ended badly: {outcome.replace('_', ' ')}"
+            told.append(wire.Error(error=wire.Problem(message=run.failure), error_type=outcome))
+        told += run.end_message(reason, run.failure if reason == "error" else "")
+        if run.is_running:
+            told.append(wire.AgentEnd(reason=reason))
+        del state.runs[run.run_id]
+        self._activate()
+        return told
+
+    def suspend(self, event: Suspended) -> Sequence[HarnessEvent]:
+        run = self.state.runs.get(event.run_id)
+        if run is None or not run.is_running:
+            return ()
+        run.is_running = False
+        self._activate()
+        return [*run.end_inputs(), *run.end_message("tool_use"), wire.AgentEnd(reason="suspended")]
+
+    def resume(self, event: Event) -> Sequence[HarnessEvent]:
+        node = self.tree.run
+        run = self.state.runs.get(event.run_id)
+        if run is None:
+            return () if node.status == "ended" or node.depth else self.begin(node)[0]
+        told: list[HarnessEvent] = []
+        if run.is_running:  # whoever ran it died before it could say that it waits
+            told += self.suspend(Suspended(run_id=run.run_id))
+        answered, run.answered = run.answered, []
+        run.is_running = True
+        self._activate()
+        return [*told, wire.AgentStart(resumed_tool_call_ids=answered or None)]
+
+    def fork(self, event: Forked) -> Sequence[HarnessEvent]:
+        child, told = subagents.forked(event)
+        self.state.forks[event.call_id] = child
+        return told
+
+    def end_fork(self, event: ToolEnd) -> Sequence[HarnessEvent]:
+        child = self.state.forks.pop(event.call_id, None)
+        if child is None:
+            return ()
+        duration_ms = max(0, event.timestamp_ms - child.started_ms)
+        return child.end(event.output or "", duration_ms, is_error=event.success is False)
+
+    def relay(self, event: Relay) -> Sequence[HarnessEvent]:
+        if self.tree.run.status == "ended":
+            return ()
+        call_id, tool_name = event.call_id or event.id, _tool_name(event)
+        run = self.state.runs.get(event.run_id)
+        told: list[HarnessEvent] = []
+        if self.tree.began and not self.tree.run.depth:
+            begun, run = self.begin(self.tree.run)
+            told += begun
+        if run is not None and run.inputs.pop(call_id, None) is not None:
+            told.append(wire.ToolInputEnd(tool_call_id=call_id))
+        if event.kind == "permission":
+            return [*told, *self._asked(event, run), approval_required(event)]
+        suspended = wire.ToolSuspended(
+            tool_call_id=call_id,
+            tool_name=tool_name,
+            args=event.input,
+            suspend_payload=_payload(event),
+            resume_schema=event.resume_schema,
+            **_asker(event),
+        )
+        return [*told, suspended]
+
+    def _asked(self, event: Relay, run: TopRun | None) -> Sequence[HarnessEvent]:
+        if not event.call_id or (event.spawn_call_id and run is not None):
+            return ()  # of a sub-agent in a log of its own: that tells of its calls
+        if run is not None and run.is_running:
+            return tool_calls.asked(run, event, event.call_id, _tool_name(event))
+        child = self.state.children.get(event.run_id)
+        return () if child is None else child.start_call(event.call_id, _tool_name(event), event.input)
+
+    def reply(self, event: RelayReply) -> Sequence[HarnessEvent]:
+        relay = next(iter(self.tree.relays), None)
+        if relay is None or relay.kind == "permission":
+            return ()
+        if not event.approved and event.answer is None:
+            return _cancelled(relay, event.reason or _ABORTED)
+        run = self.state.runs.get(relay.run_id)
+        if run is not None:
+            run.answered.append(relay.call_id or relay.id)
+        return ()
+
+
+def approval_required(relay: Relay) -> wire.ToolApprovalRequired:
+    return wire.ToolApprovalRequired(
+        tool_call_id=relay.call_id or relay.id,
+        tool_name=_tool_name(relay),
+        args=relay.input,
+        options=choices_data(relay),
+        category=relay.category or None,
+        preview=preview_data(relay),
+        **_asker(relay),
+    )
+
+
+def pending_approval(relay: Relay) -> PendingApproval:
+    """The same as a screen keeps it."""
+    return approval_shown(approval_required(relay))
+
+
+def pending_suspension(relay: Relay) -> PendingSuspension:
+    """What waits for data, as it was told."""
+    return PendingSuspension(
+        tool_call_id=relay.call_id or relay.id,
+        tool_name=_tool_name(relay),
+        args=relay.input,
+        suspend_payload=_payload(relay),
+        resume_schema=UNSET if relay.resume_schema is None else relay.resume_schema,
+    )
+
+
+def _tool_name(relay: Relay) -> str:
+    return relay.tool_name or _TOOLS_THAT_ASK.get(relay.kind, relay.kind)
+
+
+def _payload(relay: Relay) -> Any:
+    return _question(relay) if relay.payload is None else relay.payload
+
+
+def _asker(relay: Relay) -> dict[str, Any]:
+    return {"agent_type": relay.subagent or None, "parent_tool_call_id": relay.spawn_call_id or None}
+
+
+def _cancelled(relay: Relay, reason: str) -> list[HarnessEvent]:
+    if relay.kind == "permission":
+        return []
+    cancelled = wire.ToolSuspensionCancelled(
+        tool_call_id=relay.call_id or relay.id, tool_name=_tool_name(relay), reason=reason
+    )
+    return [cancelled]
+
+
+def _question(relay: Relay) -> dict[str, Any]:
+    """What is asked, where whoever asks has no payload of its own."""
+    asked: dict[str, Any] = {"question": relay.question}
+    if relay.options:
+        asked["options"] = [{"label": option} for option in relay.options]
+    return asked

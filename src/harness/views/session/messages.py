@@ -1,0 +1,286 @@
+"""Messages as users see them, whole or still being written.
+
+A message that is being written is a draft that only ever grows; what an event carries is the draft as it was
+then. So a piece of text costs the same however long the message is, and an event that was kept does not
+change: the text is put together when somebody reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from harness.views.session.parts import MessagePart, Part, TextPart, ThinkingPart
+from harness.views.session.text_buffer import Growing
+
+Role: TypeAlias = Literal["user", "assistant", "system"]
+StopReason: TypeAlias = Literal["complete", "tool_use", "aborted", "error"]
+
+
+class MessageData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A message as plain data: what is on the wire."""
+
+    id: str
+    role: Role
+    content: list[MessagePart]
+    created_at: int
+    """Milliseconds since the epoch."""
+    attributes: dict[str, Any] | None = None
+    stop_reason: StopReason | None = None
+    error_message: str | None = None
+
+
+class _Resumed(NamedTuple):
+    """The pieces that follow belong to that part, not to the one before."""
+
+    place: int
+
+
+class _Replaced(NamedTuple):
+    """That part now has this text; None: it is taken back."""
+
+    place: int
+    text: str | None
+
+
+class _Open:
+    """A part that grows, as it is put together."""
+
+    __slots__ = ("is_thinking", "text")
+
+    def __init__(self, text: str, *, is_thinking: bool) -> None:
+        self.text = Growing(text)
+        self.is_thinking = is_thinking
+
+    def part(self) -> Part:
+        text = str(self.text)
+        return ThinkingPart(thinking=text) if self.is_thinking else TextPart(text=text)
+
+
+class DraftData(msgspec.Struct, kw_only=True):
+    """A draft as it is now, without how it came to be so."""
+
+    id: str
+    created_at: int
+    parts: list[MessagePart | None]
+    """None where one was taken back: places stay what they are."""
+    size: int
+
+
+class Draft:
+    """All changes of a message in order, and nothing else: the first so many of them are the message as it was.
+
+    A change is a part (added), a text (more of the part that grows), or one of the two above.
+    """
+
+    __slots__ = ("_applied", "_slots", "changes", "created_at", "id", "size", "writing", "written")
+
+    def __init__(self, id: str, created_at: int, parts: Sequence[Part] = ()) -> None:
+        self.id = id
+        self.created_at = created_at
+        self.changes: list[Part | str | _Resumed | _Replaced] = list(parts)
+        self.writing = -1
+        """Which part a text that is added belongs to."""
+        self.written = len(parts)
+        """How many parts there are, those among them that were taken back."""
+        self.size = 0
+        """About how many characters; only ever grows."""
+        self._slots = _Slots()
+        self._applied = 0
+        """How many changes are in the slots."""
+
+    def begin(self, part: Part) -> int:
+        """Add a part; of text, one that grows. Its place is how it is named later."""
+        self.changes.append(part)
+        self.writing = self.written
+        self.written += 1
+        return self.writing
+
+    def write(self, place: int, text: str) -> None:
+        """More text for a part that grows."""
+        if place != self.writing:
+            self.changes.append(_Resumed(place))
+            self.writing = place
+        self.changes.append(text)
+        self.size += len(text)
+
+    def rewrite(self, place: int, text: str | None) -> None:
+        """What was written there does not stand."""
+        self.changes.append(_Replaced(place, text))
+
+    def parts(self, version: int) -> list[Part]:
+        """As it was after so many changes."""
+        return [part for part in self._at(version).parts() if part is not None]
+
+    def data(self) -> DraftData:
+        parts: Any = self._at(len(self.changes)).parts()
+        return DraftData(id=self.id, created_at=self.created_at, parts=parts, size=self.size)
+
+    @classmethod
+    def from_data(cls, data: Any) -> Draft:
+        """Raises msgspec.ValidationError."""
+        known = msgspec.convert(data, DraftData)
+        draft = cls(known.id, known.created_at)
+        for part in known.parts:
+            place = draft.begin(TextPart(text="") if part is None else part)
+            if part is None:
+                draft.rewrite(place, None)
+        draft.writing, draft.size = -1, known.size
+        return draft
+
+    def _at(self, version: int) -> _Slots:
+        """Reading it as it grows costs what has come since; as it was long ago, all of it."""
+        if version < self._applied:
+            slots = _Slots()
+            slots.apply(self.changes[:version])
+            return slots
+        if version > self._applied:
+            self._slots.apply(self.changes[self._applied : version])
+            self._applied = version
+        return self._slots
+
+
+class _Slots:
+    """The places of a message with what stands there."""
+
+    __slots__ = ("_slots", "_writing")
+
+    def __init__(self) -> None:
+        self._slots: list[Part | _Open | None] = []
+        self._writing: Part | _Open | None = None
+
+    def parts(self) -> list[Part | None]:
+        return [slot.part() if isinstance(slot, _Open) else slot for slot in self._slots]
+
+    def apply(self, changes: Sequence[Part | str | _Resumed | _Replaced]) -> None:
+        slots, writing = self._slots, self._writing
+        for change in changes:
+            if isinstance(change, str):
+                if isinstance(writing, _Open):
+                    writing.text.add(change)
+            elif isinstance(change, _Resumed):
+                writing = slots[change.place]
+            elif isinstance(change, _Replaced):
+                self._replace(change)
+            else:
+                writing = _opened(change)
+                slots.append(writing)
+        self._writing = writing
+
+    def _replace(self, change: _Replaced) -> None:
+        was = self._slots[change.place]
+        if isinstance(was, _Open):
+            if change.text is None:
+                self._slots[change.place] = None
+            else:
+                was.text = Growing(change.text)
+
+
+def _opened(part: Part) -> Part | _Open:
+    if isinstance(part, TextPart):
+        return _Open(part.text, is_thinking=False)
+    return _Open(part.thinking, is_thinking=True) if isinstance(part, ThinkingPart) else part
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """What is true of a message apart from what it is made of."""
+
+    role: Role = "assistant"
+    stop_reason: StopReason | None = None
+    error_message: str | None = None
+    attributes: dict[str, Any] | None = None
+
+
+_WRITING = Frame()
+
+
+class HarnessMessage:
+    """Contract: never changes. Compared by what it says."""
+
+    __slots__ = ("_draft", "_frame", "_version")
+
+    def __init__(self, draft: Draft, version: int, frame: Frame = _WRITING) -> None:
+        """For who writes one; others make it with `of`, or read it from data."""
+        self._draft = draft
+        self._version = version
+        self._frame = frame
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        id: str,
+        role: Role,
+        content: Sequence[Part],
+        created_at: int,
+        attributes: dict[str, Any] | None = None,
+        stop_reason: StopReason | None = None,
+        error_message: str | None = None,
+    ) -> HarnessMessage:
+        draft = Draft(id, created_at, content)
+        return cls(draft, len(content), Frame(role, stop_reason, error_message, attributes))
+
+    @classmethod
+    def from_data(cls, data: Any) -> HarnessMessage:
+        """Raises msgspec.ValidationError."""
+        known = data if isinstance(data, MessageData) else msgspec.convert(data, MessageData)
+        return cls.of(**{name: getattr(known, name) for name in known.__struct_fields__})
+
+    @property
+    def id(self) -> str:
+        return self._draft.id
+
+    @property
+    def role(self) -> Role:
+        return self._frame.role
+
+    @property
+    def content(self) -> list[Part]:
+        return self._draft.parts(self._version)
+
+    @property
+    def created_at(self) -> int:
+        return self._draft.created_at
+
+    @property
+    def attributes(self) -> dict[str, Any] | None:
+        return self._frame.attributes
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        return self._frame.stop_reason
+
+    @property
+    def error_message(self) -> str | None:
+        return self._frame.error_message
+
+    @property
+    def text(self) -> str:
+        """Its words, without all else."""
+        return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @property
+    def size(self) -> int:
+        """About how many characters it has by now."""
+        return self._draft.size
+
+    def data(self) -> MessageData:
+        return MessageData(
+            id=self.id,
+            role=self.role,
+            content=self.content,  # type: ignore[arg-type] # the union is closed
+            created_at=self.created_at,
+            attributes=self.attributes,
+            stop_reason=self.stop_reason,
+            error_message=self.error_message,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self.data() == other.data() if isinstance(other, HarnessMessage) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment] # compared by what it says, which may not be hashable
+
+    def __repr__(self) -> str:
+        return f"HarnessMessage({self.data()!r})"

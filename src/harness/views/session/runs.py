@@ -1,0 +1,243 @@
+"""The runs of a thread that have not ended: what each has open, and the message that it is writing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.events import Event, ToolEnd, ToolStart
+from harness.events.operation import Command, Spawn, Write
+from harness.views.session import events as wire
+from harness.views.session.events import HarnessEvent
+from harness.views.session.messages import Draft, Frame, HarnessMessage, StopReason
+from harness.views.session.parts import Part, TextPart, ThinkingPart
+
+_ABORTED = "[Aborted by user]"
+
+
+def aborted_output(said: str) -> str:
+    """What a call gives whose sub-agent was stopped."""
+    return f"{_ABORTED}\n\nPartial output:\n{said}" if said else _ABORTED
+
+
+class OpenCall(msgspec.Struct):
+    name: str
+    is_command: bool = False
+    paths: list[str] = []
+    """What it will have written, if all goes well."""
+    agent_name: str = ""
+    task: str = ""
+    """Of a call that begins a sub-agent."""
+
+    @classmethod
+    def of(cls, start: ToolStart) -> OpenCall:
+        spawn = next((one for one in start.operations if isinstance(one, Spawn)), None)
+        return cls(
+            start.tool_name,
+            any(isinstance(one, Command) for one in start.operations),
+            [one.path for one in start.operations if isinstance(one, Write)],
+            "" if spawn is None else spawn.name,
+            "" if spawn is None else spawn.task,
+        )
+
+    def written(self, end: ToolEnd) -> list[str]:
+        """The files that it wrote, as far as it worked."""
+        if end.success is False:
+            return []
+        if end.operations is None:
+            return self.paths
+        return [one.path for one in end.operations if isinstance(one, Write) and one.success is not False]
+
+
+class Stream(msgspec.Struct):
+    """A text that is being written."""
+
+    place: int
+    pieces: list[str]
+
+
+class TopRun(msgspec.Struct):
+    """A run that speaks with the person."""
+
+    run_id: str
+    is_running: bool = True
+    draft: Draft | None = None
+    texts: dict[str, Stream] = {}
+    heard: dict[str, str] = {}
+    """What was told of a text that is still being written, in a message that has ended: somebody else spoke."""
+    thoughts: dict[str, int] = {}
+    """Places of reasoning that is being written."""
+    calls: dict[str, OpenCall] = {}
+    inputs: dict[str, str] = {}
+    """Calls whose arguments are being written, with the tool's name."""
+    answered: list[str] = []
+    """Calls that waited and have their answer."""
+    messages: int = 0
+    has_spoken: bool = False
+    failure: str = ""
+    """The last error that was told."""
+    cut_off: str = ""
+    """Why the last answer of the model is not whole."""
+
+    def begin_message(self, event: Event) -> list[HarnessEvent]:
+        """Because of that event. Nothing, when one is being written."""
+        if self.draft is not None:
+            return []
+        self.draft = Draft(self.message_id(event), event.timestamp_ms)
+        return [wire.MessageStart(message=HarnessMessage(self.draft, 0))]
+
+    def message_id(self, event: Event) -> str:
+        """By the place in the log; of events that are in none, by how many there were."""
+        self.messages += 1
+        place = event.seq if event.seq >= 0 else f"unlogged-{self.messages}"
+        return f"{event.run_id}/{place}"
+
+    def end_message(self, stop_reason: StopReason, error: str = "") -> list[HarnessEvent]:
+        draft = self.draft
+        if draft is None:
+            return []
+        for stream_id, stream in self.texts.items():
+            self.heard[stream_id] = self.heard.get(stream_id, "") + "".join(stream.pieces)
+        self.draft, self.texts, self.thoughts = None, {}, {}
+        frame = Frame("assistant", stop_reason, error or None)
+        return [wire.MessageEnd(message=HarnessMessage(draft, len(draft.changes), frame))]
+
+    def update(self) -> list[HarnessEvent]:
+        draft = self.draft
+        if draft is None:
+            return []
+        return [wire.MessageUpdate(message=HarnessMessage(draft, len(draft.changes)))]
+
+    def add(self, parts: Sequence[Part], size: int = 0) -> list[HarnessEvent]:
+        """Whole parts, told one by one, then the message."""
+        draft = self.draft
+        if draft is None or not parts:
+            return []
+        for part in parts:
+            draft.begin(part)
+        draft.size += size + 64 * len(parts)
+        return [*parts, *self.update()]
+
+    def say(self, stream_id: str, text: str) -> list[HarnessEvent]:
+        """A piece of text."""
+        draft = self.draft
+        if draft is None:
+            return []
+        stream = self.texts.get(stream_id)
+        if stream is None:
+            stream = self.texts[stream_id] = Stream(draft.begin(TextPart(text="")), [])
+            self.has_spoken = True
+        stream.pieces.append(text)
+        draft.write(stream.place, text)
+        return [TextPart(text=text), *self.update()]
+
+    def think(self, stream_id: str, text: str) -> list[HarnessEvent]:
+        draft = self.draft
+        if draft is None:
+            return []
+        place = self.thoughts.get(stream_id)
+        if place is None:
+            place = self.thoughts[stream_id] = draft.begin(ThinkingPart(thinking=""))
+        draft.write(place, text)
+        return [ThinkingPart(thinking=text), *self.update()]
+
+    def retract(self, stream_id: str) -> list[HarnessEvent]:
+        stream = self.texts.pop(stream_id, None)
+        if stream is None or self.draft is None:
+            return []
+        self.draft.rewrite(stream.place, None)
+        return self.update()
+
+    def unheard(self, stream_id: str, text: str) -> str:
+        """What of a whole text is not in a message that has ended."""
+        return text.removeprefix(self.heard.pop(stream_id, "")) if self.heard else text
+
+    def complete(self, stream_id: str, text: str) -> list[HarnessEvent]:
+        """A text is whole: what was not told of it piece by piece is told now."""
+        self.thoughts.pop("", None)
+        stream = self.texts.pop(stream_id, None)
+        if stream is not None:
+            said = "".join(stream.pieces)
+            if text.startswith(said):
+                rest = text[len(said) :]
+                self.texts[stream_id] = stream
+                told = self.say(stream_id, rest) if rest else []
+                self.texts.pop(stream_id, None)
+                return told
+            if stream_id or said.strip() == text.strip():
+                # The same text: it was trimmed, or masked otherwise, at its end.
+                if self.draft is not None:
+                    self.draft.rewrite(stream.place, text)
+                return self.update()
+        if not text:
+            return []
+        self.has_spoken = True
+        return self.add([TextPart(text=text)], len(text))
+
+    def end_inputs(self) -> list[HarnessEvent]:
+        """No call's arguments are being written any more."""
+        ended, self.inputs = self.inputs, {}
+        return [wire.ToolInputEnd(tool_call_id=call_id) for call_id in ended]
+
+
+class ChildRun(msgspec.Struct):
+    """A run inside of a run, or on a fork: told as what a call's sub-agent does."""
+
+    tool_call_id: str
+    agent_type: str
+    started_ms: int
+    is_fork: bool = False
+    calls: dict[str, str] = {}
+    """Names of the tools."""
+
+    def say(self, text: str) -> list[HarnessEvent]:
+        return [self._delta(text)] if text else []
+
+    def start_call(self, call_id: str, name: str, arguments: object) -> list[HarnessEvent]:
+        if call_id in self.calls or (self.is_fork and name == "subagent"):
+            return []
+        self.calls[call_id] = name
+        start = wire.SubagentToolStart(
+            tool_call_id=self.tool_call_id,
+            agent_type=self.agent_type,
+            sub_tool_name=name,
+            sub_tool_args=arguments,
+        )
+        return [start]
+
+    def end_call(self, call_id: str, result: object, *, is_error: bool) -> list[HarnessEvent]:
+        name = self.calls.pop(call_id, None)
+        if name is None:
+            return []
+        end = wire.SubagentToolEnd(
+            tool_call_id=self.tool_call_id,
+            agent_type=self.agent_type,
+            sub_tool_name=name,
+            sub_tool_result=result,
+            is_error=is_error,
+        )
+        return [end]
+
+    def end(self, result: str, duration_ms: int, *, is_error: bool) -> list[HarnessEvent]:
+        end = wire.SubagentEnd(
+            tool_call_id=self.tool_call_id,
+            agent_type=self.agent_type,
+            result=result,
+            is_error=is_error,
+            duration_ms=duration_ms,
+        )
+        return [end]
+
+    def stop(self, said: str = "", duration_ms: int = 0) -> list[HarnessEvent]:
+        """Somebody stopped it, which is no error."""
+        return self.end(aborted_output(said), duration_ms, is_error=False)
+
+    def cut_off(self, *, is_stopped: bool) -> list[HarnessEvent]:
+        """The run that began it has ended before it."""
+        return self.stop() if is_stopped else self.end("", 0, is_error=True)
+
+    def _delta(self, text: str) -> HarnessEvent:
+        return wire.SubagentTextDelta(
+            tool_call_id=self.tool_call_id, agent_type=self.agent_type, text_delta=text
+        )
