@@ -83,7 +83,7 @@ class AiderTranslator(Translator):
         self._edits = 0
         self._version = ""
         self._is_ready = False
-        """Whether its own opening words are over."""
+        """Whether its own introduction is over."""
         self._has_answered = False
         self._has_failed = False
 

@@ -6,7 +6,7 @@ tool_call, tool_result   a call and what it gave back
 error                    why it failed; a second one only says that it did
 completion               the end; missing when it failed or was stopped, the latter with exit code 0
 
-A run that was stopped while a command ran goes on without the command, and completes.
+A run that was stopped while a command ran continues without the command, and completes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Any other program: `--agent generic --binary NAME`. Best effort: every line is kept as it comes.
+"""Any other program: `--agent generic --binary NAME`. Best effort: every line becomes an event as it comes.
 
 The program gets the arguments of the request and the prompt as its last one; its stdin is closed. What
 it writes to stdout is unknown, live, as a JSON value or as text; stderr is warnings. Lines that begin like

@@ -131,7 +131,7 @@ class MiniSweAgentTranslator(Translator):
                 return []
 
     def _answer(self, text: str) -> list[Event]:
-        """Commands stand at the end, each in a fence of its own; other fences belong to the words."""
+        """Commands stand at the end, each in a fence of its own; other fences belong to the text."""
         self._is_begun = True
         parts = f"\n\n{text}".split(_FENCE)
         commands: list[str] = []

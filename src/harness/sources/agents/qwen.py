@@ -201,7 +201,7 @@ def usage_of_prompt(data: dict[str, Any]) -> Usage:
 
 
 def _includes(total: Usage, earlier: Usage) -> bool:
-    """Whether a total goes on from an earlier one; that of a failed sub-agent does not."""
+    """Whether a total includes an earlier one; that of a failed sub-agent does not."""
     names = ("input", "output", "cache_read")
     return all((getattr(total, name) or 0) >= (getattr(earlier, name) or 0) for name in names)
 

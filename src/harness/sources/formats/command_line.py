@@ -1,4 +1,4 @@
-"""How a request is put to an agent: as flags, of which it has a table of its own, and as its version knows them."""
+"""A request as the command line of an agent: its table of flags, and which of them its version has."""
 
 from __future__ import annotations
 

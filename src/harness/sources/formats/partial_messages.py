@@ -35,7 +35,7 @@ class _PieceOfBlock(msgspec.Struct, tag_field="type", tag="content_block_delta",
 
 
 class TextPiece(msgspec.Struct, tag_field="type", tag="stream_event", gc=False):
-    """A line that says no more than the next words of a text."""
+    """A line that holds the next piece of a text and nothing else."""
 
     event: _PieceOfBlock
     parent_tool_use_id: str | None = None
@@ -94,7 +94,7 @@ class PartialMessage:
         }
 
     def text_pieces(self, lines: Sequence[bytes]) -> list[Event] | None:
-        """The next words of the text that is being written; None when a line says anything else."""
+        """The next pieces of the text that is being written; None when a line is anything else."""
         try:
             pieces = text_piece_decoder()(b"".join(lines))
         except DECODE_ERRORS:

@@ -1,4 +1,4 @@
-"""Paths as agents write them: joined and tidied as text, without asking any disk."""
+"""Paths as agents write them: joined and normalized as text, without the file system."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def absolute(path: str, cwd: str) -> str:
 
 def _collapse(path: str) -> str:
     is_absolute = path.startswith("/")
-    kept: list[str] = []
+    segments: list[str] = []
     for segment in path.split("/"):
         if segment in ("", "."):
             continue
         if segment != "..":
-            kept.append(segment)
-        elif kept and kept[-1] != ".." and not kept[-1].startswith(("~", "$")):
-            kept.pop()
+            segments.append(segment)
+        elif segments and segments[-1] != ".." and not segments[-1].startswith(("~", "$")):
+            segments.pop()
         elif not is_absolute:
-            kept.append(segment)
-    return "/" + "/".join(kept) if is_absolute else "/".join(kept) or "."
+            segments.append(segment)
+    return "/" + "/".join(segments) if is_absolute else "/".join(segments) or "."

@@ -1,5 +1,5 @@
-"""Agents that write records, and something else where they are asked for that: an answer in plain text, or one
-object over many lines.
+"""Translator base for agents whose output may be something else than records: plain text, or one object over many
+lines.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rules
 1. An agent that waits for its tools is silent. If only one agent can be speaking, it is that one.
-2. A piece of text carries all that was written before it, so it goes on with the text that it begins
+2. A piece of text carries all that was written before it, so it continues the text that it begins
    with. Usage carries the sums of its agent so far, so it belongs to whom they fit.
 3. What can still be of several agents is held back until one of them is named by a hook: it calls
    a tool, or ends. Of such an answer no pieces are emitted, only the whole.
@@ -196,7 +196,7 @@ class ClineSpeakers:
         return candidates[0] if len(candidates) == 1 else None
 
     def _writer(self, before: str) -> ClineSpeaker | None:
-        """Whose text goes on after `before`; None when that may be several."""
+        """Whose text continues after `before`; None when several are possible."""
         if before and (found := next((each for each in self._plain() if each.text == before), None)):
             return found
         only = self._only_candidate()

@@ -1,7 +1,7 @@
 """Codex: `codex exec --json`, from 0.50 on.
 
 thread.started               the session; again, with the same id, when it is resumed
-turn.started                 a turn begins: one per process, unless Codex goes on by itself
+turn.started                 a turn begins: one per process, unless Codex continues by itself
 item.started … completed     what the agent says and does; only to-do lists are also `item.updated`
 error                        a retry, or what `turn.failed` says once more
 turn.completed, turn.failed  the turn has ended; a process that dies before has been interrupted
@@ -70,7 +70,7 @@ def usage_of(data: dict[str, Any]) -> Usage:
 
 
 def includes(total: Usage, earlier: Usage) -> bool:
-    """Whether a total goes on from an earlier one; it starts anew when the thread does."""
+    """Whether a total includes an earlier one; it starts at zero when the thread does."""
     return all(
         (getattr(total, name) or 0) >= (getattr(earlier, name) or 0)
         for name in ("input", "output", "cache_read", "cache_write", "reasoning")
@@ -148,7 +148,7 @@ class CodexTranslator(PlainAnswer):
         self._last_tasks: list[Task] | None = None
         self._thread_id = ""
         self._asked_thread = ""
-        """The thread that is to be gone on with, if it was named."""
+        """The thread to resume, if it was named."""
         self._thread_total = Usage()
         self._used = Usage()
 
@@ -208,7 +208,7 @@ class CodexTranslator(PlainAnswer):
         return [*super().finish(ending), *unfinished, *self._share(ending), *self._how_it_ended(ending)]
 
     def _share(self, ending: Ending) -> list[Event]:
-        """Of a thread that goes on: what this run has added to it."""
+        """Of a resumed thread: what this run has added to it."""
         if not self.counts_whole_session or not self._thread_total.without_zeros():
             return []
         return own_share(self._thread_total, ending.earlier_usage, whole="Codex counts whole threads")

@@ -2,7 +2,7 @@
 
 message        a piece of an answer, a call, or a result: blocks under one id
 notification   what a running call reports, sub-agents included
-error          the run cannot go on (from 1.52 on, and only for some reasons)
+error          the run cannot continue (from 1.52 on, and only for some reasons)
 complete       the end, with the tokens of the whole session
 
 Goose hardly ever fails by its own account: it puts errors of the model's server into the mouth of the
@@ -164,7 +164,7 @@ class GooseTranslator(PlainAnswer):
         self._compaction = ""
         """Why the context is being shortened; that it was, only the next record shows."""
         self._outcome: Outcome | None = None
-        """How the run has failed, unless it goes on after all."""
+        """How the run has failed, unless it continues after all."""
         self._errors: set[str] = set()
         self._error_lines: set[str] = set()
         self._is_advising = False
@@ -402,7 +402,7 @@ class GooseTranslator(PlainAnswer):
         return out
 
     def _share(self, ending: Ending) -> list[Event]:
-        """Of a session that goes on: what this run has added to it."""
+        """Of a resumed session: what this run has added to it."""
         if not self.counts_whole_session or self._usage is None or not self._usage.without_zeros():
             return []
         total, self._usage = self._usage, None

@@ -1,4 +1,4 @@
-"""What Goose says itself, in the words of an answer: failures above all, its banner, and refusals.
+"""Sentences of Goose itself within the text of an answer: failures above all, its banner, and refusals.
 
 Its exit code is 0 for nearly all failures, so these sentences are the only sign of them.
 """
@@ -15,7 +15,7 @@ from harness.sources.translator import Record
 
 
 class GooseFailure(msgspec.Struct, frozen=True):
-    """Why a run cannot go on."""
+    """Why a run cannot continue."""
 
     code: str
     outcome: Outcome = "failed"
@@ -48,7 +48,7 @@ INTERRUPTION = "Yes — what would you like me to do?"
 
 
 def failure_of(text: str) -> GooseFailure | None:
-    """None: these words do not say that the run has failed."""
+    """None: this text does not say that the run has failed."""
     matched = _PROVIDER_ERROR.match(text)
     if matched is not None:
         return GooseFailure(matched[1].lower().replace(" ", "_") if matched[1] else "provider_error")

@@ -216,7 +216,7 @@ def operations_after(call: PendingCall, output: str, agent_id: str, skills: Skil
 
 
 def todo_list_of(call: PendingCall) -> list[Task] | None:
-    """The whole list, which is kept as Markdown; None where it is something else than a checklist."""
+    """The whole list, which is Markdown; None where it is not a checklist."""
     content = call.input.get("content")
     if own_name(call.name) != TODO_WRITER or not isinstance(content, str):
         return None
@@ -312,7 +312,7 @@ class GooseCalls:
     def _child(
         self, call: PendingCall, data: Record, output: str, agent_id: str, *, is_success: bool
     ) -> list[Event]:
-        """A sub-agent gets its id when its call is answered: when it is done, or goes on in the background."""
+        """A sub-agent gets its id when its call is answered: when it is done, or continues in the background."""
         status = _task_end(data, output)
         is_spawner = own_name(call.name) == SPAWNER
         if not agent_id or (not is_spawner and not status):

@@ -222,7 +222,7 @@ class GrokTranslator(StreamJson):
         return [Message(role="assistant", text=text, id=stream_id, run_id=self._speaker)]
 
     def _listen(self, kind: str) -> list[Event]:
-        """Somebody says something: it goes on, or is of another speaker or another kind."""
+        """A piece comes: it continues the current stretch, or begins one of another speaker or kind."""
         speaker = self._speakers.now(self.calls.open.values())
         if self._stream_id.startswith(kind) and speaker == self._speaker:
             return []

@@ -46,7 +46,7 @@ class Answers:
         self.latest: dict[str, Any] = {}
         """The last update of an answer that has not ended: it may have the usage so far."""
         self.stop_reason = ""
-        """How the last answer ended, in the agent's words."""
+        """How the last answer ended, in the agent's terms."""
         self.count = 0
         """How many have come to an end, failed ones apart."""
         self._number = 0

@@ -72,7 +72,7 @@ _RUNS_TEXTS = names(
     "awk bun bunx deno ed emacs ex gawk gdb lua mawk mysql nano nc node npx osascript perl php pip-run pipx psql pwsh"
     " python python2 python3 rsync ruby scp screen script sed sqlite3 tclsh tmux uvx vi view vim"
 )
-"""What carries out what it is given: that it begins with such a word says nothing of what is done."""
+"""Programs that execute their arguments: the name alone does not say what is done."""
 _RUN_SUBCOMMANDS = names("apply bisect create dlx eval exec rebase run runx script submodule ssh x")
 """The same of subcommands."""
 

@@ -98,7 +98,7 @@ class _Splitter:
         self.word: list[str] | None = None
         self.is_quoted = False
         self.is_piped = False
-        """Just after a `|`: the pipeline goes on, also on the next line."""
+        """Just after a `|`: the pipeline continues, also on the next line."""
         self.redirect = ""
         self.simple = Simple()
         self.pipeline: Pipeline = []
