@@ -159,7 +159,7 @@ def test_a_prompt_waits_beside_a_call_that_a_server_left_waiting(tmp_path: Path)
             state = await client.until(queued)
             assert waits(state)
             await client.command("continue")
-            assert "waits for an answer" in (await client.until_error())["message"]
+            assert "waiting for an answer" in (await client.until_error())["message"]
             await client.command("approve", relayId=state["relays"][0]["id"])
             state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
             assert state["relays"][0]["status"] == "approved"

@@ -93,6 +93,8 @@ class Suspensions:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
+        self._answered: set[str] = set()
+        """Relays whose answer is being passed on: the first one counts."""
 
     def all(self) -> list[PendingSuspension]:
         """As `tool_suspended` told them, in this process or in one before it."""
@@ -109,7 +111,11 @@ class Suspensions:
         return None if found is None else pending_suspension(found)
 
     def _waiting(self) -> list[Relay]:
-        return [relay for relay in self._session.runs.relays if relay.kind != "permission"]
+        return [
+            relay
+            for relay in self._session.runs.relays
+            if relay.kind != "permission" and relay.id not in self._answered
+        ]
 
     def resolve_tool_call_id(self, tool_call_id: str = "") -> str | None:
         """The id itself if it waits; without one, that of the only one that waits."""
@@ -124,6 +130,14 @@ class Suspensions:
         if relay is None:
             return False
         reply = self.check(relay, resume_data)
+        self._answered.add(relay.id)
+        try:
+            return await self._pass_on(relay, reply, context)
+        finally:
+            self._answered.discard(relay.id)
+
+    async def _pass_on(self, relay: Relay, reply: RelayReply, context: RequestContext | None) -> bool:
+        session = self._session
         if session.runs.is_running:
             if session.runs.reply(reply):
                 session.runs.add_context(context)
@@ -131,7 +145,7 @@ class Suspensions:
             await session.runs.wait_until_idle()
             if relay.id not in session.bus.fold.facts.relays:
                 return False
-        if relay.kind == "plan" and is_approved(resume_data):
+        if relay.kind == "plan" and is_approved(reply.answer):
             await session.hooks.plan_approved(relay, reply, context)
         else:
             await session.runs.resume({relay.id: reply}, context)

@@ -39,7 +39,6 @@ class HostedConversation:
         self._loop = asyncio.get_running_loop()
         self.idle_since_s = self._loop.time()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answered: set[str] = set()
         self._harness = Harness(
             id=load(setup.agent).title,
             storage=store,
@@ -179,7 +178,7 @@ class HostedConversation:
                 hint="submit it instead: it is queued",
             )
 
-    def answer(self, command: Approve | Deny | AnswerCommand) -> None:
+    async def answer(self, command: Approve | Deny | AnswerCommand) -> None:
         """Pass it to the call that waits; the first answer counts. Raises UsageError for a later one, and for what is
         no answer: then the call still waits.
         """
@@ -193,7 +192,7 @@ class HostedConversation:
             data = _resume_data(relay, command)
             self._session.suspensions.check(relay, data)
             self._do(self._session.suspensions.respond(data, relay.id, None))
-        self._answered.add(relay.id)
+            await asyncio.sleep(0)  # so that a second answer comes too late
 
     def revoke(self, grant_id: str) -> None:
         permissions = self._session.permissions
@@ -249,11 +248,12 @@ class HostedConversation:
 
     def _wanted(self, command: Approve | Deny | AnswerCommand) -> Relay:
         self._core.bus.deliver()
-        for relay in self._core.bus.fold.facts.relays.values():
+        suspensions = self._session.suspensions
+        for relay in self._core.runs.relays:
             is_meant = relay.id == command.relay_id != ""
             if isinstance(command, Approve | Deny) and not command.relay_id:
                 is_meant = command.tool_call_id == relay.call_id != ""
-            if is_meant and relay.id not in self._answered:
+            if is_meant and (relay.kind == "permission" or suspensions.has(tool_call_id=relay.id)):
                 return relay
         raise _answered_already()
 

@@ -126,7 +126,7 @@ class LocalBackend:
                 case commands.Steer():
                     conversation.steer(command.message)
                 case commands.Approve() | commands.Deny() | commands.AnswerCommand():
-                    conversation.answer(command)
+                    await conversation.answer(command)
                 case commands.Revoke():
                     conversation.revoke(command.grant_id)
                 case commands.Configure():
