@@ -25,7 +25,7 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent that never tells the id of its session keeps it: `FOLDER/ID/ID.json`, an object of these keys."""
+    """Where an agent that never reports the id of its session stores it: `FOLDER/ID/ID.json`, an object of these keys."""
 
     folders: tuple[str, ...]
     """The first that there is counts; `~` and variables (`$NAME`) are those of the agent's environment."""
@@ -56,7 +56,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     names_sessions_since: Version | None = None
     """From which version on it takes the id that a new session is to have: `Request.session_id`."""
     session_files: SessionFiles | None = None
-    """Where the id of its session is found after a run, if its stream never tells it."""
+    """Where the id of its session is found after a run, if its stream never says it."""
     work: Callable[[Any, Any, Any, bool], Worker] | None = None
     """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
     aliases: tuple[str, ...] = ()
@@ -70,6 +70,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     delta_keys: tuple[str, ...] = ()
     """JSON keys whose string values are pieces of one streamed text (redaction joins them)."""
     reveals: dict[str, str] = msgspec.field(default_factory=dict)
-    """What its stream tells and what it hides, for the documentation: deltas, reasoning, sub-agents, usage, cost …"""
+    """What its stream shows and what it hides, for the documentation: deltas, reasoning, sub-agents, usage, cost …"""
     derived: bool = False
     """Written from its documentation alone, never seen running."""

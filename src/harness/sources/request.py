@@ -35,13 +35,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     prompt: str = ""
     briefing: str = ""
-    """What the agent is told before the prompt. In the log the prompt stands alone: who briefs an agent says so."""
+    """What the agent is told before the prompt. In the log the prompt stands alone: a briefing has an event of its own."""
     cwd: str = ""
     model: str = ""
     permissions: Permissions = "full-access"
     on_ask: OnAsk | None = None
-    """What becomes of what would have to be asked about: somebody answers (`Run.reply`), or nobody is asked and it is
-    refused, or allowed. None: somebody answers."""
+    """What happens where the agent must ask: it waits for an answer (`Run.reply`), or the question is refused or
+    allowed without asking. None: it waits."""
     ask_timeout_s: float | None = None
     """Who is asked and does not answer in time has said no. None: after five minutes."""
     sandbox: bool = False

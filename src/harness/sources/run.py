@@ -1,4 +1,4 @@
-"""A run: start an agent, record everything it writes, and let anybody follow.
+"""A run: start an agent, record everything it writes, and let others follow.
 
     run = start(Request(agent="claude", prompt="fix the bug"))
     for event in run: ...
@@ -45,7 +45,7 @@ class Run:
     def __init__(
         self, launch: Launch, store: Store, hub: Hub, worker: Worker, *, is_guest: bool = False
     ) -> None:
-        """`is_guest`: the log is somebody else's, and goes on after the run."""
+        """`is_guest`: the log has another owner, and continues after the run."""
         self.id = launch.run_id or hub.log_id
         self.launch = launch
         self.store = store
@@ -54,7 +54,7 @@ class Run:
         self._is_guest = is_guest
         self._first_seq = hub.next_seq if is_guest else 0
         self._end_seq: int | None = None
-        """Where the log goes on without the run, once that is known."""
+        """Where the log continues without the run, once that is known."""
         self._thread = threading.Thread(target=self._work, name=f"run-{self.id}", daemon=True)
         self._failure: BaseException | None = None
 
@@ -104,13 +104,13 @@ class Run:
 
     @property
     def agent_session_id(self) -> str:
-        """The agent's own id of its session, with which it can be resumed; empty until somebody has told it."""
+        """The agent's own id of its session, with which it can be resumed; empty until it is known."""
         if self._worker.result is not None and self._worker.result.session_id:
             return self._worker.result.session_id
         follower = self.hub.follower(self._first_seq)
         try:
-            told = (event for event in follower.poll() if event.run_id == self.id and event.session_id)
-            return next((event.session_id for event in told if event.session_id != self.id), "")
+            named = (event for event in follower.poll() if event.run_id == self.id and event.session_id)
+            return next((event.session_id for event in named if event.session_id != self.id), "")
         finally:
             follower.close()
 
@@ -170,7 +170,7 @@ class Run:
         self._thread.start()
 
     def _up_to_result(self, batch: Sequence[Event]) -> Sequence[AnyEvent]:
-        """Where the log goes on after the run: what belongs to the time of the run."""
+        """Where the log continues after the run: what belongs to the time of the run."""
         if self._is_guest:
             for place, event in enumerate(batch):
                 if type(event) is Result and event.run_id == self.id:
@@ -328,11 +328,11 @@ def _finish(
     is_computed = result.usage is not None and result.usage.cost_source == "computed"
     metadata.cost_source = "computed" if is_computed else ""
     if session is not None:
-        told = result.session_id or session.session_id
-        # Where a program has not told its id, events have the run's own.
-        metadata.agent_session_id = "" if is_program and told == session.run_id else told
+        reported = result.session_id or session.session_id
+        # Where a program has not reported its id, events have the run's own.
+        metadata.agent_session_id = "" if is_program and reported == session.run_id else reported
         metadata.model = session.model or metadata.model
         metadata.version = session.version or metadata.version
     with suppress(StoreError, UnknownSession):
-        # The disk is full, or somebody deleted the session: the log, as far as it is there, says it all.
+        # The disk is full, or the session was deleted: the log, as far as it is there, says it all.
         store.save_metadata(metadata)

@@ -38,7 +38,7 @@ class Ending(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     """Set when the harness ended it: interrupted, timed_out, …"""
     earlier_usage: Usage | None = None
-    """What earlier runs of the session have used; None where nobody knows."""
+    """What earlier runs of the session have used; None where that is not known."""
 
 
 class Translator:
@@ -47,7 +47,7 @@ class Translator:
     rules: ClassVar[dict[str, str]] = {}
     """Kind of record → name of the method that takes it. `""`: consumed, it says nothing new."""
     announces_start: ClassVar[bool] = True
-    """Whether the agent tells its session id first. If not, the run begins when the process does."""
+    """Whether the agent reports its session id first. If not, the run begins when the process does."""
     announces_end: ClassVar[bool] = True
     """Whether the agent says how it ended. If so, an end without a word is a failure, whatever its exit code."""
 
@@ -63,7 +63,7 @@ class Translator:
         self.counts_whole_session = False
         """Whether what the agent says of its usage includes earlier runs of its session: `finish` then takes it off."""
         self.turns: int | None = None
-        """How many model calls have begun, where the agent says; otherwise the course of the run tells."""
+        """How many model calls have begun, where the agent says; otherwise the order of its events shows it."""
         self._methods: dict[str, Callable[[Record], Sequence[Event]]] = {
             kind: getattr(self, name) if name else _consume for kind, name in self.rules.items()
         }
@@ -116,7 +116,7 @@ class Translator:
 
 
 def own_share(total: Usage, earlier: Usage | None, *, whole: str, model: str = "") -> list[Event]:
-    """What a run has used of its session's total; where nobody knows the rest, the total, and that it is one.
+    """What a run has used of its session's total; where the rest is not known, the total, and that it is one.
 
     `whole`: what the agent counts, in words.
     """

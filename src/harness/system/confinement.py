@@ -37,7 +37,7 @@ _SCOPES_SINCE, _SCOPES = 6, 0b11
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _DROP_FROM_BOUNDS, _AMBIENT, _CLEAR_ALL = 38, 22, 24, 47, 4
 _FILTER_MODE = 2
 _KEPT_CAPABILITY = 1
-"""CAP_DAC_OVERRIDE: root often works in a directory that belongs to somebody else."""
+"""CAP_DAC_OVERRIDE: root often works in a directory that belongs to another user."""
 _CAPABILITY_VERSION = 0x20080522
 
 _MACHINES = {
@@ -137,7 +137,7 @@ def _allow_writing(ruleset: int, path: str, rights: int) -> None:
 
 def _drop_capabilities() -> None:
     if os.geteuid() != 0:
-        return  # nobody else has any, and no new privileges means that none can be had
+        return  # other users have none, and no new privileges means that none can be had
     _control(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     for capability in range(64):
         if capability != _KEPT_CAPABILITY:

@@ -4,8 +4,8 @@
        ▲ ▲ ◀── reports ────────┘           │
        │ └──────── stdout, stderr ─────────┘
 
-One loop polls every pipe: there is one order of arrival, no thread and no queue, and what the
-caller has not read stays in the pipe, so the agent waits. The watchdog owns the tree of processes
+One loop polls every pipe: there is one order of arrival, no thread and no queue. What the caller has not read
+stays in the pipe, so the agent waits. The watchdog owns the tree of processes
 and alone sends signals, because it alone knows which process ids are still the agent's.
 """
 
@@ -40,7 +40,7 @@ _RUN_COMPILED = (  # a program that is named on the command line is compiled ane
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH")
 _LADDER = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _KILL_RUNG = len(_LADDER) - 1
-_WATCHDOG_IS_DEAF_TO = (
+_BLOCKED_IN_WATCHDOG = (
     signal.SIGINT,
     signal.SIGTERM,
     signal.SIGHUP,
@@ -81,22 +81,22 @@ class ChildExit(msgspec.Struct, frozen=True):
     survivors: int = 0
     """Processes that outlived the agent and had to be killed."""
     tree_empty: bool = True
-    """False if something could not be killed, or nobody is left who could tell."""
+    """False if something could not be killed, or the watchdog itself was killed."""
 
 
 class Child:
     """One agent, from its start to its proven end.
 
-    Contract: `read` and `close` belong to one thread, whichever; `wake`, `write`, `stop` and `kill` may
+    Contract: `read` and `close` belong to one thread; `wake`, `write`, `stop` and `kill` may
     come from any thread and any signal handler, at any time. `read` does all the work (feeds stdin,
     climbs the ladder, collects the end), so call it until `exit` is set. SIGPIPE must be ignored
     in this process, as it is in every Python program that did not change it.
     """
 
-    def __init__(self, invocation: Invocation, patience: ChildTimeouts = DEFAULT_TIMEOUTS) -> None:
+    def __init__(self, invocation: Invocation, timeouts: ChildTimeouts = DEFAULT_TIMEOUTS) -> None:
         self.exit: ChildExit | None = None
         self.pid = 0
-        self._patience = patience
+        self._timeouts = timeouts
         self._asked: deque[signal.Signals] = deque()
         self._lock = threading.RLock()  # re-entrant: a signal handler may interrupt its own thread
         self._pipes = Pipes()
@@ -116,7 +116,7 @@ class Child:
         request = pack(invocation)
         try:
             self._launch(invocation)
-            self._shake_hands(invocation, request)
+            self._await_start(invocation, request)
         except BaseException as error:
             self._abort()
             if isinstance(error, OSError):
@@ -150,7 +150,7 @@ class Child:
         return []
 
     def wake(self) -> None:
-        """Let the `read` that waits, or else the next one, return at once."""
+        """Make the waiting `read`, or else the next one, return at once."""
         with self._lock:
             if self._wake_writer >= 0:
                 try:
@@ -159,7 +159,7 @@ class Child:
                     return  # there are plenty of wakes in it
 
     def write(self, data: bytes) -> None:
-        """Add to a stdin that stays open. From any thread; what nobody reads any more is dropped."""
+        """Add to a stdin that stays open. From any thread; dropped once stdin has no reader any more."""
         assert self._feed is not None, "the child was started without a stdin"
         self._feed.add(data)
         self.wake()
@@ -181,7 +181,7 @@ class Child:
         self.wake()
 
     def close(self) -> None:
-        """Kill what still lives, and give everything back."""
+        """Kill what still runs, and close everything."""
         if self.exit is None:
             for descriptor in list(self._streams):
                 self._close_stream(descriptor)
@@ -213,20 +213,20 @@ class Child:
         for descriptor in (self._requests, self._wake_writer):
             os.set_blocking(descriptor, False)
 
-    def _shake_hands(self, invocation: Invocation, request: bytes) -> None:
+    def _await_start(self, invocation: Invocation, request: bytes) -> None:
         """Say what to start, and wait until it has started or failed to."""
         unsent = memoryview(request)
         poll = select.poll()
         poll.register(self._reports, select.POLLIN)
         poll.register(self._requests, select.POLLOUT)
-        deadline = time.monotonic() + self._patience.start_s
+        deadline = time.monotonic() + self._timeouts.start_s
         while b"\n" not in self._report:
             ready = dict(poll.poll(_milliseconds_until(deadline)))
             part = os.read(self._reports, 4096) if self._reports in ready else b""
             self._report += part
             if not part and (not ready or self._reports in ready):
                 raise SpawnFailed(
-                    f"cannot start the watchdog for {invocation.argv[0]}{self._last_words()}",
+                    f"cannot start the watchdog for {invocation.argv[0]}{self._last_error()}",
                     hint=f"check that {sys.executable} runs",
                 )
             if self._requests in ready:
@@ -238,9 +238,9 @@ class Child:
         if word == "failed":
             raise start_failure(invocation, details[0], int(details[1]))
         self.pid = int(details[0])
-        self._hear(b"")  # its end may have come along with its start
+        self._take_report(b"")  # its end may have come along with its start
 
-    def _last_words(self) -> str:
+    def _last_error(self) -> str:
         descriptor = next(fd for fd, name in self._streams.items() if name == "stderr")
         try:
             text = os.read(descriptor, 4096).decode(errors="replace").strip()
@@ -253,13 +253,13 @@ class Child:
         self.exit = ChildExit(code=None, signal=None)
         if self._watchdog:
             self._pipes.close(self._requests)
-            deadline = time.monotonic() + self._patience.kill_s
+            deadline = time.monotonic() + self._timeouts.kill_s
             poll = select.poll()
             poll.register(self._reports, select.POLLIN)
             while poll.poll(_milliseconds_until(deadline)) and os.read(self._reports, 4096):
                 pass
             self._kill_watchdog()
-            self._bury_watchdog()
+            self._reap_watchdog()
         self._close_all()
 
     # Work
@@ -273,7 +273,7 @@ class Child:
             if self._rung < _KILL_RUNG:
                 self._rung += 1
                 self._send(bytes([_LADDER[self._rung]]))
-                self._rung_ends = now + self._patience[self._rung]
+                self._rung_ends = now + self._timeouts[self._rung]
             elif now >= self._rung_ends:
                 self._rung_ends = inf
                 self._kill_watchdog()
@@ -318,13 +318,13 @@ class Child:
 
     def _take_reports(self) -> None:
         part = os.read(self._reports, 4096)
-        self._hear(part)
+        self._take_report(part)
         if not part:
             self._pipes.close(self._reports)
             self._reports = -1
-            self._take_leave()
+            self._after_watchdog()
 
-    def _hear(self, part: bytes) -> None:
+    def _take_report(self, part: bytes) -> None:
         *lines, self._report = (self._report + part).split(b"\n")
         for line in lines:
             word, _, number = line.decode().partition(" ")
@@ -332,13 +332,13 @@ class Child:
                 self._status = int(number)
                 if self._rung < _KILL_RUNG:
                     self._rung = _KILL_RUNG - 1
-                    self._rung_ends = time.monotonic() + self._patience.leftovers_s
+                    self._rung_ends = time.monotonic() + self._timeouts.leftovers_s
             else:
                 self._tree_empty = word == "empty"
                 self._survivors = int(number)
 
-    def _take_leave(self) -> None:
-        """The watchdog has ended: nobody of the tree will write any more, what is in the pipes is all."""
+    def _after_watchdog(self) -> None:
+        """The watchdog has ended: nothing of the tree writes any more, what is in the pipes is all."""
         if self._tree_empty is None and self._status is None:
             try:
                 os.killpg(self.pid, signal.SIGKILL)  # the watchdog was killed; do what can be done
@@ -351,7 +351,7 @@ class Child:
                 self._close_stream(descriptor)
 
     def _finish(self) -> None:
-        self._bury_watchdog()
+        self._reap_watchdog()
         self._close_all()
         ended = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         self.exit = ChildExit(
@@ -367,18 +367,18 @@ class Child:
         except ProcessLookupError:
             return
 
-    def _bury_watchdog(self) -> None:
+    def _reap_watchdog(self) -> None:
         try:
             os.waitpid(self._watchdog, 0)
         except ChildProcessError:
-            return  # somebody else in this process waits for every child
+            return  # another part of this program waits for every child
 
     def _close_stream(self, descriptor: int) -> None:
         del self._streams[descriptor]
         self._pipes.close(descriptor)
 
     def _close_all(self) -> None:
-        with self._lock:  # as soon as a descriptor is closed its number may be anybody's
+        with self._lock:  # as soon as a descriptor is closed its number may be used again
             self._wake_writer = -1
             self._pipes.close_all()
 
@@ -393,8 +393,8 @@ def _spawn_watchdog(given: tuple[int, ...]) -> int:
     argv = [program, "-I", "-S", "-c", _RUN_COMPILED, _WATCHDOG, SYSTEM_FILE]
     env = {name: os.environ[name] for name in _LOADER_VARIABLES if name in os.environ}
     actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(given)]
-    deaf = _WATCHDOG_IS_DEAF_TO
+    blocked = _BLOCKED_IN_WATCHDOG
     try:
-        return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=deaf)
+        return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=blocked)
     except NotImplementedError:  # setsid is newer than posix_spawn itself
-        return os.posix_spawn(program, argv, env, file_actions=actions, setpgroup=0, setsigmask=deaf)
+        return os.posix_spawn(program, argv, env, file_actions=actions, setpgroup=0, setsigmask=blocked)

@@ -77,9 +77,9 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
     if _takes_session_id(agent, parse_version(version)) and not request.resume and not request.continue_last:
         request = replace(request, session_id=request.session_id or str(uuid4()))
     warnings += _sandbox_warnings(request, environ)
-    told = _with_briefing(request)
-    request = told if agent.work is not None else request
-    command = agent.command(told, parse_version(version))
+    briefed = _with_briefing(request)
+    request = briefed if agent.work is not None else request
+    command = agent.command(briefed, parse_version(version))
     # Some programs believe PWD rather than the system about where they are.
     env = {**environ, "PWD": cwd, **command.env, **request.env}
     return Launch(

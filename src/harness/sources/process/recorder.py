@@ -1,4 +1,4 @@
-"""From the agent's bytes to raw entries: lines made whole, secrets masked, everything kept on disk."""
+"""From the agent's bytes to raw entries: whole lines, secrets masked, everything stored on disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_UNWRITTEN_BYTES = 16 * 1024 * 1024
 
 
 class Recorder:
-    """Contract: what `entries` yields has no secret in it, and `write` has put it on disk before anybody sees it."""
+    """Contract: what `entries` yields has no secret in it, and `write` has put it on disk before it is shown."""
 
     def __init__(self, launch: Launch, *, redact: bool) -> None:
         self._launch = launch
@@ -113,7 +113,7 @@ class Recorder:
         yield from self.release(at_ms)
 
     def write(self, entry: RawEntry) -> None:
-        """Keep an entry. While the disk refuses, `failure` tells, and what waits is tried again next time."""
+        """Store an entry. While the disk refuses, `failure` is set, and what waits is tried again next time."""
         if self._raw is None:
             return
         self._unwritten.append(entry)

@@ -12,7 +12,7 @@ import sys
 import time
 
 _MOST_PAUSE_S = 2.0
-"""A recording may hold long waits; nobody wants to sit through them again."""
+"""A recording may contain long waits; they are cut short."""
 
 
 def main(arguments: list[str]) -> int:

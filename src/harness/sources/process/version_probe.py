@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.log.private_files import make_private_directory, replace_private
 from harness.sources.process.invocation import Invocation
 
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 """For all of it: a program that does not know the question begins to work instead, and may do so for hours."""
 _NUMBER = r"v?(\d+(?:\.\d+)+[^\s,)]*|\d+)"
 
@@ -58,18 +58,18 @@ def _ask(binary: str, args: tuple[str, ...]) -> str:
         child = Child(Invocation(argv=(binary, *args), env=os.environ, cwd=os.getcwd()))
     except (HarnessError, OSError):
         return ""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     try:
         while child.exit is None:
             chunks = child.read(max(0.0, deadline - time.monotonic()))
             output += [chunk.data for chunk in chunks]
-            told = b"".join(output)
-            if not chunks or time.monotonic() >= deadline or _is_session(told) or _is_whole(told):
+            text = b"".join(output)
+            if not chunks or time.monotonic() >= deadline or _is_session(text) or _is_whole(text):
                 child.kill()
     finally:
         child.close()
-    told = b"".join(output)
-    return "" if _is_session(told) else version_in(told.decode("utf-8", "replace"))
+    text = b"".join(output)
+    return "" if _is_session(text) else version_in(text.decode("utf-8", "replace"))
 
 
 def _is_session(output: bytes) -> bool:
@@ -78,7 +78,7 @@ def _is_session(output: bytes) -> bool:
 
 
 def _is_whole(output: bytes) -> bool:
-    """The version is told, and the line that tells it has ended."""
+    """Whether the line with the version has ended."""
     return version_in(output[: output.rfind(b"\n") + 1].decode("utf-8", "replace")) != ""
 
 

@@ -240,7 +240,7 @@ def spawn(request: StartRequest) -> int:
         )
 
 
-def let_go() -> None:
+def close_agents_files() -> None:
     """Only the agent may hold its pipes, or they would never end, and its directory."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -308,7 +308,7 @@ def main() -> None:
         return
     tree = ProcessTree(agent, system, adopting=adopting)
     try:
-        let_go()
+        close_agents_files()
         report(f"started {agent}")
         guard(tree, children, harness)
     finally:

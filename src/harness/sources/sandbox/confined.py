@@ -34,7 +34,7 @@ async def confined(
         try:
             yield wanted, refused
         except BaseException:
-            switch_off_new(surveyed.roots, surveyed.found)  # at once: nobody may wait any more
+            switch_off_new(surveyed.roots, surveyed.found)  # at once: the caller may not wait any more
             raise
         refused += await asyncio.to_thread(switch_off_new, surveyed.roots, surveyed.found)
 
@@ -45,7 +45,7 @@ async def confining(
 ) -> AsyncIterator[Callable[[Invocation], Invocation]]:
     """The same for programs that are started again and again: what confines each of them.
 
-    It raises UsageError when something cannot be protected. After the block `on_refused` hears what had to be
+    It raises UsageError when something cannot be protected. After the block `on_refused` is called with what had to be
     switched off.
     """
     from tempfile import TemporaryDirectory

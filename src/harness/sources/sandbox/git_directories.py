@@ -1,8 +1,8 @@
-"""Where git keeps its own: found in a workspace, kept from running anything, and judged when new.
+"""Git repositories in a workspace: found, prevented from running anything, and judged when new.
 
 A repository is a folder with HEAD, objects and refs, whatever it is called. What it holds is data, but for
 a few names by which git is made to run programs; those are `GUARDED`. A repository that a confined command
-made must be such that git, started in it by somebody else, runs nothing: else it is switched off.
+made must be such that git, started in it by others, runs nothing: else it is switched off.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class GitPaths(NamedTuple):
     """Files called `.git`."""
     links: dict[str, str]
     """Symbolic links called `.git`, and where they lead. Nothing can be mounted over them, so that one may be
-    removed, and its inode used again: only where they lead tells whether it is the same."""
+    removed, and its inode used again: only where they lead shows whether it is the same."""
     unseen: list[str]
     """Folders that cannot be looked into."""
 
@@ -126,18 +126,18 @@ def switch_off_new(roots: Sequence[str], before: Sequence[GitPaths]) -> list[str
     known = frozenset(identity for found in before for part in found[:2] for identity in part.values())
     seen = {path for found in before for path in found.unseen}
     links = {link for found in before for link in found.links.items()}
-    told: list[str] = []
+    done: list[str] = []
     for root in roots:
         found = find(root, known)
         new = [path for path, identity in found.pointers.items() if identity not in known]
         new += [path for path, target in found.links.items() if (path, target) not in links]
-        told += [_switched_off(path, "it leads git to another place") for path in new]
+        done += [_switched_off(path, "it leads git to another place") for path in new]
         # What lies deeper first: afterwards its path is another one.
         for path, identity in sorted(found.repositories.items(), reverse=True):
             if identity not in known and (reason := why_harmful(path)):
-                told.append(_switched_off(path, reason))
-        told += [f"{path} cannot be looked into" for path in found.unseen if path not in seen]
-    return told
+                done.append(_switched_off(path, reason))
+        done += [f"{path} cannot be looked into" for path in found.unseen if path not in seen]
+    return done
 
 
 def _switched_off(path: str, reason: str) -> str:

@@ -4,8 +4,8 @@ The watchdog loads this file by its path, as it does `confinement`: stand-ins ar
 program starts, and go when the last one that needs them has ended, even if Harness was killed. They are
 empty folders, which version control does not see, or small files inside of `.git`.
 
-Who needs a stand-in holds a lock for it, in a folder of the user's own. A lock that nobody holds is of somebody
-who was killed; the next one who needs the same stand-in takes it over, and with it the duty to remove it.
+A process that needs a stand-in holds a lock for it, in a folder of the user's own. A lock that is not held was left
+by a process that was killed; the next one that needs the same stand-in takes it over, and must remove it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class StandIn:
             if self._make() or self._is_ours():
                 self._note()
             else:
-                self._let_go()  # somebody made the real thing meanwhile
+                self._unlock()  # the real thing was made meanwhile
         if os.path.islink(self._path):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
     def release(self) -> None:
-        """Remove it, unless somebody else still needs it or has put something there."""
+        """Remove it, unless it is still needed elsewhere, or something was put there."""
         if self._lock < 0:
             return
         try:
@@ -55,7 +55,7 @@ class StandIn:
             os.unlink(self._lock_path)
         except OSError:
             pass
-        self._let_go()
+        self._unlock()
 
     def _take_lock(self) -> None:
         while True:
@@ -66,7 +66,7 @@ class StandIn:
                     return
             except FileNotFoundError:
                 pass
-            self._let_go()  # whoever removed the stand-in removed its lock as well: begin anew
+            self._unlock()  # the stand-in was removed, and its lock with it: begin anew
 
     def _make(self) -> bool:
         try:
@@ -106,7 +106,7 @@ class StandIn:
         if is_untouched:
             os.unlink(self._path)
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         os.close(self._lock)
         self._lock = -1
 

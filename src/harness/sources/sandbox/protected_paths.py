@@ -59,7 +59,7 @@ _MOST_REPOSITORIES = 1000
 
 
 class PathGuard(NamedTuple):
-    """One path that is kept from change; or, if `is_open`, only from being moved away."""
+    """One path that is protected from change; or, if `is_open`, only from being moved away."""
 
     path: str
     stand_in: str | None = None
@@ -123,18 +123,18 @@ def guards(surveyed: Survey) -> list[PathGuard]:
     is_open = len(repositories) <= _MOST_OPEN_REPOSITORIES
     for path in repositories:
         listed.update((guard.path, guard) for guard in _repository_guards(path, is_open=is_open))
-    kept: list[PathGuard] = []
+    chosen: list[PathGuard] = []
     for guard in sorted(listed.values(), key=lambda guard: guard.path.split(os.sep)):
         # What lies below a closed one is closed with it; a mount there would open it again.
-        if not any(_is_below(guard.path, above.path) for above in kept if not above.is_open):
-            kept.append(guard)
-    return kept
+        if not any(_is_below(guard.path, above.path) for above in chosen if not above.is_open):
+            chosen.append(guard)
+    return chosen
 
 
 def _repository_guards(path: str, *, is_open: bool) -> Iterator[PathGuard]:
     inside = [os.path.join(path, name) for name in GUARDED]
     # Nothing can be mounted over a link; in a bare one stand-ins could be committed as files of the one around it;
-    # and without HEAD it is none: perhaps somebody's stand-in for one.
+    # and without HEAD it is none: perhaps a stand-in for one.
     is_usual = os.path.basename(path) == GIT and os.path.lexists(os.path.join(path, "HEAD"))
     if not is_open or not is_usual or any(map(os.path.islink, inside)):
         yield PathGuard(path)

@@ -1,4 +1,4 @@
-"""Confine a command: it may read, but write only into the workspace, and reach nobody.
+"""Confine a command: it may read, but write only into the workspace, and reach no network.
 
 Two ways, the stronger one first; where neither works, a run that asks for a sandbox is refused.
 
@@ -39,7 +39,7 @@ _NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts
 _KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger")
 """Root may write to them without any capability, and bubblewrap does not always cover them."""
 _OF_ROOT = ("--cap-drop", "ALL", "--cap-add", "CAP_DAC_OVERRIDE")
-_PROBE_PATIENCE_S = 10.0
+_PROBE_TIMEOUT_S = 10.0
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +194,6 @@ def works(sandbox: Sandbox) -> bool:
         return False
     with child:
         while child.exit is None:
-            if not child.read(_PROBE_PATIENCE_S) and child.exit is None and not child.stdout_open:
+            if not child.read(_PROBE_TIMEOUT_S) and child.exit is None and not child.stdout_open:
                 child.kill()
     return child.exit.code == 0

@@ -32,7 +32,7 @@ LIMITS: dict[str, Limit] = {
 
 _STOPPING_SIGNALS = {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)}
 _STOPPED_BY_SIGNAL_CODES = {128 + number for number in _STOPPING_SIGNALS}
-"""How programs that catch such a signal themselves tell of it."""
+"""The exit codes of programs that catch such a signal themselves."""
 
 
 def decide(exit: RawExit, native: Result | None, stopped: Outcome | None, *, announces_end: bool) -> Outcome:
@@ -54,7 +54,7 @@ def decide(exit: RawExit, native: Result | None, stopped: Outcome | None, *, ann
         return "failed"
     if native is not None or not announces_end:
         return "completed"
-    # Nobody stopped it, as far as anybody knows; of an exit that nobody saw, nothing is known.
+    # It was not stopped, as far as is known; an exit without a code was not seen at all.
     return "interrupted" if exit.code is None else "failed"
 
 
