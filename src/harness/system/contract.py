@@ -98,5 +98,7 @@ def _choose() -> System:
 
 
 system = _choose()
-SYSTEM_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{system.name}.py")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of Harness itself."""
+SYSTEM_FILE = os.path.join(PACKAGE, "system", f"{system.name}.py")
 """By which the watchdog loads the same module."""

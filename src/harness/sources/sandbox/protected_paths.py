@@ -16,6 +16,7 @@ from harness import config
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
 from harness.sources.sandbox.git_directories import GIT, GUARDED, GitPaths
+from harness.system.contract import PACKAGE
 
 PROTECTED: dict[str, str] = {
     GIT: "git: hooks and configuration",
@@ -166,7 +167,7 @@ def _configured(root: str, found: GitPaths) -> Iterator[tuple[str, str | None]]:
 
 def _own_places() -> Iterator[str]:
     """Harness itself, and what it believes: a workspace may lie around them."""
-    yield os.path.dirname(os.path.realpath(config.__file__))
+    yield os.path.realpath(PACKAGE)
     yield from map(os.path.realpath, (sys.prefix, config.config_directory(), config.data_directory()))
 
 
