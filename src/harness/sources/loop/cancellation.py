@@ -1,4 +1,4 @@
-"""Stopping what may not listen: a model or a tool that ignores its cancellation holds nobody for ever."""
+"""Stopping with a grace period: a model or a tool that ignores its cancellation is left behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from harness.sources.loop.loop_context import LoopContext
 
 GRACE_S = 3.0
-"""How long what is stopped may take to put away what it began."""
+"""How long what is cancelled may take to clean up."""
 
 _Outcome = TypeVar("_Outcome")
 
@@ -52,9 +52,9 @@ def check_stopped(host: LoopContext) -> None:
 async def stoppable(
     host: LoopContext, body: Coroutine[Any, Any, _Outcome], grace_s: Callable[[], float]
 ) -> _Outcome:
-    """Do it. When this is cancelled, it is too, and is left behind if it has not ended in time.
+    """Run the body. A cancellation is passed on to it; a body that has not ended in time is left behind.
 
-    Who is cancelled again does not wait. `grace_s` is asked when it is stopped.
+    A second cancellation does not wait. `grace_s` is called when it is cancelled.
     """
     task = asyncio.get_running_loop().create_task(body)
     try:

@@ -1,4 +1,4 @@
-"""What a person says to a run that is going on. Said from any thread, taken by the loop at its boundaries."""
+"""Messages of a person to a run under way: accepted from any thread, taken by the loop between two model calls."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class InboxMessage(NamedTuple):
 
 
 def queued_event(said: InboxMessage) -> SteeringQueued:
-    """How the log tells that it was accepted."""
+    """The event that says that the message was accepted."""
     return SteeringQueued(id=said.message_id, text=said.text, parts=file_parts(said.attachments))
 
 
 def said_of(event: SteeringQueued) -> InboxMessage:
-    """What is still to be said, as a log has it."""
+    """The message of such an event."""
     return InboxMessage(event.text, files_of(event.parts), event.id)
 
 
 def not_taken(left: Sequence[InboxMessage]) -> Warning:
-    """Of messages that came when nobody took them any more."""
+    """For messages that came after the last model call."""
     noun = "message was" if len(left) == 1 else "messages were"
     return Warning(message=f"{len(left)} {noun} not taken any more", code="not_taken")
 
@@ -39,8 +39,8 @@ def not_taken(left: Sequence[InboxMessage]) -> Warning:
 class Inbox:
     """A steering message is taken before the next model call, a follow-up when the run would end otherwise.
 
-    Once the run has begun (`open`), what is accepted is told before anybody can take it: so it is in the log
-    first, and whoever reads that sees which of it was taken.
+    Once the run has begun (`open`), a message is written to the log before the loop can take it: a reader of the log
+    sees what was accepted and what was taken.
     """
 
     def __init__(self, untaken: Sequence[InboxMessage] = ()) -> None:

@@ -1,4 +1,4 @@
-"""What all runs of one conversation share: the way into the log, who waits, what was read, what was spent."""
+"""What all runs of one conversation share: the log, open questions, files that were read, money that was spent."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class LoopContext:
         self.outbox = Outbox(hub, loop, secrets)
         self.relays = OpenQuestions(loop)
         self.runs: dict[str, asyncio.Task[Any]] = {}
-        """What is going on, by run id; cancelling the task stops the run."""
+        """Runs under way, by run id; cancelling the task stops the run."""
         self.stopped: Outcome | None = None
         """Set when the conversation was ended from outside: how its runs are to end."""
         self.has_output = False
         """Whether any model has said anything yet."""
         self.spent_usd = 0.0
         self.cost_of = cost_of
-        """What a use of a model cost, where the provider does not say; None: nobody asks."""
+        """The price of a use of a model, where the provider does not say; None: it is not computed."""
         self._abandoned: set[asyncio.Task[Any]] = set()
 
     def new_id(self) -> str:
@@ -58,13 +58,13 @@ class LoopContext:
         return self.relays.reply(reply)
 
     def abandon(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """Wait for these no longer; they are kept until they end, or the loop does."""
+        """Stop waiting for these; they are referenced until they end, or the loop does."""
         for task in tasks:
             self._abandoned.add(task)
             task.add_done_callback(self._abandoned.discard)
 
     def priced(self, model: str, usage: Usage) -> Usage:
-        """The usage with what it cost, where the model did not say and somebody knows."""
+        """The usage with its price, where the provider did not say and `cost_of` knows."""
         if usage.cost_usd is None and self.cost_of is not None:
             cost_usd = self.cost_of(model, usage)
             if cost_usd:  # what is free is not worth a word

@@ -1,4 +1,4 @@
-"""A task for somebody else: a run inside a run, bound by the same permissions, with an answer at its end."""
+"""Sub-agents: a run inside a run, with the same permissions, whose last message is the result of the call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> str:
-    """Run a sub-agent to its end; its last words. Raises ToolFailure when there are none."""
+    """Run a sub-agent to its end; its last message. Raises ToolFailure when it has none."""
     if parent.depth >= parent.options.max_depth:
         raise ToolFailure(
             f"sub-agents may not nest deeper than {parent.options.max_depth}: do this task yourself"

@@ -1,4 +1,4 @@
-"""A run that waits: everything that is needed to go on with it, in this process or in another one."""
+"""A suspended run: everything that is needed to continue it, in this process or in another one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SuspendedRun(msgspec.Struct, frozen=True, kw_only=True):
     results: dict[str, TranscriptEntry] = {}
     """The calls that have ended."""
     begun: frozenset[str] = frozenset()
-    """The calls that were admitted and have not ended: they are run when the run goes on."""
+    """The calls that were admitted and have not ended: they are run when the run is resumed."""
     answers: dict[str, tuple[RelayReply, ...]] = {}
     """By call: what was answered to earlier questions of the same call."""
     additions: tuple[TranscriptEntry, ...] = ()
@@ -35,7 +35,7 @@ class SuspendedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent said last."""
     started_ms: int = 0
     is_suspended: bool = True
-    """False when its process died while somebody was asked, and nobody has told so in the log."""
+    """False when its process died while a question was open, before `Suspended` was written."""
 
     def relay_of(self, call_id: str) -> Relay | None:
         """The open relay of a call, by the call's full id."""
@@ -58,7 +58,7 @@ class Resumption:
 
 
 def cut_off(pending: SuspendedRun) -> dict[str, ToolTurn]:
-    """What the model is told of the calls that were begun, when nobody will end them; by full id."""
+    """The results of calls that were begun and will not be ended, for the model; by full id."""
     return {
         f"{pending.run_id}/{call.id}": ToolTurn(call.id, CUT_OFF, is_error=True)
         for call in pending.calls
@@ -67,7 +67,7 @@ def cut_off(pending: SuspendedRun) -> dict[str, ToolTurn]:
 
 
 def closing_events(pending: SuspendedRun, reason: str, now_ms: int) -> Sequence[Event]:
-    """What ends a run that nobody will answer any more."""
+    """The events that end a suspended run which is given up."""
     begun = [call for call in pending.calls if call.id in pending.begun]
     return [
         *(RelayReply(id=relay.id, approved=False, by="policy", reason=reason) for relay in pending.relays),

@@ -1,4 +1,4 @@
-"""How long a run of a loop may take, and be silent: watched in its event loop, ended by whoever runs it."""
+"""Time limits of a run of the loop: in all, until its first output, and without any output."""
 
 from __future__ import annotations
 

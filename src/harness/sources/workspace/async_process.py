@@ -1,6 +1,6 @@
 """A process that an event loop speaks with: its output comes to a callback, its stdin stays open.
 
-A thread of its own reads, and waits for the callback before it reads on: what nobody has taken stays in the
+A thread of its own reads, and waits for the callback before it reads on: output that was not taken stays in the
 pipe, and the process waits.
 """
 
