@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, make, opened, run
+from harness_kit import Model, Record, call, make, opened, run
+from running_kit import in_loop
 
 from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import HeartbeatHandler, RequestContext
-from harness.session.workspaces import WorkspaceConfig
+from harness.session.workspaces import DirectoryWorkspace, WorkspaceConfig
 from harness.sources.tool import Tool
 
 
@@ -268,8 +269,6 @@ def test_destroy_stops_the_run_that_goes_on_and_frees_the_thread() -> None:
             await asyncio.Event().wait()
             return "never"
 
-        from harness_kit import call
-
         harness = make(Model(call("wait")), storage=store, tools=[wait], initial_state={"yolo": True})
         record = Record(harness.session)
         await harness.init()
@@ -316,3 +315,36 @@ def test_a_harness_in_another_event_loop_says_so_and_can_still_be_put_away() -> 
         asyncio.run(harness.send_message(content="two"))
     assert [message.text for message in harness.session.thread.list_active_messages()] == ["one", "Yes."]
     asyncio.run(harness.destroy())
+
+
+@in_loop
+async def test_what_a_factory_made_for_one_user_is_not_the_workspace_of_another(tmp_path: Path) -> None:
+    own = DirectoryWorkspace(WorkspaceConfig(cwd=str(tmp_path)))
+
+    def made(context: RequestContext) -> DirectoryWorkspace | None:
+        return own if context["harness"].resource_id == "ann" else None
+
+    async with opened(workspace=made, resource_id="ann") as (harness, _):
+        bob = harness.create_session(resource_id="bob")
+        await bob.send_message(content="hi")
+        await harness.send_message(content="hi")
+        assert harness.session.workspace is harness.get_workspace() is own
+        assert bob.workspace is None
+        assert bob.working_directory != str(tmp_path)
+    async with opened(workspace=made, resource_id="ann") as (harness, _):
+        assert harness.get_workspace() is None
+        assert await harness.resolve_workspace() is own
+        assert harness.create_session(resource_id="bob").workspace is None
+
+
+@in_loop
+async def test_every_session_is_told_of_the_workspace_that_they_share(tmp_path: Path) -> None:
+    harness = make(workspace=WorkspaceConfig(cwd=str(tmp_path)))
+    records = [Record(harness.session), Record(harness.create_session(resource_id="bob"))]
+    await harness.init()
+    await harness.destroy_workspace()
+    ready = ["workspace_status_changed", "workspace_status_changed", "workspace_ready"]
+    for record in records:
+        assert record.types == [*ready, "workspace_status_changed", "workspace_status_changed"]
+    assert harness.create_session(resource_id="bob").workspace is None
+    await harness.destroy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from harness_kit import Model, Record, StoreMaker, later, opened, run, storage
+from running_kit import in_loop
 
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
@@ -144,3 +145,14 @@ def test_the_time_of_a_thread_is_the_same_wherever_it_is_read(storage: StoreMake
             assert abs(harness.session.thread.list()[0].updated_at - read.updated_at) < 1000
 
     run(work)
+
+
+@in_loop
+async def test_the_session_of_the_harness_s_own_resource_is_its_own_session() -> None:
+    async with opened(resource_id="ann") as (harness, _):
+        assert harness.create_session() is harness.create_session(resource_id="ann") is harness.session
+        assert harness.sessions() == [harness.session]
+        assert harness.create_session(scope="editor") is not harness.session
+        await harness.set_resource_id(resource_id="bob")
+        assert harness.create_session(resource_id="bob") is harness.session
+        assert harness.create_session(resource_id="ann") is not harness.session

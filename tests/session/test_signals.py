@@ -6,6 +6,8 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+from harness_kit import Model, opened
+from running_kit import in_loop
 
 from harness.errors import UsageError
 from harness.events import Signal
@@ -233,3 +235,19 @@ def test_data_that_is_not_base64_is_kept_as_it_is() -> None:
     (part,) = signals.contents("", [{"data": "data:text/plain;base64,é", "mediaType": "text/plain"}])
     assert isinstance(part, dict)
     assert "é" in part["text"]
+
+
+@in_loop
+async def test_files_may_be_bytes_and_what_is_no_file_is_refused() -> None:
+    model = Model()
+    async with opened(model) as (harness, _):
+        files: list[Any] = [
+            {"data": b"\x89PNG", "mediaType": "image/png"},
+            {"data": "täxt".encode(), "mediaType": "text/plain", "filename": "a.txt"},
+        ]
+        await harness.send_message(content="look", files=files)
+        assert model.asked[-1][0][-1].attachments[0].data == "iVBORw=="  # type: ignore[union-attr]
+        assert "täxt" in model.heard()[-1]
+        for bad in ({"data": "x"}, {"data": 3, "mediaType": "image/png"}):
+            with pytest.raises(UsageError, match="not a file: "):
+                await harness.send_message(content="look", files=[bad])

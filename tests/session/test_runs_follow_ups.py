@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness_kit import Model, Record, call, log_of, make, opened
@@ -27,6 +28,8 @@ from running_kit import (
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, SessionStart
 from harness.log.stores.files import FileStore
+from harness.session.harness import Harness
+from harness.views.session.events import HarnessEvent
 
 
 def counts(record: Record) -> list[int]:
@@ -270,4 +273,32 @@ async def test_what_a_stopped_process_left_can_be_sent_without_saying_anything_e
         assert (counts(record), ends(record)) == ([1, 0], ["complete", "complete"])
         await harness.session.follow_ups.send()
         assert len(ends(record)) == 2
+        check(harness, log_of(harness))
+
+
+def at_the_first(harness: Harness, name: str, deed: Any) -> None:
+    """Do it as soon as this is told."""
+    done: list[str] = []
+
+    def listen(event: HarnessEvent) -> None:
+        if event.type == name and not done:
+            done.append(name)
+            deed(event)
+
+    harness.subscribe(listen)
+
+
+@in_loop
+async def test_a_follow_up_is_stopped_by_whoever_hears_that_it_is_taken() -> None:
+    gate = Gate()
+    model = Live(halting(gate), "Not this.")
+    async with opened(model) as (harness, record):
+        sending = started(harness.send_message(content="a"))
+        await gate.come()
+        await harness.follow_up(content="b")
+        at_the_first(harness, "follow_up_queued", lambda _: harness.abort())
+        gate.open()
+        await sending
+        assert ends(record) == ["complete", "aborted"]
+        assert len(model.asked) == 1
         check(harness, log_of(harness))

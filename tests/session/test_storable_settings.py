@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage
+from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
+from running_kit import in_loop
 
+from harness.errors import StoreError
 from harness.events import Event, StateChanged
 from harness.log.codec import decode, encode
+from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import BackingAgent, Mode, Subagent
 from harness.session.harness import Harness
@@ -228,3 +233,46 @@ def test_an_event_that_the_store_wrote_otherwise_is_shown_as_it_was_written() ->
 
     run(work)
     assert told[0].changes == {"a": "\ufffd"}  # type: ignore[attr-defined]
+
+
+SECRET = "sk-abcdefghij1234567890ZZZZ"
+
+
+def files_with(text: str, folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if text.encode() in path.read_bytes()]
+
+
+def test_what_a_memory_store_keeps_is_shared_with_nobody() -> None:
+    store, given = MemoryStore(), {"deep": [1]}
+    store.create(Metadata(session_id="one", settings=given)).close()
+    given["deep"].append(2)
+    store.metadata("one").settings["deep"].append(3)
+    assert store.metadata("one").settings == {"deep": [1]}
+    with pytest.raises(StoreError):
+        store.create(Metadata(session_id="two", settings={"bad": object()}))
+    assert [one.session_id for one in store.list()] == ["one"]
+
+
+@in_loop
+async def test_no_secret_gets_into_what_is_kept_beside_the_log(tmp_path: Path) -> None:
+    harness = Harness(
+        id="h",
+        modes=[make().internals.default_mode],
+        storage=FileStore(str(tmp_path)),
+        initial_state={"currentModelId": "x/y", "projectPath": f"/home/{SECRET}"},
+        resolve_model=lambda _: Model(),
+        environ={"MY_API_KEY": SECRET},
+    )
+    await harness.init()
+    thread = await harness.create_thread(title=f"with {SECRET}")
+    assert thread.title == "with [REDACTED:MY_API_KEY]"
+    await harness.session.thread.set_setting(key="key", value={"deep": [SECRET]})
+    await harness.send_message(content=f"my {SECRET}")
+    await harness.rename_thread(title=f"another {SECRET}")
+    bound = harness.session.thread.current
+    assert bound is not None
+    bound.metadata.prompt = f"said {SECRET}"
+    bound.save()
+    await harness.destroy()
+    assert FileStore(str(tmp_path)).metadata(thread.id).name == "another [REDACTED:MY_API_KEY]"
+    assert files_with(SECRET, tmp_path) == []

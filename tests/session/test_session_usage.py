@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 from harness_kit import Model, StoreMaker, call, opened, run, storage, used
+from running_kit import in_loop
 
 from harness.events import Usage, UsageDelta
 from harness.log.stores.memory import MemoryStore
 from harness.views.session.events import TokenUsage
-from harness.views.session.usage import read_usage
+from harness.views.session.usage import NOTHING_USED, read_usage
 
 __all__ = ["storage"]
 
@@ -124,3 +125,11 @@ def test_a_count_that_was_set_is_in_the_log_and_what_was_used_stays_on_the_bill(
             assert harness.session.get_token_usage().total_tokens == 9 + 7
 
     run(work)
+
+
+@in_loop
+async def test_usage_that_is_reset_is_nothing_used() -> None:
+    async with opened() as (harness, _):
+        await harness.send_message(content="hi")
+        harness.session.reset_token_usage()
+        assert harness.session.get_token_usage() == NOTHING_USED

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 from harness_kit import Model, call, log_of, opened
-from running_kit import YOLO, Gate, Live, check, ends, in_loop, started, starts, waiting
+from running_kit import (
+    YOLO,
+    Gate,
+    Live,
+    check,
+    ends,
+    halting,
+    in_loop,
+    started,
+    starts,
+    waiting,
+)
 
 from harness.events import Signal
 from harness.session.harness import Harness
@@ -194,3 +205,19 @@ async def test_an_urgent_one_does_not_give_up_a_question_that_waits() -> None:
         await harness.respond_to_tool_suspension(resume_data="b")
         assert model.heard()[-1].startswith("<notification")
         check(harness, log_of(harness))
+
+
+@in_loop
+async def test_a_notification_during_an_abort_wakes_the_agent_afterwards() -> None:
+    gate = Gate()
+    model = Live(halting(gate), "Seen.")
+    async with opened(model) as (harness, record):
+        sending = started(harness.send_message(content="a"))
+        await gate.come()
+        harness.abort()
+        urgent = {"source": "ci", "kind": "build", "summary": "It failed.", "priority": "urgent"}
+        await harness.send_notification_signal(urgent)
+        await sending
+        await harness.session.wait_until_idle()
+        assert ends(record) == ["aborted", "complete"]
+        assert "It failed." in model.heard()[-1]

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from harness_kit import Model, call, log_of, opened
-from running_kit import NO_MODEL, YOLO, check, ends, errors, failing, in_loop, plain, starts, stopping, texts
+from running_kit import (
+    NO_MODEL,
+    YOLO,
+    check,
+    ends,
+    errors,
+    failing,
+    in_loop,
+    plain,
+    started,
+    starts,
+    stopping,
+    texts,
+)
 
 from harness.errors import UsageError
 from harness.session.config import Mode
+from harness.sources.loop.history import history
+from harness.sources.tools.function_tool import tool
 
 
 @pytest.mark.parametrize("stop_reason", ["length", "refusal"])
@@ -97,7 +114,6 @@ async def test_tools_that_cannot_be_made_are_an_error_of_the_run() -> None:
 
 @in_loop
 async def test_a_tool_that_breaks_is_told_to_the_model_and_the_run_goes_on() -> None:
-    from harness.sources.tools.function_tool import tool
 
     @tool
     async def work() -> str:
@@ -136,3 +152,30 @@ async def test_a_listener_that_throws_hurts_nobody() -> None:
         harness.subscribe(broken_later)
         await harness.send_message(content="go")
         assert ends(record) == ["complete"]
+
+
+@in_loop
+async def test_what_could_not_be_sent_or_was_stopped_early_is_heard_with_the_next_message() -> None:
+    model = Model()
+    is_broken = False
+
+    def resolve(_model_id: str) -> Model:
+        if is_broken:
+            raise RuntimeError("no key")
+        return model
+
+    async with opened(model, resolve_model=resolve) as (harness, record):
+        await harness.send_message(content="first")
+        is_broken = True
+        await harness.send_message(content="unsent")
+        is_broken = False
+        stopped = started(harness.send_message(content="stopped"))
+        await asyncio.sleep(0)
+        harness.abort()
+        await stopped
+        await harness.send_message(content="last")
+        assert ends(record) == ["complete", "error", "aborted", "complete"]
+        assert model.heard() == ["first", "unsent", "stopped", "last"]
+        kept = harness.session.internals.conversation
+        assert kept is not None
+        assert history(log_of(harness)).entries == kept.entries

@@ -6,10 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage
+from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
+from running_kit import YOLO, in_loop
 
 from harness.errors import UsageError
-from harness.events import ThreadCreated
+from harness.events import Info, ThreadCreated
 from harness.log.stores.memory import MemoryStore
 from harness.session.state import StateUpdate
 
@@ -174,3 +175,69 @@ def test_a_tool_may_change_the_state_while_it_runs() -> None:
             assert order[-3:] == ["tool_start", "state_changed", "tool_end"]
 
     run(work)
+
+
+DENIED = {"tools": {"deploy": "deny"}, "categories": {}}
+
+
+@in_loop
+async def test_an_old_thread_neither_lifts_a_rule_of_the_application_nor_turns_yolo_on() -> None:
+    store = MemoryStore()
+    async with opened(storage=store, initial_state=YOLO) as (harness, _):
+        await harness.create_thread()
+        await harness.session.state.set({"color": "red", "permissionRules": {"tools": {"deploy": "allow"}}})
+    state: dict[str, Any] = {"yolo": False, "permissionRules": DENIED}
+    async with opened(storage=store, initial_state=state) as (harness, record):
+        await harness.select_or_create_thread()
+        assert harness.session.permissions.is_denied("deploy")
+        assert harness.session.state.get() == {"currentModelId": "test/model", "color": "red", **state}
+        told = record.named("state_changed")
+        assert [set(one["changedKeys"]) for one in told] == [{"yolo", "permissionRules"}, {"color"}]
+        assert told[-1]["state"] == harness.session.state.get()
+    async with opened(storage=store) as (harness, _):
+        await harness.select_or_create_thread()
+        assert harness.session.state.peek("yolo") is False
+        assert harness.session.permissions.is_denied("deploy")
+
+
+@in_loop
+async def test_an_old_thread_says_nothing_of_yolo_that_a_new_one_would_inherit() -> None:
+    store = MemoryStore()
+    async with opened(storage=store) as (harness, _):
+        await harness.create_thread()
+        await harness.session.state.set({"yolo": True})
+    async with opened(storage=store) as (harness, record):
+        await harness.select_or_create_thread()
+        assert harness.session.state.peek("yolo") is False
+        assert record.named("state_changed")[-1]["state"]["yolo"] is False
+        await harness.create_thread()
+        assert harness.session.state.peek("yolo") is False
+
+
+@in_loop
+async def test_a_state_that_no_log_can_hold_is_refused_and_changes_nothing(storage: StoreMaker) -> None:
+    async with opened(storage=storage.open()) as (harness, record):
+        await harness.create_thread()
+        before, state = harness.session.state.get(), harness.session.state
+        record.clear()
+        with pytest.raises(UsageError, match="Invalid state update: "):
+            await state.set({"bad": object()})
+        bad = StateUpdate(updates={"good": 1}, events=[Info(message=object())])  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="Invalid event of a state update: "):
+            await state.update(lambda _: bad)
+        assert (state.get(), record.types) == (before, [])
+        await state.set({"good": 2})
+        assert record.named("state_changed")[-1]["state"] == {**before, "good": 2}
+        await harness.send_message(content="go on")
+        assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}
+    with pytest.raises(UsageError, match="Invalid state update: "):
+        make(initial_state={"bad": object()})
+
+
+@in_loop
+async def test_a_listener_reads_the_state_that_it_is_told_of() -> None:
+    async with opened() as (harness, _):
+        seen: list[Any] = []
+        harness.subscribe(lambda _: seen.append(harness.session.state.peek("count")))
+        await harness.session.state.set({"count": 1})
+        assert set(seen) == {1}

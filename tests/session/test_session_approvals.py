@@ -7,12 +7,22 @@ from typing import Any
 
 import pytest
 from harness_kit import Model, call, log_of, opened
-from running_kit import YOLO, Live, check, ends, in_loop, plain, started, texts
+from running_kit import (
+    YOLO,
+    Live,
+    check,
+    ends,
+    in_loop,
+    plain,
+    started,
+    texts,
+)
 
 from harness.errors import UsageError
 from harness.events import Relay, ToolEnd, ToolStart
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.config import Subagent
+from harness.session.harness import Harness
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from harness.views.session.events import HarnessEvent
@@ -313,4 +323,63 @@ async def test_a_message_that_cannot_be_sent_is_kept_and_takes_the_place_of_the_
         is_broken = False
         await harness.send_message(content="again")
         assert model.heard() == ["go", "never mind", "again"]
+        check(harness, log_of(harness))
+
+
+@in_loop
+async def test_a_decision_that_nobody_knows_approves_nothing() -> None:
+    model = Model(call("deploy"), "Well.")
+    async with opened(model, tools=[plain("deploy")]) as (harness, record):
+        sending = started(harness.send_message(content="go"))
+        await record.until_told("tool_approval_required")
+        with pytest.raises(UsageError, match="unknown decision: 'deny'"):
+            harness.session.respond_to_tool_approval(decision="deny")  # type: ignore[arg-type]
+        assert harness.session.approval.is_armed()
+        assert harness.session.respond_to_tool_approval(decision="decline")
+        await sending
+        assert model.results() == ["Tool call was not approved by the user"]
+
+
+@in_loop
+async def test_an_answer_that_cannot_be_written_leaves_the_question() -> None:
+    model = Model(call("ask_user", question="Which?"), "Fine.")
+    async with opened(model) as (harness, record):
+        await harness.send_message(content="go")
+        with pytest.raises(UsageError, match="Invalid answer"):
+            await harness.respond_to_tool_suspension(resume_data=object())
+        assert harness.session.suspensions.has_pending()
+        assert await harness.respond_to_tool_suspension(resume_data="b")
+        assert model.results() == ["User answered: b"]
+        assert ends(record) == ["suspended", "complete"]
+        check(harness, log_of(harness))
+
+
+def at_the_first(harness: Harness, name: str, deed: Any) -> None:
+    """Do it as soon as this is told."""
+    done: list[str] = []
+
+    def listen(event: HarnessEvent) -> None:
+        if event.type == name and not done:
+            done.append(name)
+            deed(event)
+
+    harness.subscribe(listen)
+
+
+@in_loop
+async def test_a_message_at_the_moment_of_the_question_takes_its_place() -> None:
+    model = Model(call("ask_user", question="Which?"), "Never mind, then.")
+    async with opened(model) as (harness, record):
+        sending: list[asyncio.Task[Any]] = []
+        at_the_first(
+            harness,
+            "agent_end",
+            lambda _: sending.append(started(harness.send_message(content="never mind"))),
+        )
+        await harness.send_message(content="go")
+        await asyncio.gather(*sending)
+        assert harness.session.follow_ups.is_empty()
+        assert not harness.session.suspensions.has_pending()
+        assert model.heard() == ["go", "never mind"]
+        assert ends(record)[-1] == "complete"
         check(harness, log_of(harness))

@@ -6,16 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, log_of, opened
-from running_kit import check, ends, errors, failing, in_loop, texts
+from harness_kit import Model, call, log_of, opened
+from running_kit import (
+    check,
+    ends,
+    errors,
+    failing,
+    in_loop,
+    texts,
+)
 
 from harness.events import Signal
+from harness.events.operation import Read
 from harness.log.stores.files import FileStore
+from harness.log.stores.memory import MemoryStore
 from harness.session.config import BackingAgent
 from harness.session.goal_judge import GoalContext, Score
 from harness.session.goals import GoalOptions
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
+from harness.sources.model import ToolSpec
+from harness.sources.tool import Tool, ToolContext, ToolOutput
 
 
 def verdict(decision: str, reason: str = "") -> str:
@@ -224,3 +235,37 @@ async def test_the_goal_is_there_in_another_process(tmp_path: Path) -> None:
         assert status(harness) == "active"
         await harness.send_message(content="yes")
         assert status(harness) == "done"
+
+
+class Looking(Tool):
+    """Reads something."""
+
+    spec = ToolSpec(name="look", description="Look.", schema={"type": "object", "properties": {}})
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def operations(self, arguments: dict[str, Any]) -> list[Any]:
+        del arguments
+        return [Read(path="x")]
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del arguments, context
+        self.count += 1
+        return ToolOutput(text="seen")
+
+
+@pytest.mark.parametrize("is_denied", [True, False])
+@in_loop
+async def test_the_judge_looks_nothing_up_that_the_session_denies(is_denied: bool) -> None:
+    look = Looking()
+    judge = Model(call("look"), default='{"decision":"done","reason":"r"}')
+    agent = BackingAgent(goal=GoalOptions(judge=judge, tools=(look,)))
+    rules = {"permissionRules": {"tools": {"look": "deny"} if is_denied else {}, "categories": {}}}
+    options: dict[str, Any] = {"storage": MemoryStore(), "memory": Memory(), "initial_state": rules}
+    async with opened(Model(), agent=agent, **options) as (harness, record):
+        await harness.create_thread()
+        harness.session.goals.set("ship it")
+        await harness.send_message(content="go")
+        assert look.count == (0 if is_denied else 1)
+        assert record.named("goal_evaluation")[-1]["payload"]["status"] == "done"

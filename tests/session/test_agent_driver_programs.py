@@ -274,3 +274,16 @@ async def test_a_model_that_was_chosen_for_the_programs_mode_is_passed_on(tmp_pa
         await harness.send_message(content="hi")
         arguments = notes(tmp_path)[0]["arguments"]
         assert arguments[arguments.index("--model") + 1] == "opus"
+
+
+@in_loop
+async def test_words_for_a_program_that_runs_are_told_by_the_next_run(tmp_path: Path) -> None:
+    modes = [Mode(id="a", agent=fake_claude(tmp_path))]
+    async with opened(modes=modes, initial_state=NO_MODEL) as (harness, record):
+        sending = started(harness.send_message(content="go"))
+        await record.until_told("agent_start")
+        sent = await harness.send_signal("and this")
+        assert (sent.accepted.action, sent.accepted.run_id) == ("persist", "")
+        await sending
+        assert [note["prompt"] for note in notes(tmp_path)] == ["go", "and this"]
+        assert starts(record) == 2

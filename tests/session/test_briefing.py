@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from harness_kit import Model, call, log_of, opened
-from running_kit import NO_MODEL, check, fake_claude, in_loop, notes, texts
+from running_kit import (
+    NO_MODEL,
+    check,
+    fake_claude,
+    in_loop,
+    notes,
+    started,
+    texts,
+)
 
 from harness.events import Briefed, Message, SessionStart, SteeringQueued
 from harness.log.hub import Hub
@@ -245,3 +253,39 @@ def test_it_is_bounded_and_says_what_it_leaves_out() -> None:
 
 def test_a_conversation_in_which_nothing_was_said_needs_none() -> None:
     assert _told() == ""
+
+
+PAGE = {"type": "state", "id": "browser", "cacheKey": "k1", "contents": "url=x", "tagName": "browser"}
+
+
+KEPT = {"behavior": "persist"}
+
+
+@in_loop
+async def test_what_a_program_was_not_told_goes_before_its_next_prompt_also_in_another_process(
+    tmp_path: Path,
+) -> None:
+    options: dict[str, Any] = {
+        "modes": [Mode(id="a", agent=fake_claude(tmp_path))],
+        "initial_state": NO_MODEL,
+    }
+    reminder = {"type": "reactive", "contents": "Save."}
+    async with opened(storage=FileStore(str(tmp_path / "data")), **options) as (harness, record):
+        sending = started(harness.send_message(content="go"))
+        await record.until_told("agent_start")
+        sent = await harness.send_signal(reminder)
+        assert (sent.accepted.action, sent.accepted.run_id) == ("persist", "")
+        await sending
+        await harness.send_message(content="two, and fail")
+        await harness.send_signal(PAGE, if_idle=KEPT)
+    async with opened(storage=FileStore(str(tmp_path / "data")), **options) as (harness, _):
+        await harness.select_or_create_thread()
+        await harness.send_message(content="three")
+        await harness.send_message(content="four")
+    saved, page = "<system-reminder>Save.</system-reminder>", "<browser>url=x</browser>"
+    assert [note["prompt"] for note in notes(tmp_path)] == [
+        "go",
+        f"{saved}\n\ntwo, and fail",
+        f"{saved}\n\n{page}\n\nthree",
+        "four",
+    ]

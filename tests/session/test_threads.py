@@ -7,14 +7,18 @@ import itertools
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, StoreMaker, later, log_of, make, opened, run, storage
+from harness_kit import Model, Record, StoreMaker, call, later, log_of, make, opened, run, storage
+from running_kit import YOLO, in_loop
 
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import ThreadCreated
 from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.session.config import Mode
+from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
+from harness.session.open_thread import folded
+from harness.session.thread_memory import Memory
 from harness.views.session.events import HarnessThread, ToolStart
 
 __all__ = ["storage"]
@@ -293,7 +297,6 @@ def test_two_who_speak_first_speak_in_one_thread() -> None:
 
 
 def test_a_damaged_sidecar_does_not_hide_the_thread(tmp_path: Any) -> None:
-    from harness.log.stores.files import FileStore
 
     async def work() -> None:
         store = FileStore(str(tmp_path))
@@ -340,3 +343,66 @@ def test_the_record_of_a_listener_begins_when_it_subscribes() -> None:
         await harness.destroy()
 
     run(work)
+
+
+@in_loop
+async def test_a_setting_that_cannot_be_kept_is_refused_and_spoils_no_other(storage: StoreMaker) -> None:
+    store = storage.open()
+    async with opened(storage=store) as (harness, _):
+        thread = await harness.create_thread()
+        with pytest.raises(UsageError, match="cannot be kept"):
+            await harness.session.thread.set_setting(key="bad", value=object())
+        await harness.session.thread.set_setting(key="good", value={"deep": [1]})
+        kept = store.metadata(thread.id).settings
+        assert (kept["good"], "bad" in kept) == ({"deep": [1]}, False)
+        assert await harness.session.thread.get_setting(key="good") == {"deep": [1]}
+    with pytest.raises(StoreError):
+        store.create(Metadata(session_id="odd", settings={"bad": object()}))
+
+
+@in_loop
+async def test_a_setting_that_could_not_be_saved_is_not_said_to_be_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(storage=MemoryStore()) as (harness, _):
+        await harness.create_thread()
+
+        def fail(*_: Any) -> None:
+            raise StoreError("full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryStore, "save_metadata", fail)
+            await harness.session.thread.set_setting(key="lost", value=1)
+        assert await harness.session.thread.get_setting(key="lost") is None
+
+
+@in_loop
+async def test_a_new_thread_says_all_that_it_begins_with_in_one_event(storage: StoreMaker) -> None:
+    store = storage.open()
+    async with opened(storage=store, initial_state={"color": "red"}) as (harness, record):
+        thread = await harness.create_thread(title="First")
+        assert record.types == ["thread_created"]
+        assert record.wire[0]["thread"]["metadata"] == thread.metadata
+        (created,) = log_of(harness)
+        assert isinstance(created, ThreadCreated)
+        assert (created.state, created.metadata) == (harness.session.state.get(), thread.metadata)
+        assert folded(store, thread.id).facts.state == harness.session.state.get()
+
+
+@in_loop
+async def test_a_thread_is_deleted_with_the_hidden_threads_of_its_sub_agents(storage: StoreMaker) -> None:
+    model = Model(call("subagent", agentType="scout", task="look", forked=True))
+    scout = Subagent(id="scout", name="Scout", description="Looks.", instructions="Look.")
+    options: dict[str, Any] = {"memory": Memory(), "initial_state": YOLO, "subagents": [scout]}
+    store = storage.open()
+    async with opened(model, storage=store, **options) as (harness, _):
+        thread = await harness.create_thread()
+        await harness.send_message(content="private words")
+        other = await harness.create_thread()
+        threads = harness.session.thread.list(include_forked_subagents=True)
+        assert len(threads) == 3
+        await harness.memory.delete_thread(thread_id=thread.id)
+        left = [one.session_id for one in store.list() if one.resource_id == "h"]
+        assert left == [other.id]
+        with pytest.raises(UnknownSession):
+            store.snapshot(thread.id, "session")

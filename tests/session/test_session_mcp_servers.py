@@ -17,7 +17,7 @@ from harness.events import ToolEnd, Warning
 
 pytest.importorskip("mcp")
 
-SERVER = str(Path(__file__).parent.parent / "tools" / "mcp_server.py")
+SERVER = str(Path(__file__).parent.parent / "sources" / "tools" / "mcp_server.py")
 
 
 def entry(*arguments: str, **more: Any) -> dict[str, Any]:

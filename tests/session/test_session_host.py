@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
-from harness_kit import Model, call, opened, run
+from harness_kit import Model, call, log_of, opened, run
+from running_kit import (
+    YOLO,
+    check,
+    in_loop,
+)
 
 from harness.errors import UsageError
 from harness.events import Info
@@ -14,6 +21,8 @@ from harness.session.config import Mode, RequestContext, Subagent
 from harness.session.session_host import HarnessRequest
 from harness.session.state import StateUpdate
 from harness.sources.tool import ToolContext
+from harness.sources.tools.function_tool import tool
+from harness.views.session.events import HarnessEvent
 
 
 def test_a_factory_of_tools_is_asked_with_the_context_of_each_message() -> None:
@@ -199,3 +208,32 @@ def test_a_factory_that_fails_is_told_and_the_next_message_works() -> None:
             assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}
 
     run(work)
+
+
+@in_loop
+async def test_a_fact_from_a_thread_of_a_tool_is_told_in_the_event_loops_own() -> None:
+    def work(context: ToolContext) -> str:
+        """Work."""
+        assert context.request is not None
+        for number in range(50):
+            context.request["harness"].emit_event(Info(message=f"{number}"))
+        return "worked"
+
+    homes: set[int] = set()
+    heard: list[str] = []
+
+    async def listen(event: HarnessEvent) -> None:
+        heard.append(event.type)
+
+    model = Model(call("work"), "Done.")
+    async with opened(model, tools=[tool(work)], initial_state=YOLO) as (harness, record):
+        harness.subscribe(lambda _event: homes.add(threading.get_ident()))
+        harness.subscribe(listen)
+        await harness.send_message(content="go")
+        assert homes == {threading.get_ident()}
+        assert [data["message"] for data in record.named("info")] == [str(number) for number in range(50)]
+        last_told = len(record.types) - record.types[::-1].index("info")
+        assert last_told <= record.types.index("tool_end")
+        await asyncio.sleep(0)
+        assert heard.count("info") == 50
+        check(harness, log_of(harness))

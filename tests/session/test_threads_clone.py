@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, log_of, opened, run, storage, used
+from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage, used
+from running_kit import YOLO, in_loop
 
 from harness.errors import LogLocked, UnknownSession, UsageError
 from harness.events import ThreadCreated
@@ -15,6 +17,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
+from harness.sources.tool import ToolContext
 
 __all__ = ["storage"]
 
@@ -209,3 +212,63 @@ def test_a_thread_that_somebody_writes_can_be_cloned_as_far_as_it_has_come(stora
             assert second.session.thread.is_set()
 
     run(work)
+
+
+async def deploy() -> str:
+    """Deploy."""
+    return "done"
+
+
+@in_loop
+async def test_a_tool_that_waits_is_answered_once_whatever_is_cloned(storage: StoreMaker) -> None:
+    answers: list[Any] = []
+
+    async def deploy(context: ToolContext) -> str:
+        """Deploy."""
+        answers.append(await context.suspend({"to": "where?"}, kind="tool"))
+        return "done"
+
+    options: dict[str, Any] = {"memory": Memory(), "tools": [deploy], "initial_state": YOLO}
+    store = storage.open()
+    async with opened(Model(call("deploy")), storage=store, **options) as (harness, record):
+        source = await harness.create_thread()
+        await harness.send_message(content="go")
+        harness.session.follow_ups.enqueue(content="later")
+        clone = await harness.clone_thread()
+        assert not harness.session.suspensions.has_pending()
+        assert harness.session.follow_ups.is_empty()
+        assert not await harness.respond_to_tool_suspension(resume_data="in the clone")
+        assert record.types[-4:] == [
+            "thread_created",
+            "follow_up_queued",
+            "tool_suspension_cancelled",
+            "tool_end",
+        ]
+        assert not harness.session.display_state.get().is_running
+        await harness.send_message(content="and here?")
+        await harness.switch_thread(thread_id=source.id)
+        assert await harness.respond_to_tool_suspension(resume_data="in the source")
+    assert answers == ["in the source"]
+    async with opened(storage=storage.open(), **options) as (harness, _):
+        await harness.switch_thread(thread_id=clone.id)
+        assert not harness.session.suspensions.has_pending()
+
+
+@in_loop
+async def test_a_clone_of_a_thread_that_works_elsewhere_has_no_run_that_never_ends() -> None:
+    store = MemoryStore()
+    asking = Model(call("ask_user", question="Which?"))
+    async with opened(asking, storage=store, memory=Memory()) as (harness, _):
+        ann = harness.create_session(resource_id="ann")
+        async with opened(Model(call("deploy")), storage=store, tools=[deploy]) as (other, told):
+            thread = await other.create_thread()
+            working = asyncio.create_task(other.send_message(content="go"))
+            await told.until_told("tool_approval_required")
+            await ann.thread.clone(source_thread_id=thread.id)
+            facts = ann.internals.bus.fold.facts
+            assert (facts.open_run, facts.relays, facts.last_outcome) == ("", {}, "interrupted")
+            await ann.send_message(content="and here?")
+            assert facts.last_outcome == "suspended"
+            assert other.session.respond_to_tool_approval(decision="approve")
+            await working
+            assert told.wire[-1] == {"type": "agent_end", "reason": "complete"}

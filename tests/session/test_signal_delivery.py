@@ -225,3 +225,94 @@ async def test_each_kind_is_told_live_and_read_from_the_history(
         assert shown.role == "user"
         [part] = shown.content
         assert part.type == name
+
+
+PAGE = {"type": "state", "id": "browser", "cacheKey": "k1", "contents": "url=x", "tagName": "browser"}
+
+
+KEPT = {"behavior": "persist"}
+
+
+@in_loop
+async def test_a_signal_during_an_abort_is_answered_by_a_run_of_its_own() -> None:
+    gate = Gate()
+    model = Live(halting(gate), "Here I am.")
+    async with opened(model) as (harness, record):
+        sending = started(harness.send_message(content="a"))
+        await gate.come()
+        harness.abort()
+        sent = await harness.send_signal("please answer me")
+        await sending
+        await harness.session.wait_until_idle()
+        assert (sent.accepted.action, sent.accepted.run_id) == ("wake", harness.get_current_run_id())
+        assert ends(record) == ["aborted", "complete"]
+        assert model.heard()[-1] == "please answer me"
+
+
+@in_loop
+async def test_a_state_that_the_model_knows_is_not_told_again() -> None:
+    model = Model()
+    async with opened(model) as (harness, record):
+        first = await harness.send_signal(PAGE, if_idle=KEPT)
+        again = await harness.send_signal(PAGE, if_idle=KEPT)
+        assert (first.accepted.action, first.accepted.reason) == ("persist", "")
+        assert (again.accepted.action, again.accepted.reason) == ("discard", "unchanged")
+        await harness.send_message(content="go")
+        assert (await harness.send_signal(PAGE)).accepted.reason == "unchanged"
+        assert starts(record) == 1
+        change = {**PAGE, "cacheKey": "k2", "mode": "delta", "contents": "url=y", "delta": {"url": "y"}}
+        await harness.send_signal(change, if_idle=KEPT)
+        await harness.send_message(content="on")
+        assert model.heard() == [
+            "<browser>url=x</browser>",
+            "go",
+            "<browser>url=y</browser>",
+            "on",
+        ]
+        told = [event for event in log_of(harness) if isinstance(event, Signal)]
+        assert [event.state for event in told] == [
+            {"id": "browser", "cacheKey": "k1", "mode": "snapshot", "version": 1},
+            {"id": "browser", "cacheKey": "k2", "mode": "delta", "version": 2},
+        ]
+        assert told[1].metadata == {"delta": {"url": "y"}}
+        shown = record.named("state_signal")[-1]
+        assert (shown["stateId"], shown["mode"], shown["version"]) == ("browser", "delta", 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "problem"),
+    [
+        ({**PAGE, "id": ""}, {}, "needs the id of its lane"),
+        ({**PAGE, "mode": "all"}, {}, "Invalid mode"),
+        ({"type": "reactive", "contents": "x", "metadata": {"a": object()}}, {}, "Invalid signal"),
+        ("x", {"if_idle": {"behavior": "foo"}}, "not a way to treat a signal"),
+        ("x", {"if_idle": {"attributes": {"a": object()}}}, "Invalid signal"),
+    ],
+)
+@in_loop
+async def test_a_signal_that_cannot_be_is_refused_before_anything_happens(
+    given: Any, options: dict[str, Any], problem: str
+) -> None:
+    async with opened(Model("Yes.")) as (harness, record):
+        await harness.create_thread()
+        with pytest.raises(UsageError, match=problem):
+            await harness.send_signal(given, **options)
+        assert starts(record) == 0
+        await harness.send_message(content="hi")
+        assert ends(record) == ["complete"]
+
+
+@in_loop
+async def test_a_tool_that_runs_still_hears_a_signal_after_a_question_was_answered() -> None:
+    gate = Gate()
+    model = Live(call("ask_user", question="Which?"), call("work", id="c2"), "Saved.")
+    async with opened(model, tools=[waiting(gate)], initial_state=YOLO) as (harness, record):
+        await harness.send_message(content="go")
+        answering = started(harness.respond_to_tool_suspension(resume_data="b"))
+        await gate.come()
+        sent = await harness.send_signal({"type": "reactive", "contents": "Save."})
+        assert sent.accepted.action == "deliver"
+        gate.open()
+        await answering
+        assert model.heard()[-1] == "<system-reminder>Save.</system-reminder>"
+        assert ends(record) == ["suspended", "complete"]
