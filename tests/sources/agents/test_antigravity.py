@@ -37,8 +37,8 @@ NOTHING = dict.fromkeys(USED, 0)
 
 
 def step(index: int, kind: str, state: str = "DONE", **more: Any) -> dict[str, Any]:
-    told = {"conversation_id": "c", "step_index": index, "state": state, "step_type": kind, **more}
-    return {"event": "step_update", "step_update": told}
+    stated = {"conversation_id": "c", "step_index": index, "state": state, "step_type": kind, **more}
+    return {"event": "step_update", "step_update": stated}
 
 
 def tool(
@@ -51,8 +51,8 @@ def tool(
 
 
 def result(status: str = "SUCCESS", response: str = "Done.", **more: Any) -> dict[str, Any]:
-    told = {"status": status, "response": response, "duration_seconds": 2.5, "usage": USED, **more}
-    return {"event": "result", "result": told}
+    stated = {"status": status, "response": response, "duration_seconds": 2.5, "usage": USED, **more}
+    return {"event": "result", "result": stated}
 
 
 @pytest.mark.parametrize(

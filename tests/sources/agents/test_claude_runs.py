@@ -56,8 +56,8 @@ def child_line(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def notified(status: str = "completed") -> dict[str, Any]:
-    told = {"task_id": "a1", "tool_use_id": "spawn", "status": status, "summary": "Two files."}
-    return {"type": "system", "subtype": "task_notification", **told}
+    stated = {"task_id": "a1", "tool_use_id": "spawn", "status": status, "summary": "Two files."}
+    return {"type": "system", "subtype": "task_notification", **stated}
 
 
 def assert_whole(events: list[Event]) -> None:
@@ -193,11 +193,11 @@ def test_each_streamed_model_call_tells_its_usage_and_its_model() -> None:
 
 
 def test_totals_of_a_process_that_only_grow_are_counted_by_their_growth() -> None:
-    def told(calls: int) -> dict[str, Any]:
+    def stated(calls: int) -> dict[str, Any]:
         counts = {"inputTokens": 10 * calls, "outputTokens": calls, "costUSD": 0.5 * calls}
         return {**OK, "modelUsage": {"claude-test-1": counts}, "total_cost_usd": 0.5 * calls}
 
-    events = play(INIT, told(2), INIT, told(5))
+    events = play(INIT, stated(2), INIT, stated(5))
     assert [delta.usage.input for delta in of(UsageDelta, events)] == [20, 30]
     result = of(Result, events)[-1]
     assert (result.usage.input, result.usage.output, result.total_cost_usd) == (50, 5, 2.5)
@@ -206,16 +206,16 @@ def test_totals_of_a_process_that_only_grow_are_counted_by_their_growth() -> Non
 def test_a_model_that_goes_by_two_names_is_not_billed_twice() -> None:
     ended = [stream("message_delta", delta={}, usage={"output_tokens": 42}), stream("message_stop")]
     for name in ("claude-test-1[1m]", "quite-another-name"):
-        told = {"inputTokens": 1200, "outputTokens": 42, "cacheReadInputTokens": 900, "costUSD": 1.0}
-        result = {**OK, "modelUsage": {name: told}, "total_cost_usd": 1.0}
+        stated = {"inputTokens": 1200, "outputTokens": 42, "cacheReadInputTokens": 900, "costUSD": 1.0}
+        result = {**OK, "modelUsage": {name: stated}, "total_cost_usd": 1.0}
         events = play(INIT, message_start(), *ended, result)
         assert sum(delta.usage.input or 0 for delta in of(UsageDelta, events)) == 1200
         assert events[-1].usage.input == 1200  # type: ignore[attr-defined]
 
 
 def test_one_model_under_two_names_in_one_result_is_one_model() -> None:
-    told = {name: {"inputTokens": 10, "outputTokens": 1} for name in ("claude-test-1", "claude-test-1[1m]")}
-    events = play(INIT, {**OK, "modelUsage": told})
+    stated = {name: {"inputTokens": 10, "outputTokens": 1} for name in ("claude-test-1", "claude-test-1[1m]")}
+    events = play(INIT, {**OK, "modelUsage": stated})
     assert [(delta.model, delta.usage.input) for delta in of(UsageDelta, events)] == [("claude-test-1", 20)]
 
 

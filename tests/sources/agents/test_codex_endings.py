@@ -239,7 +239,7 @@ def test_what_nobody_knows_is_kept(line: Any, raw: Any) -> None:
 
 
 def test_cached_tokens_are_taken_out_of_the_input_and_reasoning_out_of_the_output() -> None:
-    told = {
+    stated = {
         "input_tokens": 1500,
         "cached_input_tokens": 900,
         "cache_write_input_tokens": 200,
@@ -247,7 +247,7 @@ def test_cached_tokens_are_taken_out_of_the_input_and_reasoning_out_of_the_outpu
         "reasoning_output_tokens": 16,
     }
 
-    assert turn(usage=told) == [
+    assert turn(usage=stated) == [
         UsageDelta(usage=Usage(input=400, output=48, cache_read=900, cache_write=200, reasoning=16))
     ]
 

@@ -137,9 +137,9 @@ def test_a_field_may_hold_anything(records: list[dict[str, Any]]) -> None:
 
 
 def test_a_command_that_is_told_word_by_word_is_read_like_any_other() -> None:
-    told = completed(type="command_execution", command=["bash", "-lc", "sed -n '1,3p' a.py"], exit_code=0)
-    end = turn(told)[-1]
-    start = turn(told)[0]
+    stated = completed(type="command_execution", command=["bash", "-lc", "sed -n '1,3p' a.py"], exit_code=0)
+    end = turn(stated)[-1]
+    start = turn(stated)[0]
 
     assert isinstance(start, ToolStart)
     assert isinstance(end, ToolEnd)

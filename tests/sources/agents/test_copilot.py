@@ -31,7 +31,7 @@ from harness.sources.request import Request
 ALWAYS = ("--output-format", "json", "--no-auto-update", "--no-ask-user")
 
 
-def told(kind: str, agent: str = "", **data: Any) -> dict[str, Any]:
+def record(kind: str, agent: str = "", **data: Any) -> dict[str, Any]:
     return {"type": kind, "data": data, **({"agentId": agent} if agent else {})}
 
 
@@ -76,9 +76,9 @@ def test_a_sub_agent_is_a_run_of_its_own() -> None:
 def test_a_sub_agent_that_fails_says_why() -> None:
     events = play(
         "copilot",
-        told("subagent.started", "a-1", toolCallId="call_1", agentName="explore"),
-        told("subagent.failed", "a-1", toolCallId="call_1", error="no model", durationMs=7),
-        told("tool.execution_complete", "a-1", toolCallId="call_9", success=True),
+        record("subagent.started", "a-1", toolCallId="call_1", agentName="explore"),
+        record("subagent.failed", "a-1", toolCallId="call_1", error="no model", durationMs=7),
+        record("tool.execution_complete", "a-1", toolCallId="call_9", success=True),
     )
 
     assert Result(run_id="call_1", success=False, outcome="failed", text="no model", duration_ms=7) in events
@@ -134,16 +134,16 @@ def test_a_run_that_was_stopped_was_interrupted_though_it_exits_with_zero() -> N
     for name in ("sigint-model", "sigterm-model", "sigint-tool"):
         end = end_of(recorded("copilot", name))
         assert (end.success, end.outcome, end.exit_code) == (False, "interrupted", 0)
-    stopped = play("copilot", told("abort", reason="user"), {"type": "result", "exitCode": 0})
+    stopped = play("copilot", record("abort", reason="user"), {"type": "result", "exitCode": 0})
     assert end_of(stopped).outcome == "interrupted"
 
 
 def test_a_run_that_goes_on_after_an_abort_has_not_been_interrupted() -> None:
     again = play(
         "copilot",
-        told("session.tools_updated", model="m"),
-        told("abort"),
-        told("assistant.turn_start", turnId="0"),
+        record("session.tools_updated", model="m"),
+        record("abort"),
+        record("assistant.turn_start", turnId="0"),
         {"type": "result", "exitCode": 0, "sessionId": "s-9"},
     )
 
@@ -154,32 +154,32 @@ def test_a_run_that_goes_on_after_an_abort_has_not_been_interrupted() -> None:
 
 
 def test_reasoning_is_told_once_however_it_comes() -> None:
-    whole = told("assistant.reasoning", reasoningId="r-1", content="Hm.")
-    message = told("assistant.message", messageId="m-1", content="Yes.", reasoningText="Hm.")
-    piece = told("assistant.reasoning_delta", reasoningId="r-1", deltaContent="Hm.")
+    whole = record("assistant.reasoning", reasoningId="r-1", content="Hm.")
+    message = record("assistant.message", messageId="m-1", content="Yes.", reasoningText="Hm.")
+    piece = record("assistant.reasoning_delta", reasoningId="r-1", deltaContent="Hm.")
 
     for lines in ((piece, message, whole), (message, whole), (whole,), (piece, whole)):
         assert [delta.text for delta in of(ReasoningDelta, play("copilot", *lines))] == ["Hm."]
 
 
 def test_output_that_is_repeated_is_told_as_it_grows() -> None:
-    start = told("tool.execution_start", toolCallId="c-1", toolName="x-y", arguments={})
+    start = record("tool.execution_start", toolCallId="c-1", toolName="x-y", arguments={})
     grown = [
-        told("tool.execution_partial_result", toolCallId="c-1", partialOutput=out) for out in ("a", "ab")
+        record("tool.execution_partial_result", toolCallId="c-1", partialOutput=out) for out in ("a", "ab")
     ]
 
     assert [progress.text for progress in of(ToolProgress, play("copilot", start, *grown))] == ["a", "b"]
 
 
 def test_documented_records_that_no_recording_holds_are_known() -> None:
-    usage = told(
+    usage = record(
         "assistant.usage", model="m", inputTokens=9, outputTokens=5, reasoningTokens=2, apiCallId="i"
     )
     events = play(
         "copilot",
         usage,
-        told("session.compaction_complete", success=True, preCompactionTokens=9, postCompactionTokens=2),
-        told("session.compaction_complete", success=False, error="no"),
+        record("session.compaction_complete", success=True, preCompactionTokens=9, postCompactionTokens=2),
+        record("session.compaction_complete", success=False, error="no"),
     )
 
     assert of(UsageDelta, events) == [
@@ -192,4 +192,4 @@ def test_documented_records_that_no_recording_holds_are_known() -> None:
 
 def test_plain_text_is_the_answer_of_a_run_that_was_asked_for_it() -> None:
     assert end_of(play("copilot", "Hello", "there.")).text == "Hello\nthere."
-    assert [event.raw for event in of(Unknown, play("copilot", "stray", told("abort")))] == ["stray"]
+    assert [event.raw for event in of(Unknown, play("copilot", "stray", record("abort")))] == ["stray"]

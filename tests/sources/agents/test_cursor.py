@@ -1,4 +1,4 @@
-"""Cursor's CLI, as far as its documentation tells: how it is called and what its records mean."""
+"""Cursor's CLI, as far as it is documented: its command line and its records."""
 
 from __future__ import annotations
 
@@ -231,9 +231,9 @@ def test_in_plan_mode_the_plan_is_the_answer() -> None:
 def test_usage_keeps_the_cache_apart() -> None:
     used = {"inputTokens": 4, "outputTokens": 117, "cacheReadTokens": 28154, "cacheWriteTokens": 1197}
 
-    told = end_of(play(INIT, {**OK, "usage": used})).usage
+    stated = end_of(play(INIT, {**OK, "usage": used})).usage
 
-    assert told == Usage(input=4, output=117, cache_read=28154, cache_write=1197)
+    assert stated == Usage(input=4, output=117, cache_read=28154, cache_write=1197)
     assert end_of(play(INIT, OK)).usage is None
 
 

@@ -31,8 +31,8 @@ def call(name: str, **asked: Any) -> dict[str, Any]:
 
 
 def answer(value: str, *, is_error: bool = False) -> dict[str, Any]:
-    told = {"error": {"message": value}} if is_error else {"value": value}
-    return {"type": "tool_result", "id": "c-1", "isError": is_error, **told}
+    stated = {"error": {"message": value}} if is_error else {"value": value}
+    return {"type": "tool_result", "id": "c-1", "isError": is_error, **stated}
 
 
 def test_every_option_of_a_request_has_its_argument() -> None:
@@ -86,8 +86,8 @@ def test_a_patch_that_is_wrapped_once_more_is_found() -> None:
 
 
 def test_a_long_file_is_read_as_far_as_it_says() -> None:
-    told = "text\n<system-reminder>[Showing lines 1-1000 of 4000 total lines]</system-reminder>"
-    events = play("droid", call("Read", file_path="a.py"), answer(told))
+    stated = "text\n<system-reminder>[Showing lines 1-1000 of 4000 total lines]</system-reminder>"
+    events = play("droid", call("Read", file_path="a.py"), answer(stated))
 
     assert of(ToolEnd, events)[0].operations == [Read(path="/repo/a.py", start_line=1, end_line=1000)]
 

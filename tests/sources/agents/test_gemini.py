@@ -115,9 +115,9 @@ def test_a_failed_run_that_says_it_used_nothing_has_not_said_what_it_used() -> N
 def test_usage_of_versions_that_tell_less_leaves_open_what_they_do_not_tell() -> None:
     stats = {"input_tokens": 10, "output_tokens": 2}
 
-    told = end_of(play(INIT, {"type": "result", "status": "success", "stats": stats})).usage
+    stated = end_of(play(INIT, {"type": "result", "status": "success", "stats": stats})).usage
 
-    assert told == Usage(input=10, output=2)
+    assert stated == Usage(input=10, output=2)
 
 
 @pytest.mark.parametrize(

@@ -107,18 +107,18 @@ def test_the_prompt_goes_through_stdin() -> None:
 def test_usage_is_what_the_model_was_scripted_to_use(case: str, usage: Usage | None) -> None:
     _, events = translate(CASES[f"goose/{case}"])
     result = of(Result, events)[-1]
-    told = result.usage
+    reported = result.usage
 
     if usage is None:
-        assert told is None
+        assert reported is None
         return
     classes = ("input", "output", "cache_read", "cache_write", "reasoning")
-    assert [getattr(told, name) for name in classes] == [getattr(usage, name) for name in classes]
+    assert [getattr(reported, name) for name in classes] == [getattr(usage, name) for name in classes]
     added = Usage()
     for delta in of(UsageDelta, events):
         added = added.plus(delta.usage)
-    assert added in (told, Usage())
-    assert (told.cost_source == "stated") == (told.cost_usd is not None)
+    assert added in (reported, Usage())
+    assert (reported.cost_source == "stated") == (reported.cost_usd is not None)
 
 
 def test_the_usage_of_a_resumed_session_is_flagged() -> None:
@@ -280,9 +280,9 @@ def test_thoughts_are_told_and_what_a_running_tool_reports_too() -> None:
 
 
 def test_a_sub_agent_is_a_run_with_its_task_and_its_answer() -> None:
-    told = {"subagent_session_id": "20261115_2"}
+    reported = {"subagent_session_id": "20261115_2"}
     asked = call("delegate", instructions="count", source="reviewer")
-    events = play(asked, answer("42", _meta=told), message(text("done")), COMPLETE)
+    events = play(asked, answer("42", _meta=reported), message(text("done")), COMPLETE)
 
     child = of(SessionStart, events)[1]
     assert (child.run_id, child.parent_id, child.session_id) == ("c1", "c1", "20261115_2")
@@ -291,9 +291,9 @@ def test_a_sub_agent_is_a_run_with_its_task_and_its_answer() -> None:
 
 
 def test_a_sub_agent_in_the_background_that_is_never_asked_for_was_interrupted() -> None:
-    told = {"subagent_session_id": "20261115_2"}
+    reported = {"subagent_session_id": "20261115_2"}
     asked = call("delegate", **{"instructions": "count", "async": True})
-    events = play(asked, answer("Task started", _meta=told), message(text("done")), COMPLETE)
+    events = play(asked, answer("Task started", _meta=reported), message(text("done")), COMPLETE)
 
     assert [(result.run_id, result.outcome) for result in of(Result, events)] == [
         ("c1", "interrupted"),

@@ -160,10 +160,10 @@ def test_a_sub_agent_within_a_sub_agent_is_found() -> None:
 
 def test_a_failed_command_is_a_failed_call_though_it_completed() -> None:
     ends = of(ToolEnd, recorded("grok", "parallel"))
-    told = of(ToolEnd, recorded("grok", "shell-fail-messages"))[0]
+    stated = of(ToolEnd, recorded("grok", "shell-fail-messages"))[0]
 
     assert [end.exit_code for end in ends if end.call_id == "call_0007"] == [7]
-    assert (told.success, told.exit_code, told.output) == (False, 3, "exit: 3\nout\nerr\n")
+    assert (stated.success, stated.exit_code, stated.output) == (False, 3, "exit: 3\nout\nerr\n")
     killed = {end.call_id: end for end in of(ToolEnd, recorded("grok", "background-command"))}
     assert (killed["call_0006"].success, killed["call_0006"].exit_code) == (False, None)
     assert (killed["call_0004"].success, killed["call_0004"].exit_code) == (None, None)

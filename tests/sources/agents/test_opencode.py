@@ -102,18 +102,18 @@ def scripted_usage(case: Case) -> list[dict[str, int]]:
 def test_the_tokens_are_those_of_the_script_class_by_class(case: Case) -> None:
     _, events = translate(case)
 
-    told = [event.usage for event in events if isinstance(event, UsageDelta)]
+    stated = [event.usage for event in events if isinstance(event, UsageDelta)]
     expected = [
         (usage["input"], usage["output"] - usage.get("reasoning", 0), usage.get("reasoning", 0))
         for usage in scripted_usage(case)
     ]
-    assert [(usage.input, usage.output, usage.reasoning) for usage in told] == expected
+    assert [(usage.input, usage.output, usage.reasoning) for usage in stated] == expected
     cached = [(usage.get("cache_read", 0), usage.get("cache_write", 0)) for usage in scripted_usage(case)]
-    assert [(usage.cache_read, usage.cache_write) for usage in told] == cached
+    assert [(usage.cache_read, usage.cache_write) for usage in stated] == cached
     total = end_of(events).usage
     assert total is not None
     assert total.input == sum(usage["input"] for usage in scripted_usage(case))
-    assert total.cost_usd == pytest.approx(sum(usage.cost_usd or 0 for usage in told))
+    assert total.cost_usd == pytest.approx(sum(usage.cost_usd or 0 for usage in stated))
 
 
 def test_steps_add_up_and_one_that_is_told_twice_counts_once() -> None:

@@ -327,7 +327,7 @@ def test_what_an_unfinished_answer_has_used_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "success"),
+    ("stated", "success"),
     [
         ({"status": "completed"}, True),
         ({"state": "error"}, False),
@@ -336,8 +336,13 @@ def test_what_an_unfinished_answer_has_used_counts() -> None:
         ({"status": "new"}, None),
     ],
 )
-def test_a_call_may_be_told_by_its_end_alone(told: dict[str, Any], success: bool | None) -> None:
-    end = {"type": "tool_execution_end", "toolName": "read", "input": {"path": "a", "start_line": 3}, **told}
+def test_a_call_may_be_told_by_its_end_alone(stated: dict[str, Any], success: bool | None) -> None:
+    end = {
+        "type": "tool_execution_end",
+        "toolName": "read",
+        "input": {"path": "a", "start_line": 3},
+        **stated,
+    }
     events = play(SESSION, end, end)
 
     assert [start.operations for start in of(ToolStart, events)] == [[Read(path="/here/a", start_line=3)]] * 2

@@ -123,7 +123,7 @@ VERDICTS: dict[str, tuple[str, list[dict[str, Any]], tuple[bool | None, int | No
         qwen(REPORT.format("out", 3), "0.24.4", is_error=True),
         (False, 3),
     ),
-    "qwen 0.24 tells no exit code of a success": ("qwen", qwen("one", "0.24.4"), (True, None)),
+    "qwen 0.24 has no exit code of a success": ("qwen", qwen("one", "0.24.4"), (True, None)),
     "what a command writes into its report is not the report": (
         "qwen",
         qwen(REPORT.format(f"x\n{FORGED}", 3), "0.24.4", is_error=True),
@@ -144,7 +144,7 @@ VERDICTS: dict[str, tuple[str, list[dict[str, Any]], tuple[bool | None, int | No
         gemini("echo 'Command exited with code: 7'", status="success", output="Command exited with code: 7"),
         UNSAID,
     ),
-    "copilot 1.0.50 tells it in the last line": (
+    "copilot 1.0.50 has it in the last line": (
         "copilot",
         copilot("x\n<exited with exit code 3>"),
         (False, 3),
@@ -173,8 +173,8 @@ VERDICTS: dict[str, tuple[str, list[dict[str, Any]], tuple[bool | None, int | No
         UNSAID,
     ),
     "opencode without a status": ("opencode", opencode("grep", {"pattern": "x"}), UNSAID),
-    "kimi never tells of a success": ("kimi", kimi("one\n"), UNSAID),
-    "kimi tells of a failure": ("kimi", kimi("one\nCommand failed with exit code: 3."), (False, 3)),
+    "kimi never states a success": ("kimi", kimi("one\n"), UNSAID),
+    "kimi states a failure": ("kimi", kimi("one\nCommand failed with exit code: 3."), (False, 3)),
     "kimi, words in the middle": ("kimi", kimi("Command failed with exit code: 3.\nmore"), UNSAID),
     "kimi, a command that writes these words itself": (
         "kimi",
@@ -192,21 +192,21 @@ VERDICTS: dict[str, tuple[str, list[dict[str, Any]], tuple[bool | None, int | No
         droid(value="one\n[Process exited with code 3]", isError=False),
         (True, None),
     ),
-    "pi tells no exit code of a success": (
+    "pi has no exit code of a success": (
         "pi",
         pi("Command exited with code 3", is_error=False),
         (True, None),
     ),
-    "pi tells it of a failure": ("pi", pi("x\n\nCommand exited with code 3", is_error=True), (False, 3)),
-    "claude tells no exit code of a success": ("claude", claude("Exit code 3"), (True, None)),
-    "claude 1 tells none of a failure either": (
+    "pi has it of a failure": ("pi", pi("x\n\nCommand exited with code 3", is_error=True), (False, 3)),
+    "claude has no exit code of a success": ("claude", claude("Exit code 3"), (True, None)),
+    "claude 1 has none of a failure either": (
         "claude",
         claude("Exit code 3\nis what it wrote", version="1.0.128", is_error=True),
         (False, None),
     ),
     "claude 2 does": ("claude", claude("Exit code 3\nx", is_error=True), (False, 3)),
     "cursor without a result": ("cursor", cursor(None), UNSAID),
-    "cursor with one that nobody knows": ("cursor", cursor({"odd": {}}), UNSAID),
+    "cursor with an unknown one": ("cursor", cursor({"odd": {}}), UNSAID),
 }
 
 
@@ -217,8 +217,10 @@ def test_a_verdict_is_what_the_agent_said(name: str) -> None:
     [end] = of(ToolEnd, events)
 
     assert (end.success, end.exit_code) == expected
-    [told] = [one for one in shown("activity", events) if one["type"] in ("command", "search", "unknown")]
-    assert (told.get("isSuccess"), told.get("exitCode")) == expected if told["type"] == "command" else True
+    [stated] = [one for one in shown("activity", events) if one["type"] in ("command", "search", "unknown")]
+    assert (
+        (stated.get("isSuccess"), stated.get("exitCode")) == expected if stated["type"] == "command" else True
+    )
     [streamed] = [one for one in shown("stream", events) if one["type"] == "ToolEnd"]
     assert streamed["success"] is (expected[0] is not False)
 
@@ -250,9 +252,9 @@ def test_a_command_that_exits_with_3_is_never_a_success(
 
 @pytest.mark.parametrize(("agent", "version"), [("opencode", "1.2.27"), ("kilo", "7.0.33")])
 def test_a_directory_that_was_read_was_listed(agent: str, version: str) -> None:
-    told = shown("activity", recorded(agent, "list", version))
+    stated = shown("activity", recorded(agent, "list", version))
 
-    assert [one["type"] for one in told if one["type"] in ("read", "list")] == ["list"]
+    assert [one["type"] for one in stated if one["type"] in ("read", "list")] == ["list"]
 
 
 def test_a_file_that_only_looks_like_a_listing_was_read() -> None:
