@@ -33,6 +33,7 @@ from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox import sandbox
 from harness.sources.sandbox.sandbox import find_sandbox
+from harness.system import confinement
 
 USERS = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
 ENGINES = ("bubblewrap", "landlock")
@@ -145,7 +146,7 @@ def test_without_any_sandbox_the_request_is_refused(monkeypatch: pytest.MonkeyPa
     from harness.sources.tools.registry import default_tools
 
     monkeypatch.setattr(sandbox, "bubblewrap_program", lambda _environ: "")
-    monkeypatch.setattr(sandbox, "landlock_version", lambda: 0)
+    monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
     with pytest.raises(UsageError, match="no sandbox here: bubblewrap is not installed"):
         find_sandbox()
     with pytest.raises(UsageError):
@@ -157,7 +158,7 @@ def test_a_bubblewrap_that_does_not_work_is_not_used(monkeypatch: pytest.MonkeyP
     broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sandbox, "_USUAL_FOLDERS", ())
-    monkeypatch.setattr(sandbox, "landlock_version", lambda: 0)
+    monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
     with pytest.raises(UsageError, match="installed but does not work"):
         find_sandbox({"PATH": str(tmp_path)})
 
