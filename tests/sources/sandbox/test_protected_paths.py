@@ -411,7 +411,7 @@ def test_the_document_names_everything_that_is_protected() -> None:
 
 
 def test_file_tools_write_nothing_that_is_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.tools.workbench import Bench
+    from tests.sources.tools.workbench import Bench
 
     from harness.sources.tools.registry import default_tools
 
