@@ -41,7 +41,7 @@ from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
 from harness.sources.translation.pipeline import Pipeline
 from harness.stage import ViewOptions
-from harness.views.stream import Stream
+from harness.views.stream import StreamView
 
 ROOT = os.path.dirname(os.path.abspath(package.__file__)) + os.sep
 LINE = b'{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"Yes."}]}}\n'
@@ -193,7 +193,7 @@ async def _until(is_true: Callable[[], bool]) -> None:
 
 
 def line() -> None:
-    pipeline, view = Pipeline(load("claude").translator()), Stream(ViewOptions())
+    pipeline, view = Pipeline(load("claude").translator()), StreamView(ViewOptions())
     for entry in (RawStart(at_ms=0, agent="claude"), *[RawOutput(at_ms=0, stream="stdout", data=LINE)] * 2):
         walk = Walk()  # the last one counts: what is read once is not part of it
         walk.begin()

@@ -65,38 +65,20 @@ INPUT_OUTPUT_CLOCK_AND_IDS = (
 
 NAMED_TWICE = frozenset(
     [
-        "Amount",
-        "Draft",
         "Error",
         "Info",
         "ModeChanged",
         "ModelChanged",
-        "OpenCall",
-        "Reasoning",
-        "Relay",
-        "ReplInput",
-        "ReplOutput",
-        "ReplProgress",
-        "Report",
-        "Run",
-        "Script",
         "StateChanged",
         "SteeringQueued",
-        "Stream",
         "SubagentModelChanged",
-        "Text",
         "ThreadCreated",
-        "TodoItem",
-        "ToolCall",
         "ToolEnd",
         "ToolInputDelta",
-        "ToolProgress",
         "ToolStart",
-        "Usage",
-        "UserMessage",
     ]
 )
-"""Classes that still share their name with another one."""
+"""Session events that are called as the event of the log that they are made of: both names are part of the public API."""
 
 LAZY_NAMES = {"__getattr__", "__dir__"}
 

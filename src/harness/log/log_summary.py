@@ -31,7 +31,7 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
-from harness.log.run_tree import Run, RunTree, RunTreeState
+from harness.log.run_tree import RunNode, RunTree, RunTreeState
 
 KINDS = frozenset(
     (
@@ -60,7 +60,7 @@ class Start(NamedTuple):
     known_seq: int
 
 
-class Text(NamedTuple):
+class SearchText(NamedTuple):
     seq: int
     text: str
     """As it is searched: in one case."""
@@ -70,7 +70,7 @@ class Gain(NamedTuple):
     """What new events added."""
 
     starts: list[Start]
-    texts: list[Text]
+    texts: list[SearchText]
 
 
 class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -102,11 +102,11 @@ class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def _tree(self) -> RunTree:
         for run_id in self.nested:
-            self.runs.runs.setdefault(run_id, Run(run_id, depth=1))
+            self.runs.runs.setdefault(run_id, RunNode(run_id, depth=1))
         self.nested = []
         return RunTree(self.runs, remembered=_REMEMBERED_RUNS)
 
-    def _note(self, event: Event, gain: Gain, tree: RunTree, run: Run) -> None:
+    def _note(self, event: Event, gain: Gain, tree: RunTree, run: RunNode) -> None:
         match event:
             case SessionStart() if not run.depth:
                 self._turn(event)
@@ -115,7 +115,7 @@ class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
                 self._answer(event, gain)
             case Message():
                 if event.text:
-                    gain.texts.append(Text(event.seq, folded(event.text)))
+                    gain.texts.append(SearchText(event.seq, folded(event.text)))
                 if event.role == "assistant":
                     if not run.depth:
                         self._answer(event, gain)
@@ -123,7 +123,7 @@ class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
                     self._ask(event, gain)
             case Signal(category="user"):
                 if isinstance(event.contents, str) and event.contents:
-                    gain.texts.append(Text(event.seq, folded(event.contents)))
+                    gain.texts.append(SearchText(event.seq, folded(event.contents)))
                 self._ask(event, gain)
             case GoalEvaluated():
                 self._turn(event)

@@ -78,7 +78,7 @@ class Shown(msgspec.Struct, gc=False):
         return "" if stream_id and length and length >= len(message) else None
 
 
-class Run(msgspec.Struct, omit_defaults=True, gc=False):
+class RunNode(msgspec.Struct, omit_defaults=True, gc=False):
     """Contract: views read it and never change it. Plain data."""
 
     id: str
@@ -105,7 +105,7 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
 class RunTreeState(msgspec.Struct, omit_defaults=True):
     """All that a tree knows between two events. Plain data."""
 
-    runs: dict[str, Run] = {}
+    runs: dict[str, RunNode] = {}
     latest: str = ""
     """The last top run."""
     tops: int = 0
@@ -130,10 +130,10 @@ class RunTree:
         self._event: Event | None = None
         self._runs = self._state.runs
         self._is_clear = True
-        self.run = Run("")
+        self.run = RunNode("")
         self.began = False
         """Whether the run begins with this event."""
-        self.ended: Sequence[Run] = ()
+        self.ended: Sequence[RunNode] = ()
         """Runs that end here, inner ones first; what they leave open is still in them."""
         self.shown: Shown | None = None
         """What was shown of the text that this event completes, or takes back."""
@@ -145,7 +145,7 @@ class RunTree:
         """Questions that were answered, or that nobody waits for any more."""
 
     @property
-    def top(self) -> Run | None:
+    def top(self) -> RunNode | None:
         """The latest top run."""
         return self._runs.get(self._state.latest)
 
@@ -160,13 +160,13 @@ class RunTree:
         return self._state.log_id
 
     @property
-    def open_top(self) -> Run | None:
+    def open_top(self) -> RunNode | None:
         """The latest top run, as long as it is neither suspended nor ended."""
         top = self._runs.get(self._state.latest)
         return top if top is not None and top.status == "open" else None
 
     @property
-    def unfinished_top(self) -> Run | None:
+    def unfinished_top(self) -> RunNode | None:
         """The open top run; if there is none, the last of those that are suspended."""
         top = self.open_top
         if top is None:
@@ -175,7 +175,7 @@ class RunTree:
         return top
 
     @property
-    def unfinished(self) -> Sequence[Run]:
+    def unfinished(self) -> Sequence[RunNode]:
         """All runs that have not ended, in the order in which they began."""
         return [run for run in self._runs.values() if run.status != "ended"]
 
@@ -183,7 +183,7 @@ class RunTree:
     def open_relays(self) -> Mapping[str, Relay]:
         return self._state.relays
 
-    def get(self, run_id: str) -> Run | None:
+    def get(self, run_id: str) -> RunNode | None:
         return self._runs.get(run_id)
 
     def depth(self, run_id: str) -> int:
@@ -199,7 +199,7 @@ class RunTree:
             run = self._runs.get(run.parent)
         return found
 
-    def feed(self, event: Event, /) -> Run:
+    def feed(self, event: Event, /) -> RunNode:
         if event is self._event:
             return self.run
         self._event = event
@@ -228,7 +228,7 @@ class RunTree:
         self._runs = self._state.runs
         self._event = None
 
-    def abandon(self) -> Sequence[Run]:
+    def abandon(self) -> Sequence[RunNode]:
         """Nobody writes the log any more: what goes on in it was interrupted."""
         self._clear()
         top = self.open_top
@@ -236,7 +236,7 @@ class RunTree:
             self._end(top, "interrupted")
         return self.ended
 
-    def _feed(self, event: Event, run: Run | None) -> Run:
+    def _feed(self, event: Event, run: RunNode | None) -> RunNode:
         if not self._is_clear:
             self._clear()
         handler = _HANDLERS.get(type(event))
@@ -245,7 +245,7 @@ class RunTree:
             run = handler(self, event, run)
         if run is None:
             is_below = not isinstance(event, Steering) and event.run_id != self._state.conversation
-            run = Run(event.run_id, depth=int(is_below and self.open_top is not None))
+            run = RunNode(event.run_id, depth=int(is_below and self.open_top is not None))
         self.run = run
         return run
 
@@ -266,9 +266,11 @@ class RunTree:
             if old is not None and old.status == "ended" and run_id not in kept:
                 del self._runs[run_id]
 
-    def _begin(self, run_id: str, start: SessionStart | None, parent: Run | None, call_id: str = "") -> Run:
+    def _begin(
+        self, run_id: str, start: SessionStart | None, parent: RunNode | None, call_id: str = ""
+    ) -> RunNode:
         self.began = True
-        run = self._runs[run_id] = Run(run_id, top=run_id, call_id=call_id, start=start)
+        run = self._runs[run_id] = RunNode(run_id, top=run_id, call_id=call_id, start=start)
         if parent is not None:
             run.parent, run.top, run.depth = parent.id, parent.top, parent.depth + 1
         else:
@@ -276,14 +278,14 @@ class RunTree:
             self._take_over(run)
         return run
 
-    def _take_over(self, run: Run) -> None:
+    def _take_over(self, run: RunNode) -> None:
         before = self.open_top
         if before is not None and before is not run:
             self._end(before, "interrupted")
         self._state.latest = run.id
 
-    def _end(self, run: Run, outcome: str) -> None:
-        below: list[Run] = []
+    def _end(self, run: RunNode, outcome: str) -> None:
+        below: list[RunNode] = []
         if not run.depth:
             below = [one for one in self._runs.values() if one.top == run.id and one.status != "ended"]
             below.sort(key=lambda one: -one.depth)
@@ -300,7 +302,7 @@ class RunTree:
             del self._state.relays[relay.id]
         self.relays = [*self.relays, *relays]
 
-    def _on_start(self, event: SessionStart, run: Run | None) -> Run:
+    def _on_start(self, event: SessionStart, run: RunNode | None) -> RunNode:
         if run is not None and run.status != "ended":
             run.start = run.start or event  # it may have spoken before; where it hangs was decided then
             run = self._on_resumed(event, run)
@@ -312,29 +314,29 @@ class RunTree:
             self._state.log_id = self._state.log_id or run.id
         return run
 
-    def _begin_child(self, event: SessionStart) -> Run:
+    def _begin_child(self, event: SessionStart) -> RunNode:
         caller = self._runs.get(self._state.callers.get(event.parent_id, self._state.latest))
         if caller is None or caller.id == event.run_id:
-            run = self._begin(event.run_id, event, Run("", depth=0), event.parent_id)
+            run = self._begin(event.run_id, event, RunNode("", depth=0), event.parent_id)
             run.top = ""
             return run
         return self._begin(event.run_id, event, caller, event.parent_id)
 
-    def _on_result(self, event: Result, run: Run | None) -> Run:
+    def _on_result(self, event: Result, run: RunNode | None) -> RunNode:
         run = run if run is not None else self._begin(event.run_id, None, self.open_top)
         if run.status != "ended":
             self.unheard = event.text if event.success and not run.has_spoken else ""
             self._end(run, event.outcome)
         return run
 
-    def _on_suspended(self, _event: Suspended, run: Run | None) -> Run | None:
+    def _on_suspended(self, _event: Suspended, run: RunNode | None) -> RunNode | None:
         if run is not None and run.status == "open":
             run.status = "suspended"
             asked = self._state.relays.values()
             self._void([relay for relay in asked if relay.run_id == run.id and relay.spawn_call_id])
         return run
 
-    def _on_resumed(self, event: Event, run: Run | None) -> Run:
+    def _on_resumed(self, event: Event, run: RunNode | None) -> RunNode:
         if run is None:
             return self._begin(event.run_id, None, None)
         if run.status == "suspended":
@@ -343,10 +345,10 @@ class RunTree:
                 self._take_over(run)
         return run
 
-    def _speaker(self, event: Event, run: Run | None) -> Run:
+    def _speaker(self, event: Event, run: RunNode | None) -> RunNode:
         return run if run is not None else self._begin(event.run_id, None, self.open_top)
 
-    def _on_text(self, event: TextDelta, run: Run | None) -> Run:
+    def _on_text(self, event: TextDelta, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         self._is_clear = not self.began
         if event.text:
@@ -354,12 +356,12 @@ class RunTree:
             run.texts.setdefault(event.id, Shown()).add(event.text)
         return run
 
-    def _on_retraction(self, event: TextRetracted, run: Run | None) -> Run:
+    def _on_retraction(self, event: TextRetracted, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         self.shown = run.texts.pop(event.id, None)
         return run
 
-    def _on_message(self, event: Message, run: Run | None) -> Run | None:
+    def _on_message(self, event: Message, run: RunNode | None) -> RunNode | None:
         if event.role != "assistant":
             return run
         run = self._speaker(event, run)
@@ -371,7 +373,7 @@ class RunTree:
         """What of a whole message is still to be shown; None when nothing of it was, so: all of it."""
         return None if self.shown is None else self.shown.rest(event.id, event.text)
 
-    def _on_tool_start(self, event: ToolStart, run: Run | None) -> Run:
+    def _on_tool_start(self, event: ToolStart, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         self.call = run.calls.get(event.call_id)
         run.calls[event.call_id] = event
@@ -382,59 +384,59 @@ class RunTree:
                 del callers[next(iter(callers))]
         return run
 
-    def _on_progress(self, event: ToolProgress, run: Run | None) -> Run:
+    def _on_progress(self, event: ToolProgress, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         self.call = run.calls.get(event.call_id)
         return run
 
-    def _on_tool_end(self, event: ToolEnd, run: Run | None) -> Run:
+    def _on_tool_end(self, event: ToolEnd, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         self.call = run.calls.pop(event.call_id, None)
         return run
 
-    def _on_repl_input(self, event: ReplInput, run: Run | None) -> Run:
+    def _on_repl_input(self, event: ReplInput, run: RunNode | None) -> RunNode:
         code = {"code": event.code}
         start = ToolStart(call_id=event.id, tool_name=REPL_TOOL, input=code, timestamp_ms=event.timestamp_ms)
         return self._on_tool_start(start, self._speaker(event, run))
 
-    def _on_repl_progress(self, event: ReplProgress, run: Run | None) -> Run:
+    def _on_repl_progress(self, event: ReplProgress, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         self.call = run.calls.get(event.id)
         return run
 
-    def _on_repl_output(self, event: ReplOutput, run: Run | None) -> Run:
+    def _on_repl_output(self, event: ReplOutput, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         self.call = run.calls.pop(event.id, None)
         return run
 
-    def _on_step(self, event: StepStart, run: Run | None) -> Run:
+    def _on_step(self, event: StepStart, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         run.step, run.texts = event.id, {}
         return run
 
-    def _on_step_end(self, event: StepEnd, run: Run | None) -> Run:
+    def _on_step_end(self, event: StepEnd, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         run.step = ""
         return run
 
-    def _on_relay(self, event: Relay, run: Run | None) -> Run:
+    def _on_relay(self, event: Relay, run: RunNode | None) -> RunNode:
         run = self._speaker(event, run)
         if run.status != "ended":
             self._state.relays[event.id] = event
         return run
 
-    def _on_reply(self, event: RelayReply, run: Run | None) -> Run | None:
+    def _on_reply(self, event: RelayReply, run: RunNode | None) -> RunNode | None:
         relay = self._state.relays.pop(event.id, None)
         self.relays = () if relay is None else (relay,)
         return run
 
-    def _on_thread(self, event: ThreadCreated, run: Run | None) -> Run | None:
+    def _on_thread(self, event: ThreadCreated, run: RunNode | None) -> RunNode | None:
         self._state.conversation = self._state.log_id = event.run_id
         return run
 
 
 # ruff: noqa: SLF001 its own handlers
-_HANDLERS: Mapping[type[Event], Callable[[RunTree, Any, Run | None], Run | None]] = {
+_HANDLERS: Mapping[type[Event], Callable[[RunTree, Any, RunNode | None], RunNode | None]] = {
     SessionStart: RunTree._on_start,
     Result: RunTree._on_result,
     Suspended: RunTree._on_suspended,

@@ -22,7 +22,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str = ""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ResultReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: Literal["result"]
     success: bool
     result: str
@@ -82,10 +82,10 @@ class ResultView:
         elif isinstance(event, Result) and event.run_id == self._tree.latest:
             self._result = event
 
-    def _report(self) -> Report:
+    def _report(self) -> ResultReport:
         result = self._result
         session_id = result.session_id or self._session_id
-        return Report(
+        return ResultReport(
             type="result",
             success=result.success,
             result=result.text or self._last_text,

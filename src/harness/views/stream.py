@@ -21,7 +21,7 @@ from harness.events import (
     ToolStart,
     UsageDelta,
 )
-from harness.log.run_tree import Run, RunTree
+from harness.log.run_tree import RunNode, RunTree
 from harness.stage import View, ViewOptions
 from harness.views.formatting.json_text import compact, encode_blocks
 from harness.views.formatting.usage_data import UsageData, computed, usage_data
@@ -94,7 +94,7 @@ class UsageDeltaLine(_Line):
     usage: UsageData
 
 
-class Stream:
+class StreamView:
     def __init__(self, options: ViewOptions) -> None:
         self._shows_usage = options.usage
         self._tree = RunTree()
@@ -122,7 +122,7 @@ class Stream:
     def finish(self) -> Sequence[bytes]:
         return ()
 
-    def _line(self, event: Event, at_ms: int, run: Run) -> _Line | None:
+    def _line(self, event: Event, at_ms: int, run: RunNode) -> _Line | None:
         match event:
             case ToolStart():
                 arguments = None if event.input is None else compact(event.input)
@@ -164,4 +164,4 @@ class Stream:
 
 
 def open(options: ViewOptions) -> View:
-    return Stream(options)
+    return StreamView(options)

@@ -11,7 +11,7 @@ from harness.stage import View, ViewOptions
 from harness.views.formatting.escapes import neutralised
 
 
-class Text:
+class TextView:
     def __init__(self) -> None:
         self._tree = RunTree()
         self._open_stream: str | None = None
@@ -70,4 +70,4 @@ class Text:
 
 def open(options: ViewOptions) -> View:
     del options
-    return Text()
+    return TextView()

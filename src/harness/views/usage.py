@@ -20,7 +20,7 @@ from harness.views.formatting.totals import settled
 CostSource = Literal["stated", "computed", "mixed"]
 
 
-class Amount(msgspec.Struct, frozen=True, kw_only=True):
+class UsageAmount(msgspec.Struct, frozen=True, kw_only=True):
     input: int | None
     output: int | None
     cache_read: int | None
@@ -33,7 +33,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
-    usage: Amount
+    usage: UsageAmount
 
 
 class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +44,14 @@ class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
     agent: str | None
     model: str | None
-    usage: Amount
+    usage: UsageAmount
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["usage"] = "usage"
     session_id: str
     agent: str
-    total: Amount
+    total: UsageAmount
     duration_ms: int | None
     models: list[ModelUsage]
     runs: list[RunUsage]
@@ -70,10 +70,10 @@ class _Tally(msgspec.Struct):
             self.sources = sorted([*self.sources, source])
 
     @property
-    def amount(self) -> Amount:
-        counts = {name: getattr(self.usage, name) for name in Amount.__struct_fields__}
+    def amount(self) -> UsageAmount:
+        counts = {name: getattr(self.usage, name) for name in UsageAmount.__struct_fields__}
         source = "mixed" if len(self.sources) > 1 else self.usage.cost_source or None
-        return Amount(**{**counts, "cost_source": source})
+        return UsageAmount(**{**counts, "cost_source": source})
 
 
 class _RunTally(msgspec.Struct):
@@ -98,7 +98,7 @@ class _State(msgspec.Struct):
 
 
 class UsageFold:
-    """Its value is a `Report` of all that was fed so far; a snapshot is plain data."""
+    """Its value is a `UsageReport` of all that was fed so far; a snapshot is plain data."""
 
     def __init__(self) -> None:
         self._state = _State()
@@ -124,10 +124,10 @@ class UsageFold:
         return (pretty(self.value).encode() + b"\n",)
 
     @property
-    def value(self) -> Report:
+    def value(self) -> UsageReport:
         state = self._state
         top = state.runs[state.top_run].start if state.top_run is not None else SessionStart()
-        return Report(
+        return UsageReport(
             session_id=top.session_id,
             agent=top.agent,
             total=self._total().amount,
@@ -193,7 +193,7 @@ def _sum_ms(left: int | None, right: int | None) -> int | None:
     return right if left is None else left if right is None else left + right
 
 
-def summary(report: Report) -> str:
+def summary(report: UsageReport) -> str:
     """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when nothing was used that anybody knows of."""
     counts = {name: getattr(report.total, name) for name in Usage.__struct_fields__ if name != "cost_source"}
     return total_line(Usage(**counts), report.duration_ms)

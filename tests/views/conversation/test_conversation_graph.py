@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.views.conversation.data import graph_data, graph_from, snapshot_of
 from harness.views.conversation.graph import Graph
-from harness.views.run_events.events import AnyWireEvent, Retracted, Text
+from harness.views.run_events.events import AnyWireEvent, RetractedEvent, TextEvent
 from told import call, end, graph_after, result, start, text, told, user
 
 
@@ -169,12 +169,12 @@ def test_an_id_that_is_taken_by_another_run_or_kind_is_told_apart() -> None:
 
 def test_text_that_does_not_stand_is_emptied() -> None:
     before = graph_after(text("t1", "wro"), text("t1", "ng"))
-    after = before.reduce(Retracted(run_id="r1", id="t1"))
+    after = before.reduce(RetractedEvent(run_id="r1", id="t1"))
 
     assert graph_data(before)["nodes"]["t1"]["content"] == "wrong"
     assert graph_data(after)["nodes"]["t1"]["content"] == ""
     assert graph_data(after.reduce(text("t1", "right")))["nodes"]["t1"]["content"] == "right"
-    assert after.reduce(Retracted(run_id="r1", id="unheard of")) is after
+    assert after.reduce(RetractedEvent(run_id="r1", id="unheard of")) is after
 
 
 NODES: list[tuple[AnyWireEvent, dict[str, Any]]] = [
@@ -341,8 +341,8 @@ def test_graphs_are_what_the_rules_say_and_stay_so(events: list[Plain], data: st
 def test_graphs_of_one_line_share_what_they_have_in_common() -> None:
     graph = graph_after(start())
     for number in range(1000):
-        graph = graph.reduce(Text(run_id="r1", id=f"t{number % 10}", content="x"))
-        graph = graph.reduce(Text(run_id="r1", id=f"t{number % 10}", content="y"))
+        graph = graph.reduce(TextEvent(run_id="r1", id=f"t{number % 10}", content="x"))
+        graph = graph.reduce(TextEvent(run_id="r1", id=f"t{number % 10}", content="y"))
 
     assert graph._record is graph.reduce(text("t1", "z"))._record
     assert len(graph.nodes) == 11

@@ -9,7 +9,7 @@ import pytest
 
 from harness.views.conversation.messages import project_messages
 from harness.views.conversation.thread import ViewNode, project_thread, run_status
-from harness.views.run_events.events import AnyWireEvent, Retracted
+from harness.views.run_events.events import AnyWireEvent, RetractedEvent
 from told import call, end, graph_after, result, start, text, told, user
 
 
@@ -202,9 +202,9 @@ def test_a_question_is_shown() -> None:
 
 
 def test_text_that_does_not_stand_is_not_shown() -> None:
-    assert shape(thread(start(), text("t1", "wrong"), Retracted(run_id="r1", id="t1"), text("t2", "x"))) == [
-        "text x"
-    ]
+    assert shape(
+        thread(start(), text("t1", "wrong"), RetractedEvent(run_id="r1", id="t1"), text("t2", "x"))
+    ) == ["text x"]
 
 
 def test_a_program_is_shown_with_what_it_gave_and_its_children_below_it() -> None:

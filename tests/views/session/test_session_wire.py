@@ -12,7 +12,7 @@ from session_log import DONE, START, told
 from harness.events import TextDelta, ToolEnd, ToolStart
 from harness.views.session import events as wire
 from harness.views.session.events import EVENTS, encode, from_wire, to_wire
-from harness.views.session.messages import Draft, HarnessMessage
+from harness.views.session.messages import HarnessMessage, MessageDraft
 from harness.views.session.parts import TextPart
 from harness.views.session.usage import NOTHING_USED, TokenUsage, read_usage
 
@@ -90,13 +90,13 @@ def test_whatever_an_agent_wrote_can_be_encoded() -> None:
 
 
 def test_a_draft_goes_on_where_it_was_written_down() -> None:
-    draft = Draft("m", 1)
+    draft = MessageDraft("m", 1)
     first, second = (draft.begin(TextPart(text="")) for _ in range(2))
     draft.write(first, "a")
     draft.write(second, "b")
     draft.rewrite(first, None)
 
-    again = Draft.from_data(msgspec.to_builtins(draft.data()))
+    again = MessageDraft.from_data(msgspec.to_builtins(draft.data()))
     again.write(second, "c")
 
     assert HarnessMessage(again, len(again.changes)).content == [TextPart(text="bc")]

@@ -12,7 +12,7 @@ from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, No
 from harness.interfaces.server.schemas import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
 from harness.version import __version__
-from harness.views.usage import Report
+from harness.views.usage import UsageReport
 
 _ERRORS = {
     400: "What was asked has another shape, or cannot be",
@@ -98,7 +98,7 @@ ENDPOINTS = (
     Endpoint("get", f"{_ONE}/state", "Its state, now or as it was", schemas.StateMessage, query=("at",)),
     Endpoint("get", f"{_ONE}/timeline", "Moments for a slider", schemas.Timeline),
     Endpoint("get", f"{_ONE}/runs", "Its runs", schemas.RunList),
-    Endpoint("get", f"{_ONE}/usage", "Tokens and cost", Report),
+    Endpoint("get", f"{_ONE}/usage", "Tokens and cost", UsageReport),
     Endpoint("get", f"{_ONE}/calls/{{callId}}", "Input and output of a call, in full", schemas.CallData),
     Endpoint(
         "post",

@@ -20,7 +20,7 @@ from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
 if TYPE_CHECKING:
     from harness.log.forks import Stretch
-    from harness.log.log_summary import Digest, Start, Text
+    from harness.log.log_summary import Digest, SearchText, Start
 
 
 class MemoryStore:
@@ -175,7 +175,7 @@ class _Log:
         self._digest: Digest | None = None
         self._digested = 0
         self._starts: list[Start] = []
-        self._texts: list[Text] = []
+        self._texts: list[SearchText] = []
         self._lock = threading.Lock()
 
     @property

@@ -15,7 +15,7 @@ from harness.views.run_events.events import RunEvent, WireEvent
 
 _TOLD_OTHERWISE = {"id", "run_id", "parent_id"}
 """Of a node's event: as the node's own id and run, and by the edges."""
-_NAMES_IN_NODES: dict[tuple[type[WireEvent], str], str] = {(wire.Relay, "kind"): "relayKind"}
+_NAMES_IN_NODES: dict[tuple[type[WireEvent], str], str] = {(wire.RelayEvent, "kind"): "relayKind"}
 
 
 def graph_data(graph: Graph) -> dict[str, Any]:

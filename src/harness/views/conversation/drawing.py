@@ -88,16 +88,16 @@ def _of_usage(event: Any) -> str:
 
 
 _WORDS: Mapping[type[WireEvent], tuple[str, Callable[[Any], str]]] = {
-    wire.Text: ("text", lambda event: event.content),
-    wire.Reasoning: ("reasoning", lambda event: event.content),
-    wire.User: ("user", lambda event: _gist(event.content)),
-    wire.ToolCall: ("call", _of_call),
-    wire.ToolResult: ("result", _of_result),
-    wire.ToolProgress: ("progress", lambda event: _gist(event.content)),
-    wire.Usage: ("usage", _of_usage),
-    wire.Error: ("error", lambda event: event.message),
-    wire.Relay: ("asks", lambda event: f"{event.tool} {gist(event.params)}"),
-    wire.ReplInput: ("runs", lambda event: event.code),
-    wire.ReplProgress: ("prints", lambda event: event.chunk),
-    wire.ReplOutput: ("gives", lambda event: event.error or event.stdout),
+    wire.TextEvent: ("text", lambda event: event.content),
+    wire.ReasoningEvent: ("reasoning", lambda event: event.content),
+    wire.UserEvent: ("user", lambda event: _gist(event.content)),
+    wire.ToolCallEvent: ("call", _of_call),
+    wire.ToolResultEvent: ("result", _of_result),
+    wire.ToolProgressEvent: ("progress", lambda event: _gist(event.content)),
+    wire.UsageEvent: ("usage", _of_usage),
+    wire.ErrorEvent: ("error", lambda event: event.message),
+    wire.RelayEvent: ("asks", lambda event: f"{event.tool} {gist(event.params)}"),
+    wire.ReplInputEvent: ("runs", lambda event: event.code),
+    wire.ReplProgressEvent: ("prints", lambda event: event.chunk),
+    wire.ReplOutputEvent: ("gives", lambda event: event.error or event.stdout),
 }

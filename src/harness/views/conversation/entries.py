@@ -83,7 +83,7 @@ class Entry:
 
     def take(self, event: WireEvent, version: int) -> None:
         """It is told again: more of a text, or something else instead."""
-        if isinstance(event, wire.Text | wire.Reasoning):
+        if isinstance(event, wire.TextEvent | wire.ReasoningEvent):
             self.grow(event.content, version)
         else:
             self.grow(msgspec.structs.replace(event, parent_id=self.event.parent_id), version)
@@ -112,7 +112,7 @@ class Entry:
         changes = self.later.until(version) if self.later is not None else ()
         if not changes:
             return Node(self.id, event)
-        if not isinstance(event, wire.Text | wire.Reasoning):
+        if not isinstance(event, wire.TextEvent | wire.ReasoningEvent):
             return Node(self.id, changes[-1])
         pieces = [event.content]
         for change in changes:

@@ -42,7 +42,7 @@ class Record:
 
     def add(self, event: AnyWireEvent | WireEvent) -> bool:
         """Whether there was anything to add."""
-        if type(event) is wire.Text or type(event) is wire.Reasoning:
+        if type(event) is wire.TextEvent or type(event) is wire.ReasoningEvent:
             entry = self.by_id.get(event.id)
             if entry is not None and entry.is_of(event):  # without a detour: nine of ten events are this
                 self.version += 1
@@ -50,7 +50,7 @@ class Record:
                 return True
         if not isinstance(event, WireEvent):
             return False
-        if type(event) is wire.Retracted:
+        if type(event) is wire.RetractedEvent:
             return self._retract(event)
         node_id = self._node_id(event)
         known = self.by_id.get(node_id)
@@ -73,9 +73,9 @@ class Record:
             self.run_ids.add(run_id, version)
         else:
             run.append(entry)
-        if kind is wire.Usage:
+        if kind is wire.UsageEvent:
             self._usages += 1
-        elif kind is wire.Error or kind is wire.User:
+        elif kind is wire.ErrorEvent or kind is wire.UserEvent:
             self._numbers[run_id, kind] = self._numbers.get((run_id, kind), 0) + 1
         return entry
 
@@ -127,16 +127,20 @@ class Record:
                 else:  # no run is its own parent
                     self._orphans.setdefault(name, []).append(orphan)
 
-    def _retract(self, event: wire.Retracted) -> bool:
+    def _retract(self, event: wire.RetractedEvent) -> bool:
         for node_id in (event.id, f"{event.run_id}:text:{event.id}"):
             entry = self.by_id.get(node_id)
-            if entry is not None and type(entry.event) is wire.Text and entry.event.run_id == event.run_id:
+            if (
+                entry is not None
+                and type(entry.event) is wire.TextEvent
+                and entry.event.run_id == event.run_id
+            ):
                 self.version += 1
                 entry.grow(None, self.version)
                 return True
         return False
 
-    def usage_id(self, event: wire.Usage) -> str:
+    def usage_id(self, event: wire.UsageEvent) -> str:
         return f"{event.run_id}:usage:{self._usages + 1}"
 
     def numbered_id(self, event: WireEvent) -> str:
@@ -160,18 +164,18 @@ def _run_id(record: Record, event: Any) -> str:
 
 
 _NODE_IDS: Mapping[type[WireEvent], Callable[[Record, Any], str]] = {
-    wire.Text: _own_id,
-    wire.Reasoning: _own_id,
-    wire.ToolCall: _own_id,
-    wire.Relay: _own_id,
-    wire.ToolProgress: _own_id,
-    wire.ReplInput: _own_id,
-    wire.ToolResult: _suffixed("result"),
-    wire.ReplProgress: _suffixed("progress"),
-    wire.ReplOutput: _suffixed("output"),
+    wire.TextEvent: _own_id,
+    wire.ReasoningEvent: _own_id,
+    wire.ToolCallEvent: _own_id,
+    wire.RelayEvent: _own_id,
+    wire.ToolProgressEvent: _own_id,
+    wire.ReplInputEvent: _own_id,
+    wire.ToolResultEvent: _suffixed("result"),
+    wire.ReplProgressEvent: _suffixed("progress"),
+    wire.ReplOutputEvent: _suffixed("output"),
     wire.HarnessStart: _run_id,
     wire.HarnessEnd: _run_id,
-    wire.Error: Record.numbered_id,
-    wire.User: Record.numbered_id,
-    wire.Usage: Record.usage_id,
+    wire.ErrorEvent: Record.numbered_id,
+    wire.UserEvent: Record.numbered_id,
+    wire.UsageEvent: Record.usage_id,
 }

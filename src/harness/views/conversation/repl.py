@@ -99,7 +99,7 @@ class _Teller:
         if self._answer:
             self.agent.final_answer = "".join(self._answer)
 
-    def say(self, event: wire.Text | wire.Reasoning) -> None:
+    def say(self, event: wire.TextEvent | wire.ReasoningEvent) -> None:
         if self._is_answering:
             self._answer.append(event.content)
             return
@@ -108,7 +108,7 @@ class _Teller:
         self._turn.phase = "reasoning"
         self._thoughts.append(event.content)
 
-    def run(self, event: wire.ReplInput) -> None:
+    def run(self, event: wire.ReplInputEvent) -> None:
         if self._turn.code is not None:
             self._next_turn()
         self._is_answering = False
@@ -117,11 +117,11 @@ class _Teller:
         if event.iteration is not None:
             self._turn.iteration = event.iteration
 
-    def print(self, event: wire.ReplProgress) -> None:
+    def print(self, event: wire.ReplProgressEvent) -> None:
         self._turn.phase = "executing"
         self._printed[event.stream].append(event.chunk)
 
-    def give(self, event: wire.ReplOutput) -> None:
+    def give(self, event: wire.ReplOutputEvent) -> None:
         self._turn.output = ReplResult(
             stdout=event.stdout,
             error=event.error,
@@ -132,16 +132,16 @@ class _Teller:
         self._turn.phase = "error" if event.error else "done"
         self._is_answering = event.done
 
-    def fail(self, event: wire.Error) -> None:
+    def fail(self, event: wire.ErrorEvent) -> None:
         self._has_failed = True
         self._turn.phase = "error"
         self._turn.error_message = event.message
 
-    def ask(self, event: wire.Relay) -> None:
+    def ask(self, event: wire.RelayEvent) -> None:
         del event
         self._turn.phase = "permission"
 
-    def use(self, event: wire.Usage) -> None:
+    def use(self, event: wire.UsageEvent) -> None:
         before = self._turn.usage or TotalUsage(0, 0)
         self._turn.usage = TotalUsage(
             before.input_tokens + event.input_tokens, before.output_tokens + event.output_tokens
@@ -178,12 +178,12 @@ class _Teller:
 _TELL: Mapping[type[WireEvent], Callable[[_Teller, Any], None]] = {
     wire.HarnessStart: _Teller.begin,
     wire.HarnessEnd: _Teller.end,
-    wire.Text: _Teller.say,
-    wire.Reasoning: _Teller.say,
-    wire.ReplInput: _Teller.run,
-    wire.ReplProgress: _Teller.print,
-    wire.ReplOutput: _Teller.give,
-    wire.Error: _Teller.fail,
-    wire.Relay: _Teller.ask,
-    wire.Usage: _Teller.use,
+    wire.TextEvent: _Teller.say,
+    wire.ReasoningEvent: _Teller.say,
+    wire.ReplInputEvent: _Teller.run,
+    wire.ReplProgressEvent: _Teller.print,
+    wire.ReplOutputEvent: _Teller.give,
+    wire.ErrorEvent: _Teller.fail,
+    wire.RelayEvent: _Teller.ask,
+    wire.UsageEvent: _Teller.use,
 }

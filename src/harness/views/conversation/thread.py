@@ -188,7 +188,11 @@ class _Projection:
                 parts.append(target_id)
             else:
                 branches.append(target_id)
-        if continuation is None and branches and not isinstance(node.event, wire.ToolCall | wire.ReplInput):
+        if (
+            continuation is None
+            and branches
+            and not isinstance(node.event, wire.ToolCallEvent | wire.ReplInputEvent)
+        ):
             continuation = branches.pop(0)
         return _Ways(continuation, parts, branches)
 
@@ -199,11 +203,11 @@ class _Projection:
 
     def _show(self, node: Node, ways: _Ways, out: list[ViewNode]) -> ViewNode | None:
         event = node.event
-        if isinstance(event, wire.Text | wire.Reasoning):
+        if isinstance(event, wire.TextEvent | wire.ReasoningEvent):
             return self._show_text(node, event, out)
-        if isinstance(event, wire.ToolCall):
+        if isinstance(event, wire.ToolCallEvent):
             return self._show_call(node, event, out)
-        if isinstance(event, wire.ReplInput):
+        if isinstance(event, wire.ReplInputEvent):
             program = self._calls[event.run_id, event.id] = ReplContent(code=event.code)
             return self._add(node, program, out)
         if isinstance(event, wire.HarnessStart):
@@ -216,18 +220,18 @@ class _Projection:
         return None
 
     def _show_text(
-        self, node: Node, event: wire.Text | wire.Reasoning, out: list[ViewNode]
+        self, node: Node, event: wire.TextEvent | wire.ReasoningEvent, out: list[ViewNode]
     ) -> ViewNode | None:
         if not event.content:
             return None
-        kind = TextContent if isinstance(event, wire.Text) else ReasoningContent
+        kind = TextContent if isinstance(event, wire.TextEvent) else ReasoningContent
         last = out[-1] if out else None
         if last is not None and last.run_id == event.run_id and type(last.content) is kind:
             self._texts.setdefault(id(last), [last.content.text]).append(event.content)
             return last
         return self._add(node, kind(text=event.content), out)
 
-    def _show_call(self, node: Node, event: wire.ToolCall, out: list[ViewNode]) -> ViewNode | None:
+    def _show_call(self, node: Node, event: wire.ToolCallEvent, out: list[ViewNode]) -> ViewNode | None:
         whole = self._whole_of(node)
         carried_out = f"{whole}/{event.id}"
         if whole is not None and carried_out in self._nodes:
@@ -252,13 +256,13 @@ class _Projection:
         return view
 
     def _attach(self, event: WireEvent) -> None:
-        if isinstance(event, wire.ToolResult):
+        if isinstance(event, wire.ToolResultEvent):
             call = self._calls.get((event.run_id, event.id))
             if isinstance(call, CallContent):
                 call.output = event.output
-        elif isinstance(event, wire.ToolProgress):
+        elif isinstance(event, wire.ToolProgressEvent):
             self._progress.setdefault((event.run_id, event.tool_call_id), []).append(event.content)
-        elif isinstance(event, wire.ReplOutput):
+        elif isinstance(event, wire.ReplOutputEvent):
             program = self._calls.get((event.run_id, event.id))
             if isinstance(program, ReplContent):
                 program.stdout, program.error = event.stdout, event.error
@@ -288,7 +292,7 @@ def _relay(event: Any) -> RelayContent:
 
 
 _CONTENTS: Mapping[type[WireEvent], Callable[[Any], Content]] = {
-    wire.User: lambda event: UserContent(content=event.content),
-    wire.Error: lambda event: ErrorContent(message=event.message),
-    wire.Relay: _relay,
+    wire.UserEvent: lambda event: UserContent(content=event.content),
+    wire.ErrorEvent: lambda event: ErrorContent(message=event.message),
+    wire.RelayEvent: _relay,
 }

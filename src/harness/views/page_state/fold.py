@@ -17,7 +17,7 @@ import msgspec
 
 from harness import events as vocabulary
 from harness.events import Event, Result, SessionStart, Usage
-from harness.log.run_tree import Run, RunTree
+from harness.log.run_tree import RunNode, RunTree
 from harness.views.formatting.totals import settled
 from harness.views.page_state import shapes
 from harness.views.page_state.calls import Calls
@@ -153,7 +153,7 @@ class StateFold:
             speaker = self._index.speakers[run_id] = Speaker(run_id)
         return speaker
 
-    def _note_runs(self, event: Event, run: Run) -> None:
+    def _note_runs(self, event: Event, run: RunNode) -> None:
         """Runs that ended without a result of their own, and one that begins without a start."""
         self._end_all(one for one in self._runs.ended if one is not run)
         speaker = self._speaker(event.run_id)
@@ -161,7 +161,7 @@ class StateFold:
         if self._runs.began and not speaker.is_hidden and type(event) is not SessionStart:
             self._begin(speaker, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
 
-    def _end_all(self, runs: Iterable[Run]) -> None:
+    def _end_all(self, runs: Iterable[RunNode]) -> None:
         for run in runs:
             ended = Result(success=False, outcome="interrupted", run_id=run.id)
             self._end(self._speaker(run.id), ended)

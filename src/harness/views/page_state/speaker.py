@@ -8,7 +8,7 @@ from harness.events import Usage
 from harness.views.page_state.object_stream import Path
 
 
-class Stream(msgspec.Struct):
+class OpenStream(msgspec.Struct):
     """A text or a piece of reasoning that is being written. It may be cut in parts by calls in between."""
 
     message: Path
@@ -41,7 +41,7 @@ class Speaker(msgspec.Struct):
     """The assistant's message that it is writing."""
     last_stream: str = ""
     """The stream whose part is the latest of the message; "" when something else is."""
-    streams: dict[str, Stream] = {}
+    streams: dict[str, OpenStream] = {}
     calls: dict[str, CallPlace] = {}
     early_notices: list[dict[str, str]] = []
     """What was told before the run had begun."""

@@ -8,7 +8,7 @@ from typing import Any
 from harness.events import Message, ReasoningDelta, TextDelta, TextRetracted
 from harness.views.page_state import shapes
 from harness.views.page_state.object_stream import Path
-from harness.views.page_state.speaker import Speaker, Stream
+from harness.views.page_state.speaker import OpenStream, Speaker
 from harness.views.page_state.tree import Tree
 
 _TEXT, _REASONING = "text", "reasoning"
@@ -123,7 +123,7 @@ class Speech:
         message = self.current(speaker, at_ms, begins=True)
         stream = speaker.streams.get(key)
         if stream is None or stream.message != message:
-            stream = speaker.streams[key] = Stream(message, [])
+            stream = speaker.streams[key] = OpenStream(message, [])
         if speaker.last_stream != key or not stream.parts:
             self._open_part(speaker, key, stream, kind, text)
             return
@@ -131,7 +131,7 @@ class Speech:
         if kind == _TEXT:
             self._tree.append((*message, "content"), text)
 
-    def _open_part(self, speaker: Speaker, key: str, stream: Stream, kind: str, text: str) -> None:
+    def _open_part(self, speaker: Speaker, key: str, stream: OpenStream, kind: str, text: str) -> None:
         content = (*stream.message, "content")
         stream.parts.append(self._tree.push((*stream.message, "parts"), {"type": kind, "text": text}))
         speaker.last_stream = key
@@ -147,13 +147,13 @@ class Speech:
         if stream is None:
             if event.text:
                 message = self.current(speaker, event.timestamp_ms, begins=True)
-                self._open_part(speaker, "", Stream(message, []), _TEXT, event.text)
+                self._open_part(speaker, "", OpenStream(message, []), _TEXT, event.text)
         else:
             self._settle(stream, event.text)
         for file in shapes.files_of(event.parts):
             self.add_part(speaker, file, event.timestamp_ms)
 
-    def _settle(self, stream: Stream, text: str) -> None:
+    def _settle(self, stream: OpenStream, text: str) -> None:
         """The whole message is known: what was streamed of it becomes exactly that."""
         said = "".join(self._tree.text((*part, "text")) for part in stream.parts)
         if text == said or not text:
@@ -164,12 +164,12 @@ class Speech:
         elif text.strip() != said.strip():
             self._rewrite(stream, text, is_text=True)
 
-    def _is_last_text(self, stream: Stream) -> bool:
+    def _is_last_text(self, stream: OpenStream) -> bool:
         """Whether no other text of the message comes after this one."""
         parts = self._tree.at((*stream.message, "parts"))
         return all(part["type"] != _TEXT for part in parts[int(stream.parts[-1][-1]) + 1 :])
 
-    def _rewrite(self, stream: Stream, text: str, *, is_text: bool) -> None:
+    def _rewrite(self, stream: OpenStream, text: str, *, is_text: bool) -> None:
         for number, part in enumerate(stream.parts):
             self._tree.set((*part, "text"), "" if number else text)
         if is_text:

@@ -17,7 +17,7 @@ from harness.views.page_state.object_stream import Operation, Path
 _decode = msgspec.json.Decoder().decode
 
 
-class Text:
+class TextNode:
     """A text that grows; joined when somebody reads it."""
 
     __slots__ = ("_pieces",)
@@ -84,10 +84,10 @@ class Tree:
         text = _plain(text)
         parent, key = self.at(path[:-1]), path[-1]
         kept = parent[key]
-        if type(kept) is Text:
+        if type(kept) is TextNode:
             kept.add(text)
         else:
-            parent[key] = Text(kept, text)
+            parent[key] = TextNode(kept, text)
         self._told.append(Operation("append-text", path, text))
 
     def push(self, path: Path, value: Any) -> Path:
@@ -112,7 +112,7 @@ class Tree:
 
 
 def _joined(value: object) -> str:
-    if isinstance(value, Text):
+    if isinstance(value, TextNode):
         return str(value)
     raise TypeError(f"not part of a state: {type(value)}")
 

@@ -12,7 +12,8 @@ import msgspec
 
 
 def _tag(name: str) -> str:
-    """HarnessStart → harness_start."""
+    """HarnessStart → harness_start; TextEvent → text."""
+    name = name.removesuffix("Event")
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
@@ -48,18 +49,18 @@ class HarnessEnd(WireEvent, frozen=True, kw_only=True):
     total_usage: TotalUsage | None = None
 
 
-class Text(WireEvent, frozen=True, kw_only=True):
+class TextEvent(WireEvent, frozen=True, kw_only=True):
     id: str
     """The same for all chunks of one stream."""
     content: str
 
 
-class Reasoning(WireEvent, frozen=True, kw_only=True):
+class ReasoningEvent(WireEvent, frozen=True, kw_only=True):
     id: str
     content: str
 
 
-class ToolCall(WireEvent, frozen=True, kw_only=True):
+class ToolCallEvent(WireEvent, frozen=True, kw_only=True):
     """As the model asked for it (its own id, in the run of the model call), or as it is carried out."""
 
     id: str
@@ -67,7 +68,7 @@ class ToolCall(WireEvent, frozen=True, kw_only=True):
     input: Any
 
 
-class ToolResult(WireEvent, frozen=True, kw_only=True):
+class ToolResultEvent(WireEvent, frozen=True, kw_only=True):
     id: str
     """That of the call."""
     name: str
@@ -75,14 +76,14 @@ class ToolResult(WireEvent, frozen=True, kw_only=True):
     """`{context, result}`, `{status: "denied", reason}` or `{error}`."""
 
 
-class ToolProgress(WireEvent, frozen=True, kw_only=True):
+class ToolProgressEvent(WireEvent, frozen=True, kw_only=True):
     id: str
     tool_call_id: str
     name: str
     content: Any
 
 
-class Usage(WireEvent, frozen=True, kw_only=True):
+class UsageEvent(WireEvent, frozen=True, kw_only=True):
     input_tokens: int
     """The whole prompt, whether it came from a cache or not."""
     output_tokens: int
@@ -91,11 +92,11 @@ class Usage(WireEvent, frozen=True, kw_only=True):
     cache_creation_tokens: int | None = None
 
 
-class Error(WireEvent, frozen=True, kw_only=True):
+class ErrorEvent(WireEvent, frozen=True, kw_only=True):
     message: str
 
 
-class Relay(WireEvent, frozen=True, kw_only=True):
+class RelayEvent(WireEvent, frozen=True, kw_only=True):
     kind: str
     id: str
     tool_call_id: str
@@ -107,20 +108,20 @@ class Relay(WireEvent, frozen=True, kw_only=True):
     subagent: str = ""
 
 
-class ReplInput(WireEvent, frozen=True, kw_only=True):
+class ReplInputEvent(WireEvent, frozen=True, kw_only=True):
     id: str
     code: str
     iteration: int | None = None
 
 
-class ReplProgress(WireEvent, frozen=True, kw_only=True):
+class ReplProgressEvent(WireEvent, frozen=True, kw_only=True):
     id: str
     """Of this piece alone."""
     chunk: str
     stream: Literal["stdout", "stderr"]
 
 
-class ReplOutput(WireEvent, frozen=True, kw_only=True):
+class ReplOutputEvent(WireEvent, frozen=True, kw_only=True):
     id: str
     """That of the input."""
     stdout: str
@@ -131,14 +132,14 @@ class ReplOutput(WireEvent, frozen=True, kw_only=True):
     truncated: bool = False
 
 
-class User(WireEvent, frozen=True, kw_only=True):
+class UserEvent(WireEvent, frozen=True, kw_only=True):
     """What a person says: known to whoever asked, so a stream of events does not repeat it."""
 
     content: Any
     """A text, or parts."""
 
 
-class Retracted(WireEvent, frozen=True, kw_only=True):
+class RetractedEvent(WireEvent, frozen=True, kw_only=True):
     """The text of that id does not stand. A stream of events cannot say it; a graph can."""
 
     id: str
@@ -153,21 +154,21 @@ class Connected(msgspec.Struct, frozen=True, rename="camel", tag_field="type", t
 RunEvent: TypeAlias = (
     HarnessStart
     | HarnessEnd
-    | Text
-    | Reasoning
-    | ToolCall
-    | ToolResult
-    | ToolProgress
-    | Usage
-    | Error
-    | Relay
-    | ReplInput
-    | ReplProgress
-    | ReplOutput
-    | User
-    | Retracted
+    | TextEvent
+    | ReasoningEvent
+    | ToolCallEvent
+    | ToolResultEvent
+    | ToolProgressEvent
+    | UsageEvent
+    | ErrorEvent
+    | RelayEvent
+    | ReplInputEvent
+    | ReplProgressEvent
+    | ReplOutputEvent
+    | UserEvent
+    | RetractedEvent
 )
 AnyWireEvent: TypeAlias = RunEvent | Connected
 
-UNTOLD = (User, Retracted)
+UNTOLD = (UserEvent, RetractedEvent)
 """Not part of a stream of events."""

@@ -10,7 +10,7 @@ from harness.events import Usage
 from harness.views.run_events import events as wire
 
 
-class Run(msgspec.Struct):
+class OpenRun(msgspec.Struct):
     run_id: str
     parent_id: str = ""
     speaker_id: str = ""
@@ -48,28 +48,28 @@ class Run(msgspec.Struct):
         """What the model said last is done with."""
         self.texts, self.reasonings, self.refused = {}, {}, {}
 
-    def text(self, stream_id: str, content: str) -> wire.Text:
-        return wire.Text(
+    def text(self, stream_id: str, content: str) -> wire.TextEvent:
+        return wire.TextEvent(
             run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=stream_id, content=content
         )
 
-    def reasoning(self, stream_id: str, content: str) -> wire.Reasoning:
-        return wire.Reasoning(
+    def reasoning(self, stream_id: str, content: str) -> wire.ReasoningEvent:
+        return wire.ReasoningEvent(
             run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=stream_id, content=content
         )
 
-    def retracted(self, stream_id: str) -> wire.Retracted:
-        return wire.Retracted(run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=stream_id)
+    def retracted(self, stream_id: str) -> wire.RetractedEvent:
+        return wire.RetractedEvent(run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=stream_id)
 
-    def request(self, call_id: str, name: str, arguments: Any) -> wire.ToolCall:
+    def request(self, call_id: str, name: str, arguments: Any) -> wire.ToolCallEvent:
         """A call as the model asks for it."""
-        return wire.ToolCall(
+        return wire.ToolCallEvent(
             run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=call_id, name=name, input=arguments
         )
 
-    def usage(self, used: Usage) -> wire.Usage:
+    def usage(self, used: Usage) -> wire.UsageEvent:
         prompt, answer = prompt_and_answer(used)
-        return wire.Usage(
+        return wire.UsageEvent(
             run_id=self.speaker_id,
             parent_id=self.speaker_parent_id,
             input_tokens=prompt,
@@ -78,18 +78,18 @@ class Run(msgspec.Struct):
             cache_creation_tokens=used.cache_write,
         )
 
-    def error(self, message: str) -> wire.Error:
-        return wire.Error(run_id=self.speaker_id, parent_id=self.speaker_parent_id, message=message)
+    def error(self, message: str) -> wire.ErrorEvent:
+        return wire.ErrorEvent(run_id=self.speaker_id, parent_id=self.speaker_parent_id, message=message)
 
-    def call(self, call_id: str, name: str, arguments: Any) -> wire.ToolCall:
+    def call(self, call_id: str, name: str, arguments: Any) -> wire.ToolCallEvent:
         """A call as it is carried out."""
-        return wire.ToolCall(
+        return wire.ToolCallEvent(
             run_id=self.run_id, parent_id=self.parent_id, id=call_id, name=name, input=arguments
         )
 
-    def progress(self, call_id: str, name: str, text: str) -> wire.ToolProgress:
+    def progress(self, call_id: str, name: str, text: str) -> wire.ToolProgressEvent:
         piece = self.progress_pieces[call_id] = self.progress_pieces.get(call_id, 0) + 1
-        return wire.ToolProgress(
+        return wire.ToolProgressEvent(
             run_id=self.run_id,
             parent_id=self.parent_id,
             id=f"{call_id}:progress:{piece}",
@@ -98,8 +98,8 @@ class Run(msgspec.Struct):
             content=text,
         )
 
-    def result(self, call_id: str, name: str, output: Any) -> wire.ToolResult:
-        return wire.ToolResult(
+    def result(self, call_id: str, name: str, output: Any) -> wire.ToolResultEvent:
+        return wire.ToolResultEvent(
             run_id=self.run_id, parent_id=self.parent_id, id=call_id, name=name, output=output
         )
 

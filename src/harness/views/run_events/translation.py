@@ -38,17 +38,17 @@ from harness.events import (
     ToolStart,
     UsageDelta,
 )
-from harness.log.run_tree import Run as LogRun
+from harness.log.run_tree import RunNode as LogRun
 from harness.log.run_tree import RunTree
 from harness.views.formatting.relays import choices_data, preview_data
 from harness.views.run_events import events as wire
 from harness.views.run_events.content import denial, outcome_of, question_of, requested_calls, user_content
 from harness.views.run_events.events import WireEvent
-from harness.views.run_events.runs import Run, prompt_and_answer
+from harness.views.run_events.runs import OpenRun, prompt_and_answer
 
 
 class _State(msgspec.Struct):
-    runs: dict[str, Run] = {}
+    runs: dict[str, OpenRun] = {}
     streams: dict[str, int] = {}
     """How often each id of a stream was given."""
 
@@ -60,7 +60,7 @@ class WireTranslation:
         """`tree`: of the same log, where somebody else reads it too."""
         self._tree = tree or RunTree()
         self._state = _State()
-        self._handlers: Mapping[type[Event], Callable[[Run, Any], Sequence[WireEvent]]] = {
+        self._handlers: Mapping[type[Event], Callable[[OpenRun, Any], Sequence[WireEvent]]] = {
             SessionStart: _no_events,
             Result: self._on_result,
             StepStart: self._on_step_start,
@@ -107,18 +107,18 @@ class WireTranslation:
         self._state = msgspec.convert(snapshot["told"], _State)
         self._tree.restore(snapshot["tree"])
 
-    def _run(self, run_id: str) -> Run:
+    def _run(self, run_id: str) -> OpenRun:
         run = self._state.runs.get(run_id)
         if run is None:
-            run = self._state.runs[run_id] = Run(run_id, speaker_id=run_id)
+            run = self._state.runs[run_id] = OpenRun(run_id, speaker_id=run_id)
         return run
 
     def _aborted(self, node: LogRun) -> WireEvent:
         """It ends without a result of its own."""
-        run = self._state.runs.pop(node.id, None) or Run(node.id, node.call_id)
+        run = self._state.runs.pop(node.id, None) or OpenRun(node.id, node.call_id)
         return wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason="aborted")
 
-    def _on_result(self, run: Run, event: Result) -> Sequence[WireEvent]:
+    def _on_result(self, run: OpenRun, event: Result) -> Sequence[WireEvent]:
         unheard = self._tree.unheard
         told = [self._whole_text(run, "", unheard)] if unheard else []
         del self._state.runs[run.run_id]
@@ -139,17 +139,17 @@ class WireTranslation:
         )
         return (*told, end)
 
-    def _on_step_start(self, run: Run, event: StepStart) -> Sequence[WireEvent]:
+    def _on_step_start(self, run: OpenRun, event: StepStart) -> Sequence[WireEvent]:
         run.speak_as(event.id)
         run.forget_answer()
         return ()
 
-    def _on_step_end(self, run: Run, event: StepEnd) -> Sequence[WireEvent]:
+    def _on_step_end(self, run: OpenRun, event: StepEnd) -> Sequence[WireEvent]:
         del event
         run.speak_as("")
         return ()
 
-    def _on_text(self, run: Run, event: TextDelta) -> Sequence[WireEvent]:
+    def _on_text(self, run: OpenRun, event: TextDelta) -> Sequence[WireEvent]:
         text = event.text
         if not text:
             return ()
@@ -158,7 +158,7 @@ class WireTranslation:
             stream = run.texts[event.id] = self._new_stream(run, event.id, "text")
         return (run.text(stream, text),)
 
-    def _on_reasoning(self, run: Run, event: ReasoningDelta) -> Sequence[WireEvent]:
+    def _on_reasoning(self, run: OpenRun, event: ReasoningDelta) -> Sequence[WireEvent]:
         if not event.text:
             return ()
         stream = run.reasonings.get(event.id)
@@ -166,16 +166,16 @@ class WireTranslation:
             stream = run.reasonings[event.id] = self._new_stream(run, event.id, "reasoning")
         return (run.reasoning(stream, event.text),)
 
-    def _on_retraction(self, run: Run, event: TextRetracted) -> Sequence[WireEvent]:
+    def _on_retraction(self, run: OpenRun, event: TextRetracted) -> Sequence[WireEvent]:
         stream = run.texts.pop(event.id, None)
         return () if stream is None else (run.retracted(stream),)
 
-    def _on_message(self, run: Run, event: Message) -> Sequence[WireEvent]:
+    def _on_message(self, run: OpenRun, event: Message) -> Sequence[WireEvent]:
         if event.role == "user":
-            return (wire.User(run_id=run.run_id, parent_id=run.parent_id, content=user_content(event)),)
+            return (wire.UserEvent(run_id=run.run_id, parent_id=run.parent_id, content=user_content(event)),)
         return self._answer(run, event) if event.role == "assistant" else ()
 
-    def _answer(self, run: Run, event: Message) -> Sequence[WireEvent]:
+    def _answer(self, run: OpenRun, event: Message) -> Sequence[WireEvent]:
         told: list[WireEvent] = []
         run.reasonings.pop("", None)
         stream = run.texts.pop(event.id, None)
@@ -188,25 +188,25 @@ class WireTranslation:
             told += [run.request(call.id, call.name, call.input) for call in requested_calls(event.parts)]
         return told
 
-    def _on_tool_start(self, run: Run, event: ToolStart) -> Sequence[WireEvent]:
+    def _on_tool_start(self, run: OpenRun, event: ToolStart) -> Sequence[WireEvent]:
         if event.call_id in run.refused:
             return ()
         run.reasonings.pop("", None)
         return (run.call(event.call_id, event.tool_name, event.input),)
 
-    def _on_tool_progress(self, run: Run, event: ToolProgress) -> Sequence[WireEvent]:
+    def _on_tool_progress(self, run: OpenRun, event: ToolProgress) -> Sequence[WireEvent]:
         if not event.text:
             return ()
         name = self._tree.call.tool_name if self._tree.call is not None else ""
         return (run.progress(event.call_id, name, event.text),)
 
-    def _on_tool_end(self, run: Run, event: ToolEnd) -> Sequence[WireEvent]:
+    def _on_tool_end(self, run: OpenRun, event: ToolEnd) -> Sequence[WireEvent]:
         run.progress_pieces.pop(event.call_id, None)
         denied = run.refused.pop(event.call_id, None)
         return (run.result(event.call_id, event.tool_name, denied or outcome_of(event)),)
 
-    def _on_relay(self, run: Run, event: Relay) -> Sequence[WireEvent]:
-        relay = wire.Relay(
+    def _on_relay(self, run: OpenRun, event: Relay) -> Sequence[WireEvent]:
+        relay = wire.RelayEvent(
             run_id=run.run_id,
             parent_id=run.parent_id,
             kind=event.kind,
@@ -220,7 +220,7 @@ class WireTranslation:
         )
         return (relay,)
 
-    def _on_relay_reply(self, run: Run, event: RelayReply) -> Sequence[WireEvent]:
+    def _on_relay_reply(self, run: OpenRun, event: RelayReply) -> Sequence[WireEvent]:
         # A refusal that nobody was asked about has the id of the call itself.
         asked = next(iter(self._tree.relays), None)
         run_id, call_id = (run.run_id, event.id) if asked is None else (asked.run_id, asked.call_id)
@@ -228,16 +228,16 @@ class WireTranslation:
             self._run(run_id).refused[call_id] = denial(event.reason)
         return ()
 
-    def _on_usage(self, run: Run, event: UsageDelta) -> Sequence[WireEvent]:
+    def _on_usage(self, run: OpenRun, event: UsageDelta) -> Sequence[WireEvent]:
         return (run.usage(event.usage),)
 
-    def _on_error(self, run: Run, event: Error) -> Sequence[WireEvent]:
+    def _on_error(self, run: OpenRun, event: Error) -> Sequence[WireEvent]:
         return (run.error(event.message),)
 
-    def _on_repl_input(self, run: Run, event: ReplInput) -> Sequence[WireEvent]:
+    def _on_repl_input(self, run: OpenRun, event: ReplInput) -> Sequence[WireEvent]:
         run.snippets += 1
         run.pieces = 0
-        code = wire.ReplInput(
+        code = wire.ReplInputEvent(
             run_id=run.run_id,
             parent_id=run.parent_id,
             id=event.id,
@@ -246,9 +246,9 @@ class WireTranslation:
         )
         return (code,)
 
-    def _on_repl_progress(self, run: Run, event: ReplProgress) -> Sequence[WireEvent]:
+    def _on_repl_progress(self, run: OpenRun, event: ReplProgress) -> Sequence[WireEvent]:
         run.pieces += 1
-        printed = wire.ReplProgress(
+        printed = wire.ReplProgressEvent(
             run_id=run.run_id,
             parent_id=run.parent_id,
             id=f"{event.id}:{run.pieces}",
@@ -257,9 +257,9 @@ class WireTranslation:
         )
         return (printed,)
 
-    def _on_repl_output(self, run: Run, event: ReplOutput) -> Sequence[WireEvent]:
+    def _on_repl_output(self, run: OpenRun, event: ReplOutput) -> Sequence[WireEvent]:
         run.is_final = event.done
-        output = wire.ReplOutput(
+        output = wire.ReplOutputEvent(
             run_id=run.run_id,
             parent_id=run.parent_id,
             id=event.id,
@@ -272,16 +272,16 @@ class WireTranslation:
         )
         return (output,)
 
-    def _whole_text(self, run: Run, stream_id: str, text: str) -> WireEvent:
+    def _whole_text(self, run: OpenRun, stream_id: str, text: str) -> WireEvent:
         return run.text(self._new_stream(run, stream_id, "text"), text)
 
-    def _new_stream(self, run: Run, stream_id: str, kind: str) -> str:
+    def _new_stream(self, run: OpenRun, stream_id: str, kind: str) -> str:
         name = stream_id or f"{run.speaker_id}:{kind}"
         given = self._state.streams
         times = given[name] = given.get(name, 0) + 1
         return name if times == 1 else f"{name}:{times}"
 
 
-def _no_events(run: Run, event: Event) -> Sequence[WireEvent]:
+def _no_events(run: OpenRun, event: Event) -> Sequence[WireEvent]:
     del run, event
     return ()

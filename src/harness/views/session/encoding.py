@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.log.codec import storable
-from harness.views.session.messages import Draft, HarnessMessage
+from harness.views.session.messages import HarnessMessage, MessageDraft
 from harness.views.session.text_buffer import Growing
 
 Value = TypeVar("Value")
@@ -16,7 +16,7 @@ _UNENCODABLE = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, Va
 
 def _written(value: Any) -> Any:
     """As `msgspec` asks: what it does not know itself."""
-    if isinstance(value, HarnessMessage | Draft):
+    if isinstance(value, HarnessMessage | MessageDraft):
         return value.data()
     if isinstance(value, Growing):
         return str(value)
@@ -34,8 +34,8 @@ def _written_plainly(value: Any) -> Any:
 def _read(kind: type, value: Any) -> Any:
     if kind is HarnessMessage:
         return HarnessMessage.from_data(value)
-    if kind is Draft:
-        return Draft.from_data(value)
+    if kind is MessageDraft:
+        return MessageDraft.from_data(value)
     if kind is Growing:
         return Growing(value)
     raise NotImplementedError

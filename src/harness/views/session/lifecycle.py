@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from harness.events import Event, Forked, Relay, RelayReply, Result, SessionStart, Suspended, ToolEnd
-from harness.log.run_tree import Run, RunTree
+from harness.log.run_tree import RunNode, RunTree
 from harness.views.formatting.relays import choices_data, preview_data
 from harness.views.session import events as wire
 from harness.views.session import subagents, tool_calls
@@ -61,7 +61,7 @@ class Lifecycle:
         top = self.tree.open_top
         self.active = None if top is None else self.state.runs.get(top.id)
 
-    def interrupted(self, run: Run) -> Sequence[HarnessEvent]:
+    def interrupted(self, run: RunNode) -> Sequence[HarnessEvent]:
         """It ended without a result of its own."""
         child = self.state.children.pop(run.id, None)
         if child is not None:
@@ -85,7 +85,7 @@ class Lifecycle:
         self.state.children[event.run_id] = child
         return told
 
-    def begin(self, node: Run) -> tuple[Sequence[HarnessEvent], TopRun]:
+    def begin(self, node: RunNode) -> tuple[Sequence[HarnessEvent], TopRun]:
         run = self.state.runs[node.id] = TopRun(node.id)
         self._activate()
         return [wire.AgentStart()], run

@@ -69,7 +69,7 @@ class DraftData(msgspec.Struct, kw_only=True):
     size: int
 
 
-class Draft:
+class MessageDraft:
     """All changes of a message in order, and nothing else: the first so many of them are the message as it was.
 
     A change is a part (added), a text (more of the part that grows), or one of the two above.
@@ -119,7 +119,7 @@ class Draft:
         return DraftData(id=self.id, created_at=self.created_at, parts=parts, size=self.size)
 
     @classmethod
-    def from_data(cls, data: Any) -> Draft:
+    def from_data(cls, data: Any) -> MessageDraft:
         """Raises msgspec.ValidationError."""
         known = msgspec.convert(data, DraftData)
         draft = cls(known.id, known.created_at)
@@ -201,7 +201,7 @@ class HarnessMessage:
 
     __slots__ = ("_draft", "_frame", "_version")
 
-    def __init__(self, draft: Draft, version: int, frame: Frame = _WRITING) -> None:
+    def __init__(self, draft: MessageDraft, version: int, frame: Frame = _WRITING) -> None:
         """For who writes one; others make it with `of`, or read it from data."""
         self._draft = draft
         self._version = version
@@ -219,7 +219,7 @@ class HarnessMessage:
         stop_reason: StopReason | None = None,
         error_message: str | None = None,
     ) -> HarnessMessage:
-        draft = Draft(id, created_at, content)
+        draft = MessageDraft(id, created_at, content)
         return cls(draft, len(content), Frame(role, stop_reason, error_message, attributes))
 
     @classmethod

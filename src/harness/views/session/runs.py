@@ -10,7 +10,7 @@ from harness.events import Event, ToolEnd, ToolStart
 from harness.events.operation import Command, Spawn, Write
 from harness.views.session import events as wire
 from harness.views.session.events import HarnessEvent
-from harness.views.session.messages import Draft, Frame, HarnessMessage, StopReason
+from harness.views.session.messages import Frame, HarnessMessage, MessageDraft, StopReason
 from harness.views.session.parts import Part, TextPart, ThinkingPart
 
 _ABORTED = "[Aborted by user]"
@@ -50,7 +50,7 @@ class OpenCall(msgspec.Struct):
         return [one.path for one in end.operations if isinstance(one, Write) and one.success is not False]
 
 
-class Stream(msgspec.Struct):
+class TextStream(msgspec.Struct):
     """A text that is being written."""
 
     place: int
@@ -62,8 +62,8 @@ class TopRun(msgspec.Struct):
 
     run_id: str
     is_running: bool = True
-    draft: Draft | None = None
-    texts: dict[str, Stream] = {}
+    draft: MessageDraft | None = None
+    texts: dict[str, TextStream] = {}
     heard: dict[str, str] = {}
     """What was told of a text that is still being written, in a message that has ended: somebody else spoke."""
     thoughts: dict[str, int] = {}
@@ -84,7 +84,7 @@ class TopRun(msgspec.Struct):
         """Because of that event. Nothing, when one is being written."""
         if self.draft is not None:
             return []
-        self.draft = Draft(self.message_id(event), event.timestamp_ms)
+        self.draft = MessageDraft(self.message_id(event), event.timestamp_ms)
         return [wire.MessageStart(message=HarnessMessage(self.draft, 0))]
 
     def message_id(self, event: Event) -> str:
@@ -126,7 +126,7 @@ class TopRun(msgspec.Struct):
             return []
         stream = self.texts.get(stream_id)
         if stream is None:
-            stream = self.texts[stream_id] = Stream(draft.begin(TextPart(text="")), [])
+            stream = self.texts[stream_id] = TextStream(draft.begin(TextPart(text="")), [])
             self.has_spoken = True
         stream.pieces.append(text)
         draft.write(stream.place, text)
