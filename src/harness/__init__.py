@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from harness.errors import HarnessError, LogLocked, UsageError
     from harness.events import AnyEvent, Event
-    from harness.log.open_store import open_store
     from harness.log.store import Store
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
+    from harness.log.stores.open_store import open_store
     from harness.session.config import (
         BackingAgent,
         CommandAgent,
@@ -119,7 +119,7 @@ _HOMES = {
     "UsageError": "harness.errors",
     "WorkspaceConfig": "harness.session.workspaces",
     "open_model": "harness.sources.models.registry",
-    "open_store": "harness.log.open_store",
+    "open_store": "harness.log.stores.open_store",
     "run": "harness.sources.run",
     "start": "harness.sources.run",
     "tool": "harness.sources.tools.function_tool",

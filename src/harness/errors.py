@@ -14,7 +14,7 @@ HarnessError                what happened, where, and what to do next
 │   └── LogLocked           another process is writing this log
 └── MissingExtra            an optional part is not installed (2)
 
-Rule: failures of the far side (an agent that crashes, a line nobody can read) are
+Rule: failures of the far side (an agent that crashes, an unreadable line) are
 events in the log, never exceptions. What is raised here is a mistake of the caller or
 a broken local environment.
 """

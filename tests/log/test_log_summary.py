@@ -7,7 +7,7 @@ import random
 import msgspec
 
 from harness.events import Event, GoalEvaluated, Message, Result, SessionStart, StepStart, Usage, UsageDelta
-from harness.log.log_summary import KINDS, Digest, Start
+from harness.log.log_summary import KINDS, LogSummary, MessagePosition
 from harness.testing.small_logs import conversation, in_sequence
 
 
@@ -29,11 +29,11 @@ def events() -> list[Event]:
 
 
 def test_a_digest_goes_on_from_its_saved_form() -> None:
-    whole = Digest()
+    whole = LogSummary()
     expected = whole.feed(events())
     chance = random.Random(1)
     for _ in range(50):
-        digest, starts, texts = Digest(), [], []
+        digest, starts, texts = LogSummary(), [], []
         rest = events()
         while rest:
             size = chance.randint(1, 6)
@@ -41,13 +41,13 @@ def test_a_digest_goes_on_from_its_saved_form() -> None:
             starts += gain.starts
             texts += gain.texts
             rest = rest[size:]
-            digest = msgspec.json.decode(msgspec.json.encode(digest), type=Digest)
+            digest = msgspec.json.decode(msgspec.json.encode(digest), type=LogSummary)
         assert digest == whole
         assert (starts, texts) == expected
 
 
 def test_other_kinds_of_events_tell_it_nothing() -> None:
-    whole, telling = Digest(), Digest()
+    whole, telling = LogSummary(), LogSummary()
     expected = whole.feed(events())
 
     assert telling.feed(event for event in events() if type(event) in KINDS) == expected
@@ -55,8 +55,8 @@ def test_other_kinds_of_events_tell_it_nothing() -> None:
 
 
 def test_a_verdict_on_the_goal_ends_a_message() -> None:
-    starts = Digest().feed(events()).starts
-    assert Start(21, 22) in starts, "the user's, with the start of the run"
-    assert Start(23, 23) in starts, "the answer"
-    assert Start(29, 29) in starts, "what was said after the verdict"
+    starts = LogSummary().feed(events()).starts
+    assert MessagePosition(21, 22) in starts, "the user's, with the start of the run"
+    assert MessagePosition(23, 23) in starts, "the answer"
+    assert MessagePosition(29, 29) in starts, "what was said after the verdict"
     assert len([start for start in starts if 21 <= start.seq < 32]) == 3

@@ -27,7 +27,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.ledger import Account
-from harness.log.log_summary import Digest
+from harness.log.log_summary import LogSummary
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.session.thread_fold import ThreadFold
@@ -106,7 +106,7 @@ READERS: dict[str, Callable[[list[Event]], Any]] = {
     "facts": _facts,
     "ledger": _account,
     "history": lambda log: history(log).turns,
-    "log summary": lambda log: Digest().feed(log),
+    "log summary": lambda log: LogSummary().feed(log),
     "audit": lambda log: [(run.id, run.has_ended) for run in runs_in(log)],
     "runner events": _runner_events,
 }

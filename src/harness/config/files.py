@@ -3,7 +3,7 @@
 Precedence: flag, then environment, then the project's harness.toml, then the user's, then the default.
 Older names still hold: `.harnessrc.toml` counts between the project's file and the user's.
 
-A project's file comes with the project, from anybody. By itself it can only narrow what the user allows;
+A project's file comes with the project, whoever wrote it. By itself it can only narrow what the user allows;
 the rest of it counts once the user trusts exactly this content (`trust`).
 
 A file that cannot be read gives a warning and is left out. A value that is there but wrong is an
@@ -60,7 +60,7 @@ def trust_key(path: str) -> str:
 
 
 def project_files(directory: str) -> list[str]:
-    """Those that count for somebody who works there, the strongest first."""
+    """The project files that apply in a directory, the strongest first."""
     return [path for name in PROJECT_FILES if (path := _nearest(directory, name))]
 
 
@@ -204,7 +204,7 @@ class Settings:
 
 
 def load(directory: str, environ: Mapping[str, str] | None = None) -> Settings:
-    """What holds for somebody who works in `directory`. Never raises: see `problems`."""
+    """The settings that apply in `directory`. Never raises: see `problems`."""
     environ = os.environ if environ is None else environ
     own = own_settings()
     layers = [*own.layers]

@@ -37,7 +37,7 @@ class Price(NamedTuple):
 
 
 _FREE_PROVIDERS = ("scripted/", "local/")
-"""What answers on the machine itself: nobody sends a bill for it."""
+"""Models on the machine itself, which cost nothing."""
 _FREE = Price(0.0, 0.0, 0.0, 0.0)
 
 

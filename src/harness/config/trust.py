@@ -1,6 +1,6 @@
 """Which project files the user trusts: `{path: SHA-256 of what it said then}`, in a file of the user's own.
 
-A file that has changed since, or that somebody else can write to, is not trusted.
+A file that has changed since, or that another user can write to, is not trusted.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class Error(Event, frozen=True, kw_only=True):
 
 
 class Warning(Event, frozen=True, kw_only=True):
-    """Something a person should know, though the work goes on."""
+    """Something a person should know, though the run continues."""
 
     message: str
     code: str = ""

@@ -1,6 +1,6 @@
 """The log's clock: wall time at the start, then only forwards.
 
-The system's wall clock may be set back while an agent runs; ours then goes on as if nothing had
+The system's wall clock may be set back while an agent runs; ours then continues as if nothing had
 happened, so that timestamps never fall and durations are never negative.
 """
 

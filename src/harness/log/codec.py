@@ -111,11 +111,11 @@ def storable(value: Any, depth: int = 0) -> Any:
         fields = {name: storable(getattr(value, name), depth + 1) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **fields)
     if isinstance(value, dict):
-        kept: dict[str, Any] = {}
+        stored: dict[str, Any] = {}
         for key, item in value.items():
             name = plain_text(str(key))
-            kept[spelled_out(str(key)) if name in kept else name] = storable(item, depth + 1)
-        return kept
+            stored[spelled_out(str(key)) if name in stored else name] = storable(item, depth + 1)
+        return stored
     if isinstance(value, list | tuple):
         return [storable(item, depth + 1) for item in value]
     return value

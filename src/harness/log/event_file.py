@@ -1,6 +1,6 @@
 """One log as a file: one event a line, written in place and only ever appended to.
 
-Whoever writes holds the file's lock, which the system frees with the process.
+Its writer holds the file's lock, which the system frees with the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.system.contract import system
 LOG, SIDECAR = ".ndjson", ".meta.json"
 """What follows the id in the name of a log, and of its metadata."""
 HIDDEN = ".deleted"
-"""Follows one of these two when the log is kept for its forks alone."""
+"""Follows one of these two when the log was deleted and is there only for its forks."""
 INDEX = "index.sqlite3"
 """Begins the names of the index and of what SQLite puts beside it."""
 
@@ -37,7 +37,7 @@ class LinePosition(NamedTuple):
 class FileWriter:
     """Holds the lock of one log. Opening repairs the end that a crash tore.
 
-    `holder` is who is thought to hold it, for systems that do not tell.
+    `holder` is who is thought to hold it, for systems that do not say.
     """
 
     def __init__(self, fd: int, path: str, holder: str, base: int = 0) -> None:
@@ -72,7 +72,7 @@ class FileWriter:
 class FileReader:
     """Reads whole lines only: what is half written is left for the next time.
 
-    `base` is the `seq` of the first line; `place` is where to begin counting lines, if anybody knows.
+    `base` is the `seq` of the first line; `place` is where to begin counting lines, if it is known.
     """
 
     def __init__(self, file: BinaryIO, cursor: int, base: int = 0, place: LinePosition | None = None) -> None:
@@ -107,8 +107,8 @@ class FileReader:
 
         A log may have gaps, left by a disk that refused: behind one, the line after it agrees with it.
         """
-        expected, told = self._expected, events[0].seq
-        if told > expected and self._next_seq() != expected + len(events):
+        expected, stated = self._expected, events[0].seq
+        if stated > expected and self._next_seq() != expected + len(events):
             return events
         return [replace(event, seq=seq) for seq, event in enumerate(events, expected)]
 
@@ -195,10 +195,10 @@ def _last_seq(tail: bytes, *, is_whole: bool) -> int | None:
     be read, the one that says more is believed.
     """
     lines = tail.split(b"\n")[0 if is_whole else 1 :]
-    told: list[int] = []
+    stated: list[int] = []
     for after, line in enumerate(reversed([line for line in lines if line])):
         if (seq := events_of(line, -1)[-1].seq) >= 0:
-            told.append(seq + after)
-            if len(told) == 2:
+            stated.append(seq + after)
+            if len(stated) == 2:
                 break
-    return max(told, default=None)
+    return max(stated, default=None)

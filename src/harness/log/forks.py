@@ -15,11 +15,11 @@ class Stretch(NamedTuple):
     start: int
     """The first `seq` that stands in that log itself and belongs to it."""
     end: int | None
-    """The `seq` at which the next stretch begins; None: it goes on."""
+    """The `seq` at which the next stretch begins; None: it has no end."""
 
 
 def stretches(log_id: str, fork_of: Callable[[str], Fork | None]) -> list[Stretch]:
-    """From the oldest to the log itself. `fork_of` tells of a log, also of a hidden one, what it is a fork of."""
+    """From the oldest to the log itself. `fork_of` says what a log, hidden or not, is a fork of."""
     found: list[Stretch] = []
     end: int | None = None
     passed: set[str] = set()

@@ -15,7 +15,7 @@ _BLOCK_BYTES = 1024 * 1024
 def grep_events(file: BinaryIO, words: Iterable[str]) -> Iterator[Event]:
     """The events of every whole line that has one of these words as a JSON string, in their order.
 
-    A line may have the word for another reason: whoever asks still looks at what kind of event it is.
+    A line may have the word for another reason: the caller must check the type of each event.
     """
     found = re.compile(b'"(?:%b)"' % b"|".join(re.escape(word.encode()) for word in words))
     for lines in _whole_lines(file):

@@ -178,7 +178,7 @@ class Hub:
                 self._warning = _warn(stamped, error)
             self._unwritten = [*self._unwritten, *stamped][-_MOST_UNWRITTEN:]
             if self._unwritten and self._unwritten[0].seq > self._warning.seq:
-                self._unwritten[0] = self._warning  # whoever reads the log must learn why a part is missing
+                self._unwritten[0] = self._warning  # a reader of the log must learn why a part is missing
             return len(stamped) * 500
         self._unwritten = []
         return size
@@ -240,7 +240,7 @@ class Follower:
         if batch:
             return batch
         self.close()
-        self.cursor = max(self.cursor, start)  # the disk refused what lies between, or somebody deleted it
+        self.cursor = max(self.cursor, start)  # the disk refused what lies between, or it was deleted
         return self._hub.recent(self.cursor) or []
 
 

@@ -53,7 +53,7 @@ _LONGEST_TEXT = 100_000
 """Characters of a message that can be searched; more is pasted data, not words."""
 
 
-class Start(NamedTuple):
+class MessagePosition(NamedTuple):
     """A message begins at `seq`; that it does is known from the event at `known_seq` on."""
 
     seq: int
@@ -69,11 +69,11 @@ class SearchText(NamedTuple):
 class Gain(NamedTuple):
     """What new events added."""
 
-    starts: list[Start]
+    starts: list[MessagePosition]
     texts: list[SearchText]
 
 
-class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
+class LogSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
     next_seq: int = 0
     updated_ms: int = 0
     """Of the last event."""
@@ -133,13 +133,13 @@ class Digest(msgspec.Struct, kw_only=True, omit_defaults=True):
                 pass
 
     def _ask(self, event: Event, gain: Gain) -> None:
-        gain.starts.append(Start(event.seq if self.run_seq is None else self.run_seq, event.seq))
+        gain.starts.append(MessagePosition(event.seq if self.run_seq is None else self.run_seq, event.seq))
         self._turn(event)
 
     def _answer(self, event: Event, gain: Gain) -> None:
         if not self.is_answering:
             self.is_answering, self.run_seq = True, None
-            gain.starts.append(Start(self.answer_seq, event.seq))
+            gain.starts.append(MessagePosition(self.answer_seq, event.seq))
 
     def _turn(self, event: Event) -> None:
         self.is_answering, self.run_seq, self.answer_seq = False, None, event.seq + 1

@@ -43,7 +43,7 @@ def open_private(path: str, flags: int) -> int:
 def lock_alone(fd: int) -> None:
     """Hold a file's lock, which the system frees with the process. Raises BlockingIOError: another one writes it.
 
-    Whoever only asks whether somebody does holds it for an instant, so once is not enough to be refused.
+    A process that only checks the lock holds it for an instant, so one refusal is not enough.
     """
     for pause_s in _LOCK_PAUSES_S:
         try:

@@ -45,18 +45,18 @@ def is_asked_for(metadata: Metadata, query: Query) -> bool:
 
 
 def is_sifted(query: Query) -> bool:
-    """Whether a query asks for what only the metadata of each log tell."""
+    """Whether a query has conditions that only the metadata of each log can answer."""
     has_settings = bool(query.settings or query.without_settings)
     return has_settings or not query.include_forks or query.fork_of is not None or query.live_first
 
 
 def is_active(metadata: Metadata) -> bool:
-    """Whether it waits for somebody, or something goes on in it, as far as its writer has said."""
+    """Whether it has a run that is running or waits, as far as its writer has said."""
     return bool(metadata.activity) or waits(metadata) or (metadata.kind == "run" and not metadata.outcome)
 
 
 def waits(metadata: Metadata) -> bool:
-    """Whether it waits for somebody's answer. Before there was `activity`, only the outcome said so."""
+    """Whether it waits for an answer. Before there was `activity`, only the outcome said so."""
     is_suspended = metadata.kind == "thread" and metadata.outcome == "suspended"
     return metadata.activity == "waiting" or (not metadata.activity and is_suspended)
 

@@ -128,7 +128,7 @@ def read_raw(path: str) -> Iterator[RawEntry]:
 def entries_with_ends(path: str) -> Iterator[tuple[RawEntry, int]]:
     """Each entry with the offset at which it ends.
 
-    A damaged head costs its own entry only: reading goes on at the next line that is a head.
+    A damaged head costs its own entry only: reading continues at the next line that is a head.
     """
     with open(path, "rb") as file:
         for line in iter(file.readline, b""):

@@ -36,7 +36,7 @@ class Meta(msgspec.Struct, kw_only=True, omit_defaults=True):
     exit_code: int | None = None
     """Negative: ended by that signal."""
     signals: list[dict[str, int]] = msgspec.field(default_factory=list)
-    """Signals that were sent while it ran: `signal`, `at_ms`. Not told to the pipeline, which must
+    """Signals that were sent while it ran: `signal`, `at_ms`. Not passed to the pipeline, which must
     see from the agent's own behaviour that it was interrupted."""
     line_times_ms: list[int] = msgspec.field(default_factory=list)
     """When each line of stdout came, since the start."""

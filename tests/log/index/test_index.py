@@ -22,7 +22,7 @@ from harness.log.index import schema
 from harness.log.index.schema import LISTS_AND_STARTS, SHORT_WAYS, VERSION
 from harness.log.store import Fork, Metadata, Query, read_all
 from harness.log.stores.files import FileStore
-from harness.testing import finding_checks
+from harness.testing import query_checks
 from harness.testing.small_logs import conversation, found, numbered, write
 from harness.testing.stores import Check, name_of
 
@@ -354,7 +354,7 @@ def test_a_log_may_be_called_index(folder: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("check", finding_checks.CHECKS, ids=name_of)
+@pytest.mark.parametrize("check", query_checks.CHECKS, ids=name_of)
 def test_without_a_search_table_the_same_is_found(
     check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 import postgres_server
 from harness.errors import UsageError
-from harness.log.open_store import open_store
 from harness.log.store import Query
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
+from harness.log.stores.open_store import open_store
 from harness.log.stores.postgres.store import PostgresStore
 from harness.testing.small_logs import found, write
 

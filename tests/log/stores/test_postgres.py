@@ -234,7 +234,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_the_driver_is_not_imported_before_it_is_needed() -> None:
     import subprocess
 
-    program = "import sys, harness.log.stores.postgres.store, harness.log.open_store; print('psycopg' in sys.modules)"
+    program = "import sys, harness.log.stores.postgres.store, harness.log.stores.open_store; print('psycopg' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"
 

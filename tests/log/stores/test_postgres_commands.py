@@ -99,12 +99,12 @@ def test_a_command_is_taken_back_only_from_one_who_has_lost_the_log(
     holder.commands.take()
     found = asker.commands.look("key")
     assert found is not None
-    assert found.is_in_hand
+    assert found.is_being_done
     writer.close()
     other = asker.open("one")  # somebody has it, but not he who took the command
     found = asker.commands.look("key")
     assert found is not None
-    assert (found.is_in_hand, found.is_held) == (False, True)
+    assert (found.is_being_done, found.is_held) == (False, True)
     assert asker.commands.take_back("key", found.taken_by) == 0
     holder.commands.answer("key", b"too late")
     assert asker.commands.look("key") is None

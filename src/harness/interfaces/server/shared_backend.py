@@ -339,7 +339,7 @@ class RemoteCommand:
         if found.has_result:
             result = mailbox.fetch(key)
             return None if result is None else msgspec.json.decode(result, type=Outcome)
-        if found.taken_by and not found.is_in_hand:
+        if found.taken_by and not found.is_being_done:
             taken_seq = mailbox.take_back(key, found.taken_by)
             known = [seq for seq in (seen_seq, taken_seq) if seq is not None]
             return None if taken_seq is None else Lost(min(known))

@@ -1,7 +1,7 @@
 """The way to the index of a folder: opened when it is first asked, made again when it is broken.
 
 An index that cannot be used (a folder that may only be read, a full disk) is made in memory instead: slower,
-and with the same answers. Whoever has the index open holds the lock file for reading, so that nobody throws
+and with the same answers. Every process that has the index open holds the lock file for reading, so that none throws
 it away under him.
 """
 
@@ -81,7 +81,7 @@ class IndexAccess:
                 raise StoreError(f"cannot read {self._directory}: {error}") from error
 
     def version(self) -> int | None:
-        """Another one whenever the answer about all logs may be another one; None where nobody tells."""
+        """A number that changes whenever the answer about all logs may change; None where the system cannot say."""
         with self._lock:
             self._begin_to_watch()
             self._notice()
@@ -112,7 +112,7 @@ class IndexAccess:
         """Whether that was the last one."""
         try:
             is_done = next(steps, _DONE) is _DONE
-        except Exception:  # it was closed or broke: whoever asks next finds it mended, or is told
+        except Exception:  # it was closed or broke: the next request repairs it, or reports why not
             self._touched = None
             return True
         self._version += 1
@@ -146,14 +146,14 @@ class IndexAccess:
     def _notice(self) -> None:
         if self._watch is None:
             return None
-        # A child process must not take from its parent what that one is told.
+        # A child process must not take its parent's notifications.
         names = self._watch.changed() if self._watched_by == os.getpid() else None
         if names is None:
             self._watch.close()
             self._watch, self._touched = None, None
             self._version += 1
             return self._begin_to_watch()
-        ids = {name.partition(".")[0] for name in names if _tells(name)}
+        ids = {name.partition(".")[0] for name in names if _is_of_a_log(name)}
         if ids:
             self._version += 1
             self._touched = None if self._touched is None else self._touched | ids
@@ -196,7 +196,7 @@ class IndexAccess:
     def _opened(self) -> Index:
         from harness.log.index.database import Index
 
-        # A child process must not use its parent's connection, nor anybody one whose file was deleted.
+        # A child process must not use its parent's connection, and none may use one whose file was deleted.
         if self._index is not None and (
             self._opened_as[1] != os.getpid() or not (self._is_in_memory or self._is_there())
         ):
@@ -227,7 +227,7 @@ class IndexAccess:
             return False
 
     def _give_up(self, error: Exception) -> None:
-        """A broken index is thrown away, if nobody else uses it; else, and after any other failure, it is left alone."""
+        """A broken index is deleted, if no other process uses it; else, and after any other failure, it is left alone."""
         self.close()
         if self._is_in_memory or not (_is_broken(error) and self._thrown_away()):
             self._is_in_memory = True
@@ -249,7 +249,7 @@ class IndexAccess:
         return True
 
 
-def _tells(name: str) -> bool:
+def _is_of_a_log(name: str) -> bool:
     """Whether a file's name is that of a log or its metadata."""
     log_id, dot, suffix = name.partition(".")
     return (dot + suffix).removesuffix(HIDDEN) in (LOG, SIDECAR) and is_log_id(log_id)

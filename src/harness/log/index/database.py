@@ -1,6 +1,6 @@
 """The index of a folder of logs: lists, search, usage, starts of messages, snapshots.
 
-It knows nothing that is not in the files, but for snapshots, which are a cache anyway. Whoever asks first
+It holds nothing that is not in the files, apart from snapshots, which are a cache. The first request
 brings it up to date: of each log that has grown, only what is new is read, and logs are entered in batches.
 Several processes may fill it at once: what another one entered meanwhile is left as it is.
 """
@@ -20,7 +20,7 @@ from harness.log.event_file import LinePosition
 from harness.log.forks import Stretch
 from harness.log.index.scan import Addition, FoundLog, Rewritten, look, read_metadata, read_new, scan
 from harness.log.index.schema import has_search, prepare
-from harness.log.log_summary import Digest
+from harness.log.log_summary import LogSummary
 from harness.log.query import heading, is_active, is_sifted, latest, select, words_of
 from harness.log.store import Metadata, Query
 
@@ -207,7 +207,7 @@ class Index:
             f"SELECT metadata, updated_ms FROM {source}{_IN_ORDER} LIMIT ? OFFSET ?",
             (*values, *((-1 if query.limit is None else query.limit, query.offset) if is_cut else (-1, 0))),
         )
-        found = map(_told, rows)
+        found = map(_metadata, rows)
         return list(found) if is_cut else select(found, query, is_live)
 
     def total(self, query: Query) -> int:
@@ -221,7 +221,7 @@ class Index:
         return self._count(condition, values, candidates)
 
     def _about(self, query: Query) -> int:
-        """Those that fit; of very many only some are looked at, which tell how many of the others do."""
+        """How many fit; of very many only a sample is looked at, from which the rest is estimated."""
         condition, values = _condition(query)
         candidates = self._candidates(words := words_of(query))
         source, there = ("logs", values) if candidates is None else (_AMONG, [listed(candidates), *values])
@@ -240,7 +240,7 @@ class Index:
         return int(rows.fetchone()[0])
 
     def _meant(self, query: Query) -> tuple[str, list[Any]]:
-        """The logs that are asked for, as far as tables can tell, for a statement."""
+        """The logs that are asked for, as far as the tables can answer, for a statement."""
         words = words_of(query)
         candidates = self._candidates(words)
         condition, values = _condition(query)
@@ -269,9 +269,9 @@ class Index:
         )
         return sorted(resource_id for (resource_id,) in rows)
 
-    def digest(self, log_id: str) -> Digest:
+    def digest(self, log_id: str) -> LogSummary:
         rows = self._connection.execute("SELECT digest FROM logs WHERE log_id = ?", (log_id,))
-        return next((msgspec.json.decode(data, type=Digest) for (data,) in rows), Digest())
+        return next((msgspec.json.decode(data, type=LogSummary) for (data,) in rows), LogSummary())
 
     def starts(self, part: Stretch, limit: int) -> list[int]:
         rows = self._connection.execute(
@@ -302,7 +302,7 @@ class Index:
         return None
 
     def snapshots(self, name: str) -> dict[str, bytes]:
-        """What was kept under this name of each log, its own alone."""
+        """The snapshot of this name of each log, only its own."""
         rows = self._connection.execute(
             "SELECT log_id, data FROM snapshots JOIN logs ON log = number WHERE name = ?", (name,)
         )
@@ -341,7 +341,7 @@ class Index:
             and row.read_bytes <= found.size
         )
         base = 0 if metadata.fork is None else metadata.fork.seq
-        empty = Digest(next_seq=base, answer_seq=base)
+        empty = LogSummary(next_seq=base, answer_seq=base)
         try:
             if row is not None and is_same:
                 try:
@@ -408,7 +408,7 @@ class Index:
 
 
 class _Transaction:
-    """All of it or nothing; whoever else writes waits."""
+    """All of it or nothing; other writers wait."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -428,7 +428,7 @@ _AMONG = "json_each(?) CROSS JOIN logs ON number = value"
 
 
 def _condition(query: Query) -> tuple[str, list[Any]]:
-    """What the table itself can tell of a query; the rest is sifted."""
+    """The part of a query that the table can answer; the rest is filtered in Python."""
     conditions, values = ["NOT is_deleted"], list[Any]()
     if query.active:
         conditions.append("is_active")
@@ -442,7 +442,7 @@ def _condition(query: Query) -> tuple[str, list[Any]]:
     return " AND ".join(conditions), values
 
 
-def _told(row: tuple[bytes, int]) -> Metadata:
+def _metadata(row: tuple[bytes, int]) -> Metadata:
     data, updated_ms = row
     return latest(msgspec.json.decode(data, type=Metadata), updated_ms)
 

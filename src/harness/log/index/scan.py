@@ -10,7 +10,7 @@ from harness.events import Event
 from harness.log import codec, metadata_file
 from harness.log.event_file import HIDDEN, LOG, SIDECAR, LinePosition
 from harness.log.ids import is_log_id
-from harness.log.log_summary import KINDS, Digest, Gain
+from harness.log.log_summary import KINDS, Gain, LogSummary
 from harness.log.private_files import open_private
 from harness.log.store import Metadata
 
@@ -18,7 +18,7 @@ _BLOCK_BYTES = 1024 * 1024
 _TYPE_AT = len(b'{"type":"')
 _TYPE_BYTES = 5
 _BEGINNINGS = frozenset(kind.__name__.encode()[:_TYPE_BYTES] for kind in KINDS)
-"""Enough of a type to pass over the lines that tell nothing, which are nearly all."""
+"""Enough of a type to skip the lines that matter not here, which are nearly all."""
 
 
 class FoundLog(NamedTuple):
@@ -38,14 +38,14 @@ class FoundLog(NamedTuple):
 class Addition(NamedTuple):
     """What a log has more than was known of it."""
 
-    digest: Digest
+    digest: LogSummary
     gain: Gain
     places: list[LinePosition]
     read_bytes: int
 
 
 class Rewritten(Exception):
-    """The file does not go on where it was left: what is known of it is worth nothing."""
+    """The file does not continue where it was left: what is known of it is void."""
 
 
 def scan(directory: str) -> dict[str, FoundLog]:
@@ -100,7 +100,7 @@ def read_metadata(found: FoundLog) -> Metadata:
     return metadata
 
 
-def read_new(found: FoundLog, digest: Digest, read_bytes: int) -> Addition:
+def read_new(found: FoundLog, digest: LogSummary, read_bytes: int) -> Addition:
     """Read on where it was left, up to the last whole line. Raises Rewritten, OSError."""
     gain, places = Gain([], []), list[LinePosition]()
     first_seq, start = digest.next_seq, read_bytes
@@ -149,8 +149,8 @@ def _telling(lines: bytes) -> Iterator[Event]:
                 yield event
 
 
-def _finish_block(digest: Digest, first_seq: int, lines: bytes) -> None:
-    """The last line tells how far the log has come; if it is damaged, the number of lines does."""
+def _finish_block(digest: LogSummary, first_seq: int, lines: bytes) -> None:
+    """The last line says how far the log has come; if it is damaged, the number of lines does."""
     try:
         last = codec.decode(lines[lines.rfind(b"\n", 0, -1) + 1 :])
     except codec.UNREADABLE:

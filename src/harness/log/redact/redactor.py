@@ -201,7 +201,7 @@ class _PrivateKeyLines:
 
 
 class _OpaqueStrings:
-    """Tells whether a span stands in a JSON string that must stay as it is. Ask in the order of the spans."""
+    """Whether a span stands in a JSON string that must stay as it is. Ask in the order of the spans."""
 
     def __init__(self, block: bytes) -> None:
         self._block = block
@@ -228,7 +228,7 @@ class _OpaqueStrings:
         self._opaque = key is not None and (key[1] != b"data" or self._binary(line, opening, closing))
 
     def _binary(self, line: int, opening: int, closing: int) -> bool:
-        """`data` is a common name: what else its object says tells whether these are bytes."""
+        """`data` is a common name: the rest of its object shows whether these are bytes."""
         before = self._block[max(line, opening - _NEIGHBOURHOOD_BYTES) : opening].rpartition(b"{")[2]
         after = self._block[closing : closing + _NEIGHBOURHOOD_BYTES].partition(b"}")[0]
         return compiled(_BINARY_NEIGHBOUR).search(before + after) is not None

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 compiled = cache(re.compile)
-"""Patterns are kept as text: most runs never need most of them."""
+"""Patterns are stored as text and compiled on first use: most runs never need most of them."""
 
 ALPHANUMERIC = rb"[A-Za-z0-9]"
 TOKEN = rb"[A-Za-z0-9_-]"

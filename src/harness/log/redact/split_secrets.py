@@ -1,7 +1,7 @@
 """Secrets that are cut over the pieces of a streamed text.
 
 Agents stream what a model writes as many small JSON lines. The string values under the
-delta keys are pieces of one stream; a secret that spans their seams is masked in each of
+delta keys are pieces of one stream; a secret that spans several pieces is masked in each of
 them. All work is done on the escaped bytes, and all places are offsets into what the
 agent has written so far, so that nothing moves while lines wait.
 """
@@ -73,7 +73,7 @@ class _Stream:
         self.segments: list[_Segment] = []
         self.beginning: PartialSecret | None = None
         self.masked_until = 0
-        """So much of the memory is settled: a secret that goes on from there has its mark already."""
+        """So much of the memory is settled: a secret that continues from there has its mark already."""
 
     @property
     def masked(self) -> bool:
@@ -151,7 +151,7 @@ class SplitSecrets:
         beginning = self._finder.beginning(text)
         spans = [span for span in self._all_spans(texts, known, text) if span.end > stream.masked_until]
         if stream.masked and beginning and beginning.secret < known:
-            # What goes on after a masked beginning is the same secret: it need not wait to be judged again.
+            # What continues a masked beginning is the same secret: it need not wait to be judged again.
             spans.append(SecretSpan(beginning.secret, len(text), beginning.name))
         edits: list[Replacement] = []
         segments = [_Segment(-len(text), 0, -1)]
@@ -215,9 +215,9 @@ class _Pieces:
         self._contexts, self.texts = zip(*found, strict=True) if found else ((), ())
 
     def by_context(self) -> dict[bytes, Sequence[int]]:
-        """Tell apart streams that share a key: the pieces of a message, and the whole message after them.
+        """Separate streams that share a key: the pieces of a message, and the whole message after them.
 
-        What stands right before the key tells them apart; numbers and ids in it change from line to line.
+        The bytes right before the key distinguish them; numbers and ids in it change from line to line.
         """
         names = {context: _stable(context) for context in set(self._contexts)}
         if b"" in names:
@@ -252,7 +252,7 @@ def _piece_patterns(key: str) -> _PiecePatterns:
         name,
     )
     escaped = b"|".join(rb"(?<=[^\\]\\{%d})" % backslashes for backslashes in (1, 3, 5, 7))
-    # Most strings end without a backslash: one look tells.
+    # Most strings end without a backslash: one lookbehind is enough.
     quick = rb"([^\"]*+(?:(?<=\\)(?:%b)\"[^\"]*+)*+)\"" % escaped
     exact = rb"([^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+)\""
     return _PiecePatterns(quoted, head + quick, head + exact)

@@ -68,7 +68,7 @@ _PARTS = (
     "AUTH_CONFIG",
     "WEBHOOK",
 )
-"""What tells wherever in a name it stands."""
+"""Parts that mark a secret anywhere in a name."""
 _SETTING_ENDINGS = ("FILE", "PATH", "DIR", "SOCK", "NAME", "TYPE", "HOST", "PORT", "USER", "REGION")
 _PUBLIC = ("PUBLIC", "FINGERPRINT")
 _SHORTEST = 6

@@ -1,7 +1,7 @@
 """Logs as files: `<id>.ndjson`, one event a line, and `<id>.meta.json` beside it.
 
 Nothing but these files is the truth. `index.sqlite3` beside them answers what would otherwise take reading
-all of them; it is made when it is first asked, and may be deleted at any time.
+all of them; it is built when it is first needed, and may be deleted at any time.
 A log that was deleted but still has forks is called `<id>.ndjson.deleted`.
 """
 
@@ -167,11 +167,11 @@ class FileStore:
             self._asking().ask(lambda index: index.save_snapshot(log_id, name, seq, data), [log_id])
 
     def snapshots(self, name: str) -> dict[str, bytes]:
-        """Of all logs, what was kept under this name; a fork's own alone."""
+        """The snapshots of this name of all logs, by log id; of a fork only its own."""
         return self._asking().ask(lambda index: index.snapshots(name), ())
 
     def save_snapshots(self, name: str, found: Sequence[tuple[str, int, bytes]]) -> None:
-        """Many at once: of each log, its id, how far it was read, and what is to be kept."""
+        """Save many snapshots at once: log id, `seq` and data of each."""
         self._asking().ask(lambda index: index.save_snapshots(name, found), ())
 
     def watch(self, log_id: str, wake: Callable[[], object]) -> Callable[[], None]:
@@ -183,7 +183,7 @@ class FileStore:
         return self._watch.add([self.path(log_id), self.path(log_id, SIDECAR)], wake)
 
     def rebuild(self) -> None:
-        """Forget the index, snapshots included, and make it again from the files."""
+        """Delete the index, snapshots included, and build it from the files."""
         self._asking().rebuild()
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ class FileStore:
 
     @contextmanager
     def _arranging(self, log_id: str) -> Iterator[None]:
-        """Nobody forks or deletes meanwhile: what is left, and what is still needed, must not change."""
+        """No other process forks or deletes logs meanwhile."""
         try:
             fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -248,7 +248,7 @@ class FileStore:
         self._unlink(log_id, (LOG + HIDDEN, SIDECAR + HIDDEN))
 
     def _remove(self, log_id: str) -> None:
-        """And with it every hidden log that was kept for it alone. The log goes first: then it is unknown."""
+        """And with it every hidden log that was there only for it. The log itself is removed first: then its id is unknown."""
         hidden = "" if os.path.lexists(self.path(log_id)) else HIDDEN
         fork = self._sidecar(log_id, SIDECAR + hidden).fork
         os.unlink(self.path(log_id, LOG + hidden))
@@ -258,11 +258,11 @@ class FileStore:
         if not self._has_forks(fork.log_id):
             self._remove(fork.log_id)
 
-    def _unlink(self, log_id: str, kept: tuple[str, ...]) -> None:
-        """All that is beside the log, but for what is kept."""
+    def _unlink(self, log_id: str, spared: tuple[str, ...]) -> None:
+        """Remove the files beside the log, except for `spared`."""
         for name in os.listdir(self.directory):
             stem, dot, suffix = name.partition(".")
-            if stem == log_id and dot + suffix not in kept and not name.startswith(INDEX):
+            if stem == log_id and dot + suffix not in spared and not name.startswith(INDEX):
                 os.unlink(os.path.join(self.directory, name))
 
     def _has_forks(self, log_id: str) -> bool:
@@ -270,7 +270,7 @@ class FileStore:
             return any(self._parent(entry) == log_id for entry in entries)
 
     def _parent(self, entry: os.DirEntry[str]) -> str | None:
-        """What the log of a sidecar is a fork of. Who deletes many logs does not read all sidecars each time."""
+        """What the log of a sidecar is a fork of. Cached, as deleting many logs asks for all of them each time."""
         stem, dot, suffix = entry.name.partition(".")
         if (dot + suffix).removesuffix(HIDDEN) != SIDECAR or not is_log_id(stem):
             return None
@@ -316,7 +316,7 @@ class FileStore:
         return FileReader(file, cursor, base, self._place(log_id, cursor))
 
     def _place(self, log_id: str, cursor: int) -> LinePosition | None:
-        """An index that nobody has asked for anything so far is not asked for this either."""
+        """From the index, unless it has not been opened so far: opening it would cost more than it saves."""
         return self._index.place(log_id, cursor) if cursor and self._index is not None else None
 
     def _sidecar(self, log_id: str, suffix: str, *, may_be_hidden: bool = False) -> Metadata:

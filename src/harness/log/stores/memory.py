@@ -1,4 +1,4 @@
-"""Logs in memory: for tests, and for runs that nobody wants to keep."""
+"""Logs in memory: for tests, and for runs that need not be stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 
 if TYPE_CHECKING:
     from harness.log.forks import Stretch
-    from harness.log.log_summary import Digest, SearchText, Start
+    from harness.log.log_summary import LogSummary, MessagePosition, SearchText
 
 
 class MemoryStore:
@@ -37,7 +37,7 @@ class MemoryStore:
                 raise StoreError(f"session {log_id} exists already", hint="every run has an id of its own")
             if metadata.fork is not None:
                 self._check(metadata.fork)
-            _copy(metadata)  # what cannot be kept makes no log
+            _copy(metadata)  # metadata that cannot be stored creates no log
             log = self._logs[log_id] = _Log(stamped(metadata))
         self.save_metadata(metadata)
         return MemoryWriter(log)
@@ -63,7 +63,7 @@ class MemoryStore:
     def save_metadata(self, metadata: Metadata) -> None:
         log = self._log(metadata.session_id)
         log.metadata = replace(_copy(metadata), writer=Writer(os.getpid(), os.uname().nodename))
-        log.tell()
+        log.notify()
 
     def list(self) -> Iterator[Metadata]:
         from harness.log.query import age
@@ -82,7 +82,7 @@ class MemoryStore:
             while gone is not None and self._logs[gone].metadata.deleted and not self._has_forks(gone):
                 fork = self._logs.pop(gone).metadata.fork
                 gone = None if fork is None else fork.log_id
-        log.tell()
+        log.notify()
 
     def find(self, query: Query) -> builtins.list[Metadata]:
         from harness.log.query import in_order, latest, select, words_of
@@ -172,9 +172,9 @@ class _Log:
         self.is_live = False
         self.snapshots: dict[str, tuple[int, bytes]] = {}
         self.wakers: list[Callable[[], object]] = []
-        self._digest: Digest | None = None
+        self._digest: LogSummary | None = None
         self._digested = 0
-        self._starts: list[Start] = []
+        self._starts: list[MessagePosition] = []
         self._texts: list[SearchText] = []
         self._lock = threading.Lock()
 
@@ -183,12 +183,12 @@ class _Log:
         return self.events[-1].seq + 1 if self.events else self.base
 
     @property
-    def digest(self) -> Digest:
-        from harness.log.log_summary import Digest
+    def digest(self) -> LogSummary:
+        from harness.log.log_summary import LogSummary
 
         with self._lock:
             if self._digest is None:
-                self._digest = Digest(next_seq=self.base, answer_seq=self.base)
+                self._digest = LogSummary(next_seq=self.base, answer_seq=self.base)
             fresh = self.events[self._digested :]
             gain = self._digest.feed(fresh)
             self._digested += len(fresh)
@@ -197,7 +197,7 @@ class _Log:
             return self._digest
 
     @property
-    def starts(self) -> list[Start]:
+    def starts(self) -> list[MessagePosition]:
         return self._starts if self.digest else []
 
     def mentions(self, word: str) -> bool:
@@ -214,7 +214,7 @@ class _Log:
 
         return stop
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         for wake in self.wakers:
             try:
                 wake()
@@ -236,7 +236,7 @@ class MemoryWriter:
     def append(self, events: Sequence[Event]) -> int:
         codec.encode_blocks(events)  # what no store could hold is not held here either
         self._log.events.extend(events)
-        self._log.tell()
+        self._log.notify()
         return len(events) * 500
 
     def close(self) -> None:

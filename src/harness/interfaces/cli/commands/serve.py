@@ -159,9 +159,9 @@ def _tell(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_to
 
 def _store(where: str) -> Store:
     """Raises HarnessError also when it cannot be reached: better now than at the first request."""
-    from harness.log.open_store import open_store
     from harness.log.store import Query
     from harness.log.stores.files import FileStore
+    from harness.log.stores.open_store import open_store
 
     store = open_store(where)
     if not isinstance(store, FileStore):  # of a folder, that would take reading all that is new there

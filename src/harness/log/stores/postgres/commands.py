@@ -1,11 +1,11 @@
-"""Commands for whoever has a log open, left in PostgreSQL by those who have not.
+"""Commands for the process that has a log open, left in PostgreSQL by processes that have not.
 
 Rules
 1. A command is taken once, by the process that holds the log's lock in that very statement, in the order in which the
-   commands for a log were left. One that nobody took in time is never taken.
+   commands for a log were left. One that was not taken in time is never taken.
 2. Who took it leaves a result; the command itself is gone from the table then, and the row when the result is read.
 3. Who took it and lost the log (its process died, or its connection broke) will leave no result that counts: the
-   command can be left again, and then says from where on the log tells whether it was carried out.
+   command can be left again, with the `seq` from which on the log shows whether it was carried out.
 4. Rows of those who died are removed some time after they have expired.
 
 All of it needs connections that are a session's own, as the locks and the listening of the store do: a pooler that gives
@@ -27,7 +27,7 @@ from harness.log.stores.postgres.writer import LOCK_CLASS
 
 _TOPIC = "commands"
 _KEPT_S = 60.0
-"""How long after its end a row stays that nobody has fetched."""
+"""How long after its end a row stays that was not fetched."""
 _HELD: LiteralString = (
     "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -54,19 +54,19 @@ class TakenCommand(NamedTuple):
     key: str
     command: bytes
     seen_seq: int | None
-    """From here on the log tells whether somebody has carried it out already; None: nobody has."""
+    """From here on the log shows whether it was carried out before; None: it was not."""
 
 
 class CommandStatus(NamedTuple):
     """What has become of a command."""
 
     taken_by: str
-    """Empty: nobody took it yet."""
+    """The process that took it; empty: none yet."""
     has_result: bool
-    is_in_hand: bool
-    """Whether he who took it still has the log."""
+    is_being_done: bool
+    """Whether the process that took it still has the log open."""
     is_held: bool
-    """Whether anybody has the log."""
+    """Whether any process has the log open."""
 
 
 class PostgresCommands:
@@ -90,7 +90,7 @@ class PostgresCommands:
     def leave(
         self, log_id: str, key: str, command: bytes, *, within_s: float, seen_seq: int | None = None
     ) -> None:
-        """Ask it of whoever has the log. Raises UnknownSession."""
+        """Leave a command for the process that has the log open. Raises UnknownSession."""
         values = (key, self._name, command, within_s, seen_seq, log_id)
         with self._reading.use() as connection:
             connection.execute(
@@ -109,7 +109,7 @@ class PostgresCommands:
 
     def remind(self) -> None:
         """Wake those who may take something."""
-        self._tell(_TOPIC)
+        self._notify(_TOPIC)
 
     def look(self, key: str) -> CommandStatus | None:
         """None: it is gone, with its log or because it expired long ago."""
@@ -121,11 +121,11 @@ class PostgresCommands:
         return self._removed("result IS NOT NULL", "result", key)
 
     def withdraw(self, key: str) -> bool:
-        """Whether nobody had taken it; nobody will then."""
+        """Remove a command; False if it was taken already."""
         return self._removed("taken_by IS NULL", "''::bytea", key) is not None
 
     def take_back(self, key: str, taken_by: str) -> int | None:
-        """From one who has lost the log: from where on the log tells whether he has carried it out."""
+        """From a process that has lost the log: the `seq` from which on the log shows whether it was carried out."""
         with self._reading.use() as connection:
             row = connection.execute(
                 "DELETE FROM harness_commands WHERE key = %s AND taken_by = %s AND result IS NULL RETURNING taken_seq",
@@ -142,13 +142,13 @@ class PostgresCommands:
     def answer(self, key: str, result: bytes) -> None:
         """What came of a command that was taken here."""
         self._change("result = %b, command = ''::bytea", (result,), key)
-        self._tell(_result_topic(key))
+        self._notify(_result_topic(key))
 
     def give_back(self, key: str) -> None:
-        """The log was let go before the command was carried out: whoever has it next may take it."""
+        """The log was released before the command was carried out: its next writer may take it."""
         self._change("taken_by = NULL, taken_epoch = NULL, taken_seq = NULL", (), key)
-        self._tell(_TOPIC)
-        self._tell(_result_topic(key))
+        self._notify(_TOPIC)
+        self._notify(_result_topic(key))
 
     def _change(self, changes: LiteralString, values: tuple[object, ...], key: str) -> None:
         statement: LiteralString = (
@@ -164,7 +164,7 @@ class PostgresCommands:
             row = connection.execute(statement, (key,)).fetchone()
         return None if row is None else bytes(row[0])
 
-    def _tell(self, topic: str) -> None:
+    def _notify(self, topic: str) -> None:
         statement: LiteralString = f"SELECT pg_notify('{CHANNEL}', %s)"
         self._reading.ask(lambda connection: connection.execute(statement, (topic,)))
 

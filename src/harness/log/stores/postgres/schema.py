@@ -1,7 +1,7 @@
 """The tables of a PostgreSQL store, version after version.
 
 Every version that was ever published stays in this list. Logs that a newer Harness has written are not
-touched: whoever finds them is told to update.
+touched: an error says to update.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CREATE TABLE harness_events (
     log integer NOT NULL, seq bigint NOT NULL, line bytea NOT NULL, PRIMARY KEY (log, seq)
 );
 """
-"""`epoch` counts who has held the lock: whoever wrote under an older one has lost it and may write no more."""
+"""`epoch` counts the writers that have held the lock: one of an older epoch has lost it and may write no more."""
 
 KNOWLEDGE: LiteralString = """
 CREATE TABLE harness_starts (

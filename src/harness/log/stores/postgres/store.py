@@ -1,7 +1,7 @@
 """Logs in PostgreSQL: for several machines, which see each other's events as they come.
 
 Two connections for each store: one reads, one writes and holds the locks of all logs that are being
-written through it; a third listens as long as anybody watches.
+written through it; a third listens while a log is watched.
 """
 
 # ruff: noqa: S608 nothing but names of our own is put into a statement
@@ -21,7 +21,7 @@ from harness.log import metadata_file
 from harness.log.event_file import events_of
 from harness.log.forks import ForkReader, Stretch, start_of_last, stretches
 from harness.log.ids import is_log_id
-from harness.log.log_summary import Digest
+from harness.log.log_summary import LogSummary
 from harness.log.query import age, heading, is_sifted, latest, select, words_of
 from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
 from harness.log.stores.postgres.commands import PostgresCommands
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 _LAST_SEQ = 2**63 - 1
-_TELL = f"SELECT pg_notify('{CHANNEL}', %s)"
+_NOTIFY = f"SELECT pg_notify('{CHANNEL}', %s)"
 _ACTIVE = (
     "(convert_from(metadata, 'UTF8')::json ->> 'activity' IS NOT NULL"
     " OR (kind = 'run' AND convert_from(metadata, 'UTF8')::json ->> 'outcome' IS NULL)"
@@ -95,13 +95,13 @@ class PostgresStore:
 
     def save_metadata(self, metadata: Metadata) -> None:
         log_id = _checked(metadata.session_id)
-        kept = _signed(metadata)
+        signed = _signed(metadata)
         with self._reading.use() as connection:
             done = connection.execute(
                 "WITH log AS (UPDATE harness_logs SET kind = %s, resource_id = %s, heading = %s, metadata = %s,"
                 " saved_ms = %s WHERE log_id = %s AND NOT is_deleted RETURNING log_id)"
                 f" SELECT pg_notify('{CHANNEL}', log_id) FROM log",
-                (*_columns(kept), kept.updated_ms, log_id),
+                (*_columns(signed), signed.updated_ms, log_id),
             )
             if not done.rowcount:
                 raise _unknown(log_id)
@@ -126,7 +126,7 @@ class PostgresStore:
                 raise LogLocked(f"session {log_id} is being written", hint="stop the run first")
             connection.execute("UPDATE harness_logs SET is_deleted = true WHERE number = %s", (row[0],))
             _remove(connection, row[0])
-            connection.execute(_TELL, (log_id,))
+            connection.execute(_NOTIFY, (log_id,))
 
     def find(self, query: Query) -> builtins.list[Metadata]:
         condition, values = _condition(query)
@@ -173,7 +173,7 @@ class PostgresStore:
 
     def usage(self, log_id: str) -> Usage:
         (data,) = self._row("SELECT digest FROM harness_logs WHERE log_id = %s AND NOT is_deleted", log_id)
-        return msgspec.json.decode(data, type=Digest).usage
+        return msgspec.json.decode(data, type=LogSummary).usage
 
     def snapshot(self, log_id: str, name: str) -> tuple[int, bytes] | None:
         for part in reversed(self._stretches(log_id)):
@@ -225,14 +225,14 @@ class PostgresStore:
         log_id, fork = metadata.session_id, metadata.fork
         parent = None if fork is None else _parent(connection, fork)
         base = 0 if fork is None else fork.seq
-        kept = _signed(metadata)
-        empty = msgspec.json.encode(Digest(next_seq=base, answer_seq=base))
+        signed = _signed(metadata)
+        empty = msgspec.json.encode(LogSummary(next_seq=base, answer_seq=base))
         writer = f"{os.getpid()} on {os.uname().nodename}"
         try:
             row = connection.execute(
                 "INSERT INTO harness_logs (log_id, kind, resource_id, heading, metadata, saved_ms, parent, fork_seq,"
                 " next_seq, digest, writer) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING number",
-                (log_id, *_columns(kept), kept.updated_ms, parent, base, base, empty, writer),
+                (log_id, *_columns(signed), signed.updated_ms, parent, base, base, empty, writer),
             ).fetchone()
         except psycopg.errors.UniqueViolation as error:
             raise StoreError(
@@ -320,7 +320,7 @@ def _parent(connection: Connection[Any], fork: Fork) -> int:
 
 
 def _remove(connection: Connection[Any], number: int | None) -> None:
-    """A hidden log that nobody needs, and with it those that were kept for it alone."""
+    """Remove a hidden log without forks, and with it the hidden logs that were there only for it."""
     while number is not None:
         row = connection.execute(
             "DELETE FROM harness_logs log WHERE number = %s AND is_deleted"
@@ -335,7 +335,7 @@ def _remove(connection: Connection[Any], number: int | None) -> None:
 
 
 def _condition(query: Query) -> tuple[str, builtins.list[Any]]:
-    """What the table itself can tell of a query; the rest is sifted."""
+    """The part of a query that the table can answer; the rest is filtered in Python."""
     conditions, values = ["NOT is_deleted"], builtins.list[Any]()
     if query.active:
         conditions.append(_ACTIVE)

@@ -1,4 +1,4 @@
-"""Tells when a log in PostgreSQL has changed: one connection listens for all of them."""
+"""Notices when a log in PostgreSQL has changed: one connection listens for all of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PostgresWatch:
         return stop
 
     def close(self) -> None:
-        """Stop listening until somebody wants to know again."""
+        """Stop listening until the next `add`."""
         with self._lock:
             thread, self._thread, self._watched = self._thread, None, []
             self._stopped.set()
@@ -69,14 +69,14 @@ class PostgresWatch:
         while not stopped.is_set():
             try:
                 for notice in connection.notifies(timeout=_LOOKS_UP_EVERY_S):
-                    self._tell(notice.payload)
+                    self._notify(notice.payload)
             except psycopg.Error:
                 connection.close()
                 connection = self._again(stopped) or connection
         connection.close()
 
     def _again(self, stopped: threading.Event) -> Connection[Any] | None:
-        """Listen on a new connection; then everybody is woken, for nobody knows what was missed."""
+        """Listen on a new connection; then all watchers are woken, as notifications may have been missed."""
         import psycopg
 
         while not stopped.wait(_BETWEEN_ATTEMPTS_S):
@@ -84,14 +84,14 @@ class PostgresWatch:
                 connection = self._listening()
             except psycopg.Error:
                 continue
-            self._tell("")
+            self._notify("")
             return connection
         return None
 
-    def _tell(self, log_id: str) -> None:
+    def _notify(self, log_id: str) -> None:
         for watched, wake in self._watched:
             if not log_id or watched == log_id:
                 try:
                     wake()
-                except Exception:  # noqa: S112 one who fails must not keep the others from hearing
+                except Exception:  # noqa: S112 a watcher that fails must not stop the others
                     continue

@@ -1,7 +1,7 @@
 """Writes one log into PostgreSQL, under a lock that ends with the connection.
 
 The lock says who may write; the log's `epoch`, which counts its holders, makes sure of it: a writer whose
-connection broke goes on if nobody has written meanwhile, and never again if somebody has.
+connection broke continues if no other has written meanwhile, and is refused for good if one has.
 """
 
 # ruff: noqa: S608 nothing but names of our own is put into a statement
@@ -16,7 +16,7 @@ import msgspec
 from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event
 from harness.log import codec
-from harness.log.log_summary import Digest
+from harness.log.log_summary import LogSummary
 from harness.log.stores.postgres.connection import CHANNEL, PostgresConnection
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _GAIN: LiteralString = """, starts AS (
 ), texts AS (
     INSERT INTO harness_texts SELECT log.number, new.text FROM log, unnest(%(texts)s::text[]) AS new (text)
 )"""
-_TELL: LiteralString = f" SELECT pg_notify('{CHANNEL}', log_id) FROM log"
+_NOTIFY: LiteralString = f" SELECT pg_notify('{CHANNEL}', log_id) FROM log"
 
 
 class PostgresWriter:
@@ -92,7 +92,7 @@ class PostgresWriter:
         if not events:
             return 0
         lines = codec.encode_lines(events)
-        digest = msgspec.json.decode(self._digest, type=Digest)
+        digest = msgspec.json.decode(self._digest, type=LogSummary)
         gain = digest.feed(events)
         values: dict[str, Any] = {
             "log": self._number,
@@ -106,7 +106,7 @@ class PostgresWriter:
             "known": [start.known_seq for start in gain.starts],
             "texts": [storable(text.text) for text in gain.texts],
         }
-        statement = _NOTE + (_GAIN if gain.starts or gain.texts else "") + _TELL
+        statement = _NOTE + (_GAIN if gain.starts or gain.texts else "") + _NOTIFY
         if not connection.execute(statement, values).rowcount:
             raise self._refused(connection)
         self._digest, self._stored_seq = encoded, digest.next_seq
@@ -143,5 +143,5 @@ class PostgresWriter:
 
 
 def storable(text: str) -> str:
-    """PostgreSQL knows no NUL and no half characters; nobody searches for them."""
+    """Text without NUL and half characters, which PostgreSQL refuses."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode()

@@ -13,7 +13,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def open_store(where: str) -> Store:
-    """`postgresql://…`, `:memory:`, or the path of a folder. Raises UsageError, MissingExtra.
+    """The store at `postgresql://…`, `:memory:`, or the path of a folder. Raises UsageError, MissingExtra.
 
     Nothing is read or connected to before it is needed.
     """
