@@ -1,21 +1,29 @@
-"""One reading of a log: which runs there are, who is whose child, what is open, and what was said.
+"""One reading of a log: which runs there are, which run began which, what is open, and what was said.
 
-            start, or its first word          Result; a new top run; the end of the run above
-    (unknown) ───────────────────► open ─────────────────────────────────────────────────► ended
-                                    │  ▲
-                          Suspended ▼  │ Resumed, or its start once more
-                                  suspended
+The states of a run:
+
+            start, or first word                 Result; a new top run; the end of the top run above it
+    (unknown) ──────────────────► open ──────────────────────────────────────────────────────► ended
+                                  │  ▲                                                           ▲ │
+                        Suspended │  │ Resumed, or its start once more             Result, alone │ │ start
+                                  ▼  │                                                           │ ▼
+                                suspended ───────────────────────────────────────────────────────┘ open
 
 Rules
-1. A start with a parent begins a child of the run that made that call; of the latest top run, if nobody made it.
-2. A start without a parent begins a top run. Only if it names no agent while a top run is open, it is a child
-   that was never announced: whoever starts a top run says which agent it is.
-3. A run whose start is missing begins with its first word: below the open top run, or as a top run if none is open.
-4. A top run that begins or goes on while another is open ends that: `interrupted`. With a top run ends all below it.
-5. With a run end its calls, its streams of text, and the questions that it asked.
-6. What has ended is forgotten, but for the last few runs: what is kept does not grow with the log.
+1. A start with a parent begins a child of the run that made that call; of the latest top run, if the call is unknown.
+2. A start without a parent begins a top run. Only if it names no agent while a top run is open, it begins a child
+   that was not announced: the start of a top run always names its agent.
+3. A run whose start is missing begins with its first word (text, message, call, step, question, result): below the
+   open top run, or as a top run if none is open. Notices, usage and what users say begin nothing.
+4. A top run that begins or resumes while another is open ends that: `interrupted`. With a top run end all below it.
+   A suspended run is not ended so: only by its own result, which is written when it is given up.
+5. With a run end its calls, its streams of text, and its questions. With a suspension end the questions of sub-agents
+   that work in logs of their own: those end with their process.
+6. Where a run hangs is decided once; a later start only adds its facts.
+7. What has ended is dropped, but for the last few runs: memory does not grow with the log.
+8. Events of unknown classes change nothing.
 
-Feeding the same event twice is free, so any number of views can share one tree: whoever comes first folds it.
+Feeding the same event object again is free, so any number of folds can share one tree: the first one feeds it.
 """
 
 from __future__ import annotations
@@ -52,7 +60,7 @@ from harness.events import (
 )
 
 REPL_TOOL = "repl"
-"""What a program that a model runs is called, where it is shown as a call."""
+"""The name of the call as which a program of a model is shown."""
 _MOST_ENDED = 32
 _MOST_CALLERS = 256
 
@@ -111,7 +119,7 @@ class RunTreeState(msgspec.Struct, omit_defaults=True):
     tops: int = 0
     """How many top runs there were."""
     conversation: str | None = None
-    """Under which id things are said that belong to no run."""
+    """The id of the thread: events with it belong to no run."""
     log_id: str = ""
     callers: dict[str, str] = {}
     """Calls of children only: one that is not here was made by a top run."""
@@ -140,9 +148,9 @@ class RunTree:
         self.unheard = ""
         """Of a result: the answer, if nothing was said before."""
         self.call: ToolStart | None = None
-        """The call that this event continues, ends, or tells again."""
+        """The call that this event continues, ends or repeats."""
         self.relays: Sequence[Relay] = ()
-        """Questions that were answered, or that nobody waits for any more."""
+        """Questions that this event answered, or that ended with their run."""
 
     @property
     def top(self) -> RunNode | None:
@@ -229,7 +237,7 @@ class RunTree:
         self._event = None
 
     def abandon(self) -> Sequence[RunNode]:
-        """Nobody writes the log any more: what goes on in it was interrupted."""
+        """The log is written no more: what is open in it was interrupted."""
         self._clear()
         top = self.open_top
         if top is not None:

@@ -344,7 +344,7 @@ class _Chronicle:
     def _on_result(self, event: Result) -> None:
         run = self._run(event)
         self._close(run, event)
-        if event.text and not run.has_answered and not run.steps:
+        if event.success and event.text and not run.has_answered and not run.steps:
             name = f"{event.run_id}/{event.seq}"
             self._entries.append(
                 TranscriptEntry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq)

@@ -1,4 +1,13 @@
-"""Which runs of a thread are going on, which wait and for what, and what is told when one begins or ends."""
+"""What listeners are told when a run of a thread begins, waits or ends. Which run that is, the run tree says.
+
+                agent_start                       agent_end: complete, error, aborted
+(not there) ──────────────────► running ─────────────────────────────────────────────► (gone)
+                                 │  ▲                                                     ▲
+         agent_end: suspended    │  │ agent_start with what was answered                  │
+                                 ▼  │                                                     │
+                                waiting ──────────────────────────────────────────────────┘
+                                           its questions are cancelled; no agent_end
+"""
 
 from __future__ import annotations
 
