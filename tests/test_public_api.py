@@ -94,3 +94,24 @@ def test_an_editor_knows_what_it_is_given(program: str, complaint: str, tmp_path
     path.write_text(f"import harness\n\n{program}\n")
     out, _, _ = api.run([str(path), "--strict", "--no-error-summary", "--follow-imports=silent"])
     assert complaint in out
+
+
+@pytest.mark.parametrize("union", ["AnyEvent", "SessionEvent"])
+def test_a_match_over_all_events_is_exhaustive(union: str, tmp_path: Path) -> None:
+    """With a case for every member a type checker finds nothing left; without the last it names that one."""
+    from typing import get_args
+
+    from mypy import api
+
+    members = sorted(get_args(getattr(harness, union)), key=lambda one: str(one.__name__))
+    cases = [f"        case {one.__module__}.{one.__name__}():\n            return 1" for one in members]
+    modules = "\n".join(f"import {name}" for name in sorted({one.__module__ for one in members}))
+    head = f"from typing import assert_never\n\nimport harness\n{modules}\n\n"
+    found = []
+    for count, part in enumerate((cases, cases[:-1])):
+        body = "\n".join([*part, "        case _:\n            assert_never(event)"])
+        path = tmp_path / f"program_{count}.py"
+        path.write_text(f"{head}\ndef one(event: harness.{union}) -> int:\n    match event:\n{body}\n")
+        found.append(api.run([str(path), "--strict", "--no-error-summary", "--follow-imports=silent"])[0])
+    assert found[0] == ""
+    assert members[-1].__name__ in found[1]

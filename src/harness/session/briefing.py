@@ -44,8 +44,6 @@ from harness.sources.request import REMOTE_AGENT
 from harness.sources.tool import spelled
 from harness.views.formatting.steering import signal_text
 
-# What a program was not told: signals that came while it could not hear. They go before its next prompt.
-
 
 class UndeliveredSignals:
     """A fold of a log, read as far as it goes each time it is asked."""

@@ -1,4 +1,6 @@
-"""A thread in a session's hands: its log, open for writing, and what is known of it."""
+"""A thread that a session has open: its log, locked for writing, and what is known of it; and how logs whose
+process died are completed before they are read.
+"""
 
 from __future__ import annotations
 
@@ -214,9 +216,6 @@ def _remove(store: Store, thread_id: str) -> None:
         store.delete(thread_id)
     except (HarnessError, OSError):
         _logger.warning("the unfinished thread %s could not be removed", thread_id, exc_info=True)
-
-
-# Logs whose process died are completed before anybody reads them.
 
 
 def complete(store: Store, log_id: str) -> None:

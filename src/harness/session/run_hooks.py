@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
 
 
-# What the model has to be told of the state of things: its task list and its objective, as far as it changed.
-
-
 def state_signals(
     lanes: StateLanes,
     tasks: Sequence[Task],

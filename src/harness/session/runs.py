@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
 
 
-# What becomes of a message: how the run ended that it began, as the log says it.
-
 Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued"]
 
 

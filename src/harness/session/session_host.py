@@ -1,4 +1,6 @@
-"""A session as its parts see it: what built-in tools, goals, notifications and forks may ask of it."""
+"""A session as its parts see it: what built-in tools, goals, notifications and forks may ask of it, and what tools and
+factories find under `harness` in their request context.
+"""
 
 from __future__ import annotations
 
@@ -172,8 +174,6 @@ def words_of_user(event: Event) -> str:
         return "\n".join(split(event.contents)[0])
     return ""
 
-
-# What tools and factories are told of the harness that they work for: the entry `harness` of a request context.
 
 KEY = "harness"
 

@@ -178,8 +178,6 @@ def _data(part: Mapping[str, Any]) -> Any:
     return part.get("data", part.get("image"))
 
 
-# Files that come with a message: what is text is written into it, everything else stays a file.
-
 _DATA_URI_HEAD = re.compile(r"data:(?P<media>[^,;]*)(?P<parameters>(?:;[^,;]*)*),", re.IGNORECASE)
 
 

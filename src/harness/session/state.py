@@ -18,8 +18,6 @@ from harness.session.config import PermissionPolicy, ToolCategory
 from harness.session.state_schema import plain_json, schema_of, without_halves
 from harness.session.storable_settings import check_event
 
-# What rules of permission look like in the state of a session, checked where they are set.
-
 RULES_KEY = "permissionRules"
 KINDS = ("categories", "tools")
 POLICIES = get_args(PermissionPolicy)

@@ -1,4 +1,4 @@
-"""Arguments of the built-in tools: described like those of all tools, and read without what is null.
+"""What the built-in tools share: reading their arguments, and waiting for an answer.
 
 Some models write `null` for what they leave out; to every tool here that is the same as leaving it out.
 """
@@ -25,9 +25,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
-
-
-# Waiting for somebody outside of the run, where the run can wait.
 
 
 async def answer_to(

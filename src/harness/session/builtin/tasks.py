@@ -21,8 +21,6 @@ from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.state_lanes import IsVisible, StateLane, StateReport, cache_key
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 
-# Which id each task of a rewritten list has.
-
 _LONGEST_NAME = 48
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -317,8 +315,6 @@ def _available(tasks: Sequence[Task]) -> str:
 def _line(task: Task) -> str:
     return f"- {task.id}: {task.text} ({task.status})"
 
-
-# What the model is told of its task list: the whole list first, then what changes, now and then the whole again.
 
 LANE = "tasks"
 MOST_DELTAS = 10

@@ -1,7 +1,4 @@
-"""Asking a model for one text, with patience for what passes by itself.
-
-A model tells its failures as events; the codes and words of both kinds, events and exceptions, are looked at.
-"""
+"""Asking a model for one text, with retries for errors that pass; and the failure of a memory, which ends its run."""
 
 from __future__ import annotations
 
@@ -143,9 +140,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield one
         causes = (getattr(one, name, None) for name in _CAUSES)
         waiting += [cause for cause in causes if isinstance(cause, BaseException)]
-
-
-# That a memory could not do its work, which ends the run it works for.
 
 
 class MemoryFailure(Exception):

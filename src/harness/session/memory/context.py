@@ -4,6 +4,8 @@ Rules
 1. What did not change since the last step is the same object: providers cache, and so do we.
 2. The notes come in the parts in which they grew, oldest first, so that earlier ones never change.
 3. What changes from step to step (the task, other threads) comes last.
+
+A signal marks where much time has passed between two messages.
 """
 
 from __future__ import annotations
@@ -88,8 +90,6 @@ def other_thread_text(
     said = ObserverTranscript(entries, zone(config_zone), attachments=False).text
     return f'<other-conversation id="{thread_id}"{name}>\n{said}\n</other-conversation>'
 
-
-# A mark in the conversation where time has passed.
 
 REMINDER_TYPE = "temporal-gap"
 _MARK = f'type="{REMINDER_TYPE}"'

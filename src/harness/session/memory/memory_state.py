@@ -1,4 +1,6 @@
-"""What all parts of one memory work on: how it is set up, what it knows, and the way into the log."""
+"""What all parts of one memory work on: its configuration, what it knows, and the way into the log; how full it is, and
+what may activate it before it is full (a long pause, another model).
+"""
 
 from __future__ import annotations
 
@@ -105,9 +107,6 @@ class MemoryState:
             self.put(ThreadRenamed(title=title, old_title=old, cycle_id=cycle_id))
 
 
-# How full a memory is, and its record, as they are told.
-
-
 def record_id(notebook: MemoryState) -> str:
     """Each generation is a record of its own."""
     owner = notebook.resource_id if notebook.config.scope == "resource" else notebook.thread_id
@@ -195,9 +194,6 @@ def record(notebook: MemoryState) -> MemoryRecord:
             "threadTitle": progress.title,
         },
     )
-
-
-# What may make a memory take over before it is full: a pause after which caches are gone, or another model.
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):

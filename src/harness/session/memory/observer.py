@@ -1,4 +1,4 @@
-"""The observer: messages in, observations out."""
+"""The observer: messages in, observations out; and when that is done: ahead in the background, or at once without room."""
 
 from __future__ import annotations
 
@@ -172,8 +172,6 @@ _SECTION = re.compile(
 def _without_sections(text: str) -> str:
     return _SECTION.sub("", text).strip()
 
-
-# Making observations of messages: beforehand in the background, or at once when there is no room left.
 
 STOPPED = "stopped before its end"
 

@@ -1,4 +1,6 @@
-"""The reflector: observations in, shorter observations out."""
+"""The reflector: observations in, shorter ones out; and when that is done: ahead in the background, or at once when they
+are too long.
+"""
 
 from __future__ import annotations
 
@@ -133,9 +135,6 @@ def parse_reflection(text: str) -> str:
     """Without the tag, all of it counts."""
     found = tagged(text, "observations")
     return _ANY_TAG.sub("", text).strip() if found is None else found
-
-
-# Making the observations shorter: beforehand in the background, or at once when they have grown too long.
 
 
 class ReflectionScheduler:

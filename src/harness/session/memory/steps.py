@@ -1,4 +1,4 @@
-"""What a memory is given of a conversation: its entries in order, and the step that is about to be made."""
+"""The entries of a conversation as a memory reads them: whether calls are open, and the text for the observer."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ def has_open_calls(entries: Sequence[TranscriptEntry]) -> bool:
             return any(call.id not in answered for call in turn.calls)
     return False
 
-
-# Messages as the observer reads them: by day, each with who said it and when.
 
 _MOST_RESULT_TOKENS = 10_000
 _CHARACTERS_PER_TOKEN = 4

@@ -1,4 +1,4 @@
-"""How long something is for a model: an estimate that costs nothing, in place of each provider's own count."""
+"""How long something is for a model: an estimate that costs nothing, and a window of entries whose lengths are known."""
 
 from __future__ import annotations
 
@@ -41,9 +41,6 @@ def attachment_tokens(attachment: Attachment, count: TokenCounter = estimated_to
         return _IMAGE_TOKENS
     text = text_of(attachment)
     return count(text) if text is not None else len(attachment.data) // _BASE64_BYTES_PER_TOKEN
-
-
-# The entries of a conversation with their length, so that any stretch of it is measured at once.
 
 
 class TokenWindow:
