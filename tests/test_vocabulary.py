@@ -84,3 +84,50 @@ def _classes(match: ast.Match) -> set[str]:
 def _has_last_case(match: ast.Match) -> bool:
     last = match.cases[-1]
     return isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None
+
+
+PRIVATE_WORDS = frozenset(
+    [
+        "Around",
+        "Beginning",
+        "Bench",
+        "Binding",
+        "Bound",
+        "Course",
+        "Desk",
+        "Door",
+        "Errand",
+        "Extras",
+        "Keeping",
+        "Lane",
+        "Meaning",
+        "Notebook",
+        "Outlet",
+        "Patience",
+        "Rehearsal",
+        "Remembering",
+        "Rider",
+        "Rooms",
+        "Said",
+        "Seams",
+        "Sidecar",
+        "Skim",
+        "Standing",
+        "Trial",
+        "Untold",
+        "Veil",
+        "Ways",
+    ]
+)
+"""Metaphors that had to be learnt before the code could be read; `docs/glossary.md` has the words in their place."""
+
+
+def test_no_class_or_module_has_a_private_word_for_a_name() -> None:
+    classes = [
+        f"{module.name}: class {node.name}"
+        for module in package_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef) and node.name in PRIVATE_WORDS
+    ]
+    modules = [module.name for module in package_modules() if module.path.stem.title() in PRIVATE_WORDS]
+    expect_none(classes + modules)

@@ -206,7 +206,7 @@ sys.meta_path.insert(0, Interrupts())
 """
 
 
-@pytest.mark.parametrize("position", [1, 2, 3, 5, 8, 13, 21, 30, 40, 50, 60, 75, 90, 100, 110, 115])
+@pytest.mark.parametrize("position", [1, 2, 3, 5, 8, 13, 21, 30, 40, 50, 60, 75, 90, 100])
 def test_an_interrupt_amid_the_imports_ends_the_program(world: World, position: int) -> None:
     (world.project / "sitecustomize.py").write_text(INTERRUPTS_AT_AN_IMPORT)
     world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")

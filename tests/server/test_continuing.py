@@ -76,7 +76,7 @@ def test_a_conversation_that_is_empty_resumes_a_finished_session_and_all_who_wat
             assert first.state == second.state
             await second.command("resume", prompt="again", sessionId=before, id="late")
             error = await second.until_error()
-            assert (error["commandId"], "was said in this conversation" in error["message"]) == ("late", True)
+            assert (error["commandId"], "has messages already" in error["message"]) == ("late", True)
         fork = world.store.metadata(session).fork
         assert fork is not None
         assert fork.log_id == before
