@@ -11,10 +11,10 @@ from harness_kit import Model, Record, StoreMaker, call, log_of, make, opened, r
 
 from harness.log.stores.memory import MemoryStore
 from harness.session.harness import Harness
+from harness.views.display import DisplayFold
 from harness.views.session.display import DisplayState, reduce
 from harness.views.session.encoding import to_wire
 from harness.views.session.events import HarnessEvent, from_wire
-from harness.views.session.fold import DisplayFold
 
 __all__ = ["storage"]
 

@@ -34,9 +34,9 @@ from harness.session.thread_fold import ThreadFold
 from harness.sources.loop.history import history
 from harness.sources.translation.logged_runs import runs_in
 from harness.stage import ViewOptions, run_through
+from harness.views.display import DisplayFold
 from harness.views.page_state.fold import StateFold
 from harness.views.run_events.runner_events import RunnerTranslation
-from harness.views.session.fold import DisplayFold
 from showing import shown_bytes
 
 VIEWS = [

@@ -45,10 +45,10 @@ from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn
 from harness.sources.translation.logged_runs import runs_in
 from harness.testing.golden import Case, find_cases
+from harness.views.display import DisplayFold
 from harness.views.formatting.escapes import neutralised
 from harness.views.page_state.fold import StateFold
 from harness.views.session import events as wire
-from harness.views.session.fold import DisplayFold
 from showing import shown
 
 CHANGED_LOGS = int(os.environ.get("HARNESS_CHANGED_LOGS", "600"))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from harness.events import Event
 from harness.stage import View, ViewOptions
 from harness.views.page_state.fold import StateFold
-from harness.views.page_state.wire import delta_message, state_message
+from harness.views.page_state.shapes import delta_message, state_message
 
 
 class Delta:

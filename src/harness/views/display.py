@@ -14,9 +14,35 @@ import msgspec
 
 from harness.events import Event
 from harness.stage import Fold, ViewOptions
-from harness.views.session.display import DisplayState
-from harness.views.session.encoding import encode
-from harness.views.session.fold import DisplayFold
+from harness.views.session.display import DisplayState, reduce
+from harness.views.session.encoding import encode, read, to_wire
+from harness.views.session.event import HarnessEvent
+from harness.views.session.translation import SessionTranslation
+
+
+class DisplayFold:
+    """`feed` gives the events for listeners; the value has them already. A snapshot is plain data."""
+
+    def __init__(self) -> None:
+        self.value = DisplayState()
+        self.translation = SessionTranslation()
+
+    def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
+        told = self.translation.feed(event)
+        for one in told:
+            reduce(self.value, one)
+        return told
+
+    def finish(self) -> Sequence[HarnessEvent]:
+        return ()
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"display": to_wire(self.value), "translation": self.translation.snapshot()}
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        """Raises msgspec.ValidationError."""
+        self.translation.restore(snapshot["translation"])
+        self.value = read(snapshot["display"], DisplayState)
 
 
 class Display:

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 from harness.events import Event
 from harness.stage import Fold, ViewOptions
-from harness.views.conversation.data import graph_data
-from harness.views.conversation.fold import GraphFold
+from harness.views.conversation.data import GraphFold, graph_data
 from harness.views.conversation.graph import Graph
 from harness.views.conversation.messages import project_messages
 from harness.views.conversation.repl import project_repl

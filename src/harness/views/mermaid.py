@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from harness.events import Event
 from harness.stage import Fold, ViewOptions
+from harness.views.conversation.data import GraphFold
 from harness.views.conversation.drawing import drawing
-from harness.views.conversation.fold import GraphFold
 
 _SHAPES = {
     "harness_start": '(["{}"])',

@@ -13,8 +13,8 @@ import msgspec
 from harness.events import Error, Event, Message, Outcome, Result, SessionStart
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
+from harness.views.formatting.amounts import UsageData, computed, usage_data
 from harness.views.formatting.json_text import pretty
-from harness.views.formatting.usage_data import UsageData, computed, usage_data
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

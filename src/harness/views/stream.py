@@ -23,8 +23,8 @@ from harness.events import (
 )
 from harness.log.run_tree import RunNode, RunTree
 from harness.stage import View, ViewOptions
+from harness.views.formatting.amounts import UsageData, computed, usage_data
 from harness.views.formatting.json_text import compact, encode_blocks
-from harness.views.formatting.usage_data import UsageData, computed, usage_data
 
 
 class _Line(

@@ -49,10 +49,10 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Spawn, Write
+from harness.views.display import DisplayFold
 from harness.views.session import events as wire
 from harness.views.session.encoding import to_wire
 from harness.views.session.events import HarnessEvent
-from harness.views.session.fold import DisplayFold
 from harness.views.session.translation import history_messages
 
 Choice = random.Random

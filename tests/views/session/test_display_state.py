@@ -19,12 +19,12 @@ from harness.events import (
     UsageDelta,
 )
 from harness.events.operation import Write
+from harness.views.display import DisplayFold
 from harness.views.session import events as wire
 from harness.views.session.display import DisplayState, reduce, reset_thread
 from harness.views.session.display_state import TaskItem
 from harness.views.session.encoding import read, to_wire
 from harness.views.session.events import HarnessEvent, HarnessMessage, TextPart, TokenUsage
-from harness.views.session.fold import DisplayFold
 
 
 def shown(*events: HarnessEvent, state: DisplayState | None = None, **options: Any) -> DisplayState:

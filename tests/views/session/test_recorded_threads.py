@@ -14,10 +14,10 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.testing.golden import Case, find_cases
+from harness.views.display import DisplayFold
 from harness.views.session import events as wire
 from harness.views.session.encoding import to_wire
 from harness.views.session.events import HarnessEvent
-from harness.views.session.fold import DisplayFold
 from harness.views.session.parts import ToolResultPart
 from harness.views.session.translation import SessionTranslation, history_messages
 

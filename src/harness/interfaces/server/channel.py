@@ -19,7 +19,7 @@ from harness.session.bus import Bus
 from harness.session.open_thread import complete
 from harness.views.page_state.fold import StateFold
 from harness.views.page_state.object_stream import Operation
-from harness.views.page_state.wire import state_message
+from harness.views.page_state.shapes import state_message
 
 TICK_S = 1 / 30
 _LOOK_EVERY_S = 1.0

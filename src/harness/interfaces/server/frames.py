@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from harness.views.page_state.object_stream import Merger, Operation, merge
-from harness.views.page_state.wire import delta_message, state_message
+from harness.views.page_state.shapes import delta_message, state_message
 
 MOST_FRAMES = 512
 MOST_BYTES = 4 * 1024 * 1024

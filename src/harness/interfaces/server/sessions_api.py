@@ -32,8 +32,7 @@ from harness.interfaces.server.schemas import SessionData, SessionList
 from harness.log.store import Metadata, Query, Store, read_all
 from harness.session.open_thread import complete
 from harness.views.page_state.fold import StateFold
-from harness.views.page_state.shapes import files_of
-from harness.views.page_state.wire import state_message
+from harness.views.page_state.shapes import files_of, state_message
 from harness.views.usage import UsageFold
 
 _MOST_KEPT = 2

@@ -19,7 +19,7 @@ from harness.interfaces.server.frames import Packet
 from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
 from harness.views.formatting.json_text import compact
 from harness.views.page_state.fold import StateFold
-from harness.views.page_state.wire import state_message
+from harness.views.page_state.shapes import state_message
 
 COMMANDS_PER_S = 50.0
 COMMANDS_AT_ONCE = 200.0

@@ -17,7 +17,7 @@ from harness.interfaces.cli import formats
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.responses import number, with_errors
 from harness.stage import View, ViewOptions
-from harness.views.page_state.wire import operations_of
+from harness.views.page_state.shapes import operations_of
 
 _HEARTBEAT_S = 15.0
 _PLACE = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")

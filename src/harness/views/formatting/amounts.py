@@ -1,8 +1,16 @@
-"""Numbers as people read them: tokens, money, time."""
+"""Numbers as people read them (tokens, money, time), usage under the names of the event stream, and its table."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
 from harness.events import Usage
+from harness.ledger import Amount
+from harness.views.formatting.columns import columns, cut
+from harness.views.formatting.escapes import single_line
 
 
 def tokens(count: int) -> str:
@@ -38,3 +46,87 @@ def total_line(usage: Usage, duration_ms: int | None) -> str:
     return (
         f"Total: {tokens(usage.input or 0)} in / {tokens(output)} out, ${usage.cost_usd or 0.0:.3f}{seconds}"
     )
+
+
+# In the event stream reasoning counts as output.
+
+
+class UsageData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    cost_usd: float | None = None
+    cost_source: Literal["", "computed"] = ""
+    """Where the cost was computed from prices; otherwise the agent has stated it."""
+
+
+def usage_data(usage: Usage) -> UsageData:
+    output = usage.output
+    if usage.reasoning is not None:
+        output = (output or 0) + usage.reasoning
+    return UsageData(
+        input_tokens=usage.input,
+        output_tokens=output,
+        cache_read_tokens=usage.cache_read,
+        cache_creation_tokens=usage.cache_write,
+        cost_usd=usage.cost_usd,
+        cost_source=computed(usage),
+    )
+
+
+def computed(usage: Usage | None) -> Literal["", "computed"]:
+    """Whether what it cost was computed from prices."""
+    return "computed" if usage is not None and usage.cost_source == "computed" else ""
+
+
+# The table of `harness usage`: numbers in groups of three, costs with their source.
+
+_HEADINGS = ("SESSIONS", "INPUT", "CACHED", "TO CACHE", "OUTPUT", "REASONING", "COST", "")
+_UNKNOWN = "–"
+_LONGEST_KEY = 48
+
+
+def table(heading: str, rows: Sequence[tuple[str, Amount]], total: Amount) -> str:
+    """`rows`: what each is called, and what it comes to. Tokens of a class that nobody tells have no column."""
+    lines = [
+        (heading.upper(), *_HEADINGS),
+        *((cut(single_line(key) or "(unknown)", _LONGEST_KEY), *_cells(amount)) for key, amount in rows),
+        ("total", *_cells(total)),
+    ]
+    cost = _HEADINGS.index("COST") + 1
+    told = [at for at, cell in enumerate(lines[-1]) if cell != _UNKNOWN or at == cost]
+    lines = [tuple(line[position] for position in told) for line in lines]
+    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
+    shown = [_line(line, widths) for line in lines]
+    shown.insert(-1, "─" * max(map(columns, shown)))
+    return "\n".join(shown) + "\n"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *numbers, mark = (
+        cell + _gap(cell, width) if position in (0, len(cells) - 1) else _gap(cell, width) + cell
+        for position, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join((first, *numbers, mark)).rstrip()
+
+
+def _gap(cell: str, width: int) -> str:
+    return " " * (width - columns(cell))
+
+
+def _cells(amount: Amount) -> tuple[str, ...]:
+    counts = (amount.input, amount.cache_read, amount.cache_write, amount.output, amount.reasoning)
+    return (
+        f"{amount.sessions:,}",
+        *(_UNKNOWN if count is None else f"{count:,}" for count in counts),
+        _cost(amount),
+        amount.cost_source or "",
+    )
+
+
+def _cost(amount: Amount) -> str:
+    """`≥` before a cost says that some of the tokens have no price."""
+    if amount.cost_usd is None:
+        return _UNKNOWN
+    return f"{'' if amount.is_cost_complete else '≥ '}${amount.cost_usd:,.4f}"

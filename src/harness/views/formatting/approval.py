@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from harness.events import Relay
 from harness.views.formatting.escapes import revealed
 from harness.views.formatting.json_text import compact
 
@@ -92,3 +95,35 @@ def _missing(text: str, shown: str) -> str:
     lines = text.count("\n")
     told = f"… ({len(shown) - _LONGEST_TITLE:,} more characters"
     return f"{told}, {lines + 1:,} lines in all)" if lines else f"{told})"
+
+
+# The same approval on the wires: the possible answers, what each grants, what would change.
+
+
+def choices_data(relay: Relay) -> list[dict[str, Any]] | None:
+    """None where the question has none."""
+    if relay.choices is None:
+        return None
+    return [
+        {
+            "id": choice.id,
+            "kind": choice.kind,
+            "label": choice.label,
+            "grants": [msgspec.to_builtins(grant) for grant in choice.grants],
+        }
+        for choice in relay.choices
+    ]
+
+
+def preview_data(relay: Relay) -> list[dict[str, Any]] | None:
+    """None where no file would change."""
+    if not isinstance(relay.preview, list):
+        return None
+    return [
+        {_NAMES.get(str(name), str(name)): value for name, value in file.items()}
+        for file in relay.preview
+        if isinstance(file, dict)
+    ]
+
+
+_NAMES = {"hidden_lines": "hiddenLines"}

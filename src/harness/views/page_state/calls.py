@@ -16,8 +16,7 @@ from harness.events import (
 )
 from harness.views.page_state import shapes
 from harness.views.page_state.object_stream import Path
-from harness.views.page_state.speaker import CallPlace, Speaker
-from harness.views.page_state.speech import Speech
+from harness.views.page_state.speech import CallPlace, Speaker, Speech
 from harness.views.page_state.tree import Tree
 
 LONGEST_OUTPUT = 100_000

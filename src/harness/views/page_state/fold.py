@@ -16,17 +16,227 @@ from typing import Any
 import msgspec
 
 from harness import events as vocabulary
-from harness.events import Event, Result, SessionStart, Usage
+from harness.events import (
+    Briefed,
+    Compacted,
+    Event,
+    FollowUpsChanged,
+    Info,
+    Message,
+    ModeChanged,
+    ModelChanged,
+    Relay,
+    RelayReply,
+    Result,
+    SessionStart,
+    Signal,
+    SteeringQueued,
+    TasksChanged,
+    ThreadCreated,
+    ThreadRenamed,
+    Unknown,
+    Usage,
+    Warning,
+)
 from harness.log.run_tree import RunNode, RunTree
+from harness.views.formatting.steering import briefing_words
 from harness.views.formatting.totals import settled
 from harness.views.page_state import shapes
 from harness.views.page_state.calls import Calls
-from harness.views.page_state.conversation import Conversation
 from harness.views.page_state.object_stream import Operation
-from harness.views.page_state.relays import Relays
-from harness.views.page_state.speaker import Speaker
-from harness.views.page_state.speech import Speech
+from harness.views.page_state.speech import Speaker, Speech
 from harness.views.page_state.tree import Tree
+
+# Approvals and questions, and their answers.
+
+
+class Relays:
+    """`positions` is kept by the fold, whose snapshot it is part of."""
+
+    def __init__(self, tree: Tree, calls: Calls, positions: dict[str, int], runs: RunTree) -> None:
+        self._tree = tree
+        self._calls = calls
+        self._positions = positions
+        self._runs = runs
+
+    def use(self, runs: RunTree) -> None:
+        self._runs = runs
+
+    def asked(self, speaker: Speaker, event: Relay) -> None:
+        known = self._positions.get(event.id)
+        is_open = known is not None and self._tree.at(("relays", str(known), "status")) == "pending"
+        if is_open or event.id not in self._runs.open_relays:
+            return
+        place = self._tree.push(("relays",), shapes.relay(event))
+        self._positions[event.id] = int(place[-1])
+        if event.spawn_call_id and speaker.parent_call != event.spawn_call_id:
+            # A sub-agent that works in a log of its own: what waits here is the call that began it.
+            self._calls.asks(speaker, event.spawn_call_id, event.id, event.timestamp_ms)
+        elif event.call_id:
+            self._calls.waiting(
+                speaker, event.call_id, event.tool_name, event.input, event.id, event.timestamp_ms
+            )
+
+    def answered(self, speaker: Speaker, event: RelayReply) -> None:
+        if not self._runs.relays:
+            # A policy refuses without asking anybody: the answer then has the id of the call.
+            if event.id not in self._positions and not event.approved:
+                self._calls.refused(speaker, event.id, event.reason)
+            return
+        self._settle(event.id, "approved" if event.approved else "denied", event.reason)
+        place = ("relays", str(self._positions[event.id]))
+        self._tree.change((*place, "by"), event.by)
+        self._tree.change((*place, "choice"), event.choice or ("always" if event.always else ""))
+        if event.answer is not None:
+            self._tree.set((*place, "answer"), event.answer)
+        if not event.approved:
+            call_id = self._tree.at((*place, "callId"))
+            self._calls.refused(speaker, call_id, event.reason or "denied")
+
+    def close(self) -> None:
+        """Runs have ended: nobody waits for these answers any more."""
+        for relay in self._runs.relays:
+            self._settle(relay.id, "denied", "the run has ended")
+
+    def _settle(self, relay_id: str, status: str, reason: str) -> None:
+        place = ("relays", str(self._positions[relay_id]))
+        self._tree.set((*place, "status"), status)
+        self._tree.change((*place, "reason"), reason)
+
+
+# The conversation as a whole: its name, mode, model, tasks, queue, and notices.
+
+_LONGEST_UNKNOWN = 2_000
+
+
+class Conversation:
+    """`queued` is kept by the fold, whose snapshot it is part of."""
+
+    def __init__(self, tree: Tree, speech: Speech, queued: dict[str, str]) -> None:
+        self._tree = tree
+        self._speech = speech
+        self._queued = queued
+        self.handlers: dict[type[Event], Callable[[Speaker, Any], None]] = {
+            ThreadCreated: self._created,
+            ThreadRenamed: self._renamed,
+            ModeChanged: self._mode,
+            ModelChanged: self._model,
+            TasksChanged: self._tasks,
+            FollowUpsChanged: self._follow_ups,
+            SteeringQueued: self._steering,
+            Briefed: self._briefed,
+            Signal: self._signal,
+            Compacted: self._compacted,
+            Warning: self._warning,
+            Info: self._info,
+            Unknown: self._unknown,
+        }
+
+    def was_queued(self, speaker: Speaker, event: Message) -> bool:
+        """Whether a person's message is one that was waiting; its turn has come then."""
+        follow_up_id = event.id if event.id in self._queued else ""
+        if not follow_up_id:
+            waiting = (key for key, at in self._queued.items() if self._text_at(at) == event.text)
+            follow_up_id = next(waiting, "")
+        if not follow_up_id or speaker.parent_call:
+            return False
+        place = ("messages", self._queued.pop(follow_up_id))
+        steering = self._tree.at(("steering",))
+        if any(one["id"] == follow_up_id for one in steering):
+            self._tree.set(("steering",), [one for one in steering if one["id"] != follow_up_id])
+        self._speech.close(speaker, "complete")
+        self._tree.change((*place, "runId"), event.run_id)
+        self._tree.set((*place, "status"), "complete")
+        for file in shapes.files_of(event.parts):
+            self._tree.push((*place, "parts"), file)
+        if not speaker.is_ended and speaker.position >= 0:
+            self._speech.current(speaker, event.timestamp_ms)
+        return True
+
+    def _text_at(self, position: str) -> str:
+        return self._tree.text(("messages", position, "content"))
+
+    def _created(self, _speaker: Speaker, event: ThreadCreated) -> None:
+        self._tree.change(("sessionId",), event.id)
+        if event.title:
+            self._tree.change(("title",), event.title)
+
+    def _renamed(self, _speaker: Speaker, event: ThreadRenamed) -> None:
+        self._tree.change(("title",), event.title)
+
+    def _mode(self, _speaker: Speaker, event: ModeChanged) -> None:
+        self._tree.change(("mode",), event.mode_id)
+
+    def _model(self, _speaker: Speaker, event: ModelChanged) -> None:
+        if not event.mode_id or event.mode_id == self._tree.at(("mode",)):
+            self._tree.change(("model",), event.model_id)
+
+    def _tasks(self, speaker: Speaker, event: TasksChanged) -> None:
+        if not speaker.parent_call:
+            self._tree.set(("tasks",), [shapes.task(task) for task in event.tasks])
+
+    def _follow_ups(self, _speaker: Speaker, event: FollowUpsChanged) -> None:
+        queue = event.queue(self._tree.at(("followUps",)))
+        waiting = [shapes.follow_up(pending, number) for number, pending in enumerate(queue)]
+        self._tree.set(("followUps",), waiting)
+        still = {one["id"] for one in (*waiting, *self._tree.at(("steering",)))}
+        for follow_up_id in [key for key in self._queued if key not in still]:
+            if not event.taken_by:
+                self._tree.set(("messages", self._queued.pop(follow_up_id), "status"), "error")
+        for one in waiting:
+            if one["id"] not in self._queued:
+                queued = _waiting(one["id"], one["text"], event)
+                self._queued[one["id"]] = self._tree.push(("messages",), queued)[-1]
+
+    def _steering(self, speaker: Speaker, event: SteeringQueued) -> None:
+        """It stands before what waits for another run."""
+        if speaker.parent_call or event.id in self._queued:
+            return
+        self._tree.push(("steering",), {"id": event.id, "text": event.text})
+        follow_ups = {one["id"] for one in self._tree.at(("followUps",))}
+        later = [key for key in self._queued if key in follow_ups]
+        place = self._speech.add_before(_waiting(event.id, event.text, event), later)
+        self._queued[event.id] = place[-1]
+
+    def _briefed(self, speaker: Speaker, event: Briefed) -> None:
+        self._speech.notice(speaker, "info", briefing_words(event), "briefing", event.timestamp_ms)
+
+    def _signal(self, speaker: Speaker, event: Signal) -> None:
+        text = shapes.text_of(event.contents)
+        if event.category == "user":
+            self._speech.said_by_user(
+                speaker, text, event.contents, message_id=event.id, at_ms=event.timestamp_ms
+            )
+        elif text and event.category != "state":  # the state itself is shown elsewhere, as it is
+            self._speech.notice(speaker, "info", text, event.tag_name, event.timestamp_ms)
+
+    def _compacted(self, speaker: Speaker, event: Compacted) -> None:
+        sizes = [str(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
+        told = f" ({' → '.join(sizes)} tokens)" if sizes else ""
+        self._speech.notice(
+            speaker, "info", f"the context was shortened{told}", "compacted", event.timestamp_ms
+        )
+
+    def _warning(self, speaker: Speaker, event: Warning) -> None:
+        self._speech.notice(speaker, "warning", event.message, event.code, event.timestamp_ms)
+
+    def _info(self, speaker: Speaker, event: Info) -> None:
+        if event.message:
+            self._speech.notice(speaker, "info", event.message, event.code, event.timestamp_ms)
+
+    def _unknown(self, speaker: Speaker, event: Unknown) -> None:
+        text = event.raw if isinstance(event.raw, str) else event.reason
+        if text:
+            self._speech.notice(speaker, "info", text[:_LONGEST_UNKNOWN], "unknown", event.timestamp_ms)
+
+
+def _waiting(message_id: str, text: str, event: Event) -> shapes.Data:
+    """A person's message whose turn has not come."""
+    said = shapes.message(message_id, "user", status="pending", created_ms=event.timestamp_ms, run_id="")
+    said["content"] = text
+    said["parts"] = [{"type": "text", "text": text}]
+    return said
+
 
 _CALM = ("completed", "interrupted")
 """Outcomes that are no error: it is done, or somebody wanted it to stop."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from harness.events import Relay, SessionStart, Task, Usage
-from harness.views.formatting.relays import choices_data, preview_data
+from harness.views.formatting.approval import choices_data, preview_data
+from harness.views.formatting.json_text import encode
+from harness.views.page_state.object_stream import Operation
 
 Data: TypeAlias = dict[str, Any]
 
@@ -159,3 +163,31 @@ def files_of(parts: Any) -> Iterable[Data]:
             media = part.get("media_type") or part.get("mediaType") or part.get("mimeType") or ""
             file: Data = {"type": "file", "mediaType": str(media), "name": str(part.get("name") or "")}
             yield file | {key: part[key] for key in ("data", "url") if isinstance(part.get(key), str)}
+
+
+# The messages in which a state and its changes are sent.
+
+
+def state_message(state: bytes, seq: int) -> bytes:
+    """`state`: as JSON."""
+    return b'{"type":"state","state":%b,"seq":%d}' % (state, seq)
+
+
+def delta_message(operations: Sequence[Operation], seq: int) -> bytes:
+    return b'{"type":"delta","operations":%b,"seq":%d}' % (encode(operations), seq)
+
+
+class _Sent(msgspec.Struct):
+    state: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    operations: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+def operations_of(message: bytes) -> bytes:
+    """What one of these messages does, as a list of operations: a whole state is set at the empty path."""
+    sent = _read(message)
+    if isinstance(sent.state, msgspec.UnsetType):
+        return bytes(sent.operations)
+    return b'[{"type":"set","path":[],"value":%b}]' % bytes(sent.state)
+
+
+_read = msgspec.json.Decoder(_Sent).decode

@@ -7,8 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from harness.views.session.messages import HarnessMessage
-from harness.views.session.text_buffer import Growing
+from harness.views.session.messages import Growing, HarnessMessage
 from harness.views.session.usage import NOTHING_USED, TokenUsage
 
 Buffering: TypeAlias = Literal["idle", "running", "complete"]

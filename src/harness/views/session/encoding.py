@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.log.codec import storable
-from harness.views.session.messages import HarnessMessage, MessageDraft
-from harness.views.session.text_buffer import Growing
+from harness.views.session.messages import Growing, HarnessMessage, MessageDraft
 
 Value = TypeVar("Value")
 _UNENCODABLE = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError)

@@ -16,21 +16,6 @@ import msgspec
 from harness.views.session.display_state import DisplayState, TaskItem
 from harness.views.session.encoding import encode, read, to_wire
 from harness.views.session.event import HarnessEvent
-from harness.views.session.memory_events import (
-    OmActivation,
-    OmBufferingEnd,
-    OmBufferingFailed,
-    OmBufferingStart,
-    OmModelChanged,
-    OmObservationEnd,
-    OmObservationFailed,
-    OmObservationStart,
-    OmReflectionEnd,
-    OmReflectionFailed,
-    OmReflectionStart,
-    OmStatus,
-    OmThreadTitleUpdated,
-)
 from harness.views.session.messages import HarnessMessage
 from harness.views.session.parts import (
     FilePart,
@@ -38,6 +23,7 @@ from harness.views.session.parts import (
     MessagePart,
     NotificationPart,
     NotificationSummaryPart,
+    Noting,
     ReactiveSignalPart,
     StateSignalPart,
     SystemReminderPart,
@@ -46,26 +32,234 @@ from harness.views.session.parts import (
     ToolCallPart,
     ToolResultPart,
 )
-from harness.views.session.tool_events import (
-    CommandExit,
-    ShellOutput,
-    SubagentEnd,
-    SubagentModelChanged,
-    SubagentStart,
-    SubagentTextDelta,
-    SubagentToolEnd,
-    SubagentToolStart,
-    ToolApprovalRequired,
-    ToolEnd,
-    ToolInputDelta,
-    ToolInputEnd,
-    ToolInputStart,
-    ToolStart,
-    ToolSuspended,
-    ToolSuspensionCancelled,
-    ToolUpdate,
-)
 from harness.views.session.usage import TokenUsage
+
+# Tool calls and sub-agents.
+
+
+class ToolStart(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    tool_name: str
+    args: Any
+
+
+class ToolApprovalRequired(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    options: list[dict[str, Any]] | None = None
+    """The answers that there are: `{id, kind, label, grants}` each. Only what a label says is ever granted."""
+    category: str | None = None
+    preview: list[dict[str, Any]] | None = None
+    """What would change in files: `{path, change, added, removed, diff, hiddenLines}` each."""
+    agent_type: str | None = None
+    """The sub-agent that asks."""
+    parent_tool_call_id: str | None = None
+    """The call that began it."""
+
+
+class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    suspend_payload: Any
+    resume_schema: Any = None
+    agent_type: str | None = None
+    parent_tool_call_id: str | None = None
+
+
+class ToolSuspensionCancelled(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    tool_name: str
+    reason: str
+
+
+class ToolUpdate(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    partial_result: Any
+
+
+class ToolEnd(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    result: Any
+    is_error: bool
+    provider_metadata: dict[str, Any] | None = None
+    modified_paths: list[str] | None = None
+    """Files that the call wrote, whatever the tool is called."""
+    timestamp: int | None = None
+    """When it ended, milliseconds since the epoch."""
+
+
+class ToolInputStart(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    tool_name: str
+
+
+class ToolInputDelta(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    args_text_delta: str
+    tool_name: str | None = None
+
+
+class ToolInputEnd(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+
+
+class ShellOutput(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    output: str
+    stream: Literal["stdout", "stderr"]
+
+
+class CommandExit(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    exit_code: int
+    success: bool
+
+
+class SubagentStart(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    agent_type: str
+    task: str
+    model_id: str
+    forked: bool = False
+
+
+class SubagentTextDelta(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    agent_type: str
+    text_delta: str
+
+
+class SubagentToolStart(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    agent_type: str
+    sub_tool_name: str
+    sub_tool_args: Any
+
+
+class SubagentToolEnd(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    agent_type: str
+    sub_tool_name: str
+    sub_tool_result: Any
+    is_error: bool
+
+
+class SubagentEnd(HarnessEvent, frozen=True, kw_only=True):
+    tool_call_id: str
+    agent_type: str
+    result: str
+    is_error: bool
+    duration_ms: int
+
+
+class SubagentModelChanged(HarnessEvent, frozen=True, kw_only=True):
+    model_id: str
+    scope: str
+    agent_type: str | None = None
+
+
+# Observational memory.
+
+
+class OmStatus(HarnessEvent, frozen=True, kw_only=True):
+    windows: dict[str, Any]
+    record_id: str
+    thread_id: str
+    step_number: int
+    generation_count: int
+
+
+class OmObservationStart(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    operation_type: Noting
+    tokens_to_observe: int
+    timestamp: int | None = None
+    """When it began, milliseconds since the epoch."""
+
+
+class OmObservationEnd(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    duration_ms: int
+    tokens_observed: int
+    observation_tokens: int
+    observations: str | None = None
+    current_task: str | None = None
+    suggested_response: str | None = None
+
+
+class OmObservationFailed(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    error: str
+    duration_ms: int
+
+
+class OmReflectionStart(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    tokens_to_reflect: int
+    timestamp: int | None = None
+
+
+class OmReflectionEnd(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    duration_ms: int
+    compressed_tokens: int
+    observations: str | None = None
+
+
+class OmReflectionFailed(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    error: str
+    duration_ms: int
+
+
+class OmBufferingStart(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    operation_type: Noting
+    tokens_to_buffer: int
+
+
+class OmBufferingEnd(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    operation_type: Noting
+    tokens_buffered: int
+    buffered_tokens: int
+    observations: str | None = None
+
+
+class OmBufferingFailed(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    operation_type: Noting
+    error: str
+
+
+class OmActivation(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    operation_type: Noting
+    chunks_activated: int
+    tokens_activated: int
+    observation_tokens: int
+    messages_activated: int
+    generation_count: int
+    triggered_by: Literal["threshold", "ttl", "provider_change"] | None = None
+    last_activity_at: int | None = None
+    ttl_expired_ms: int | None = None
+    activate_after_idle: int | None = None
+    previous_model: str | None = None
+    current_model: str | None = None
+
+
+class OmModelChanged(HarnessEvent, frozen=True, kw_only=True):
+    role: Literal["observer", "reflector"]
+    model_id: str
+
+
+class OmThreadTitleUpdated(HarnessEvent, frozen=True, kw_only=True):
+    cycle_id: str
+    thread_id: str
+    old_title: str | None = None
+    new_title: str
 
 
 class ModeChanged(HarnessEvent, frozen=True, kw_only=True):

@@ -7,13 +7,45 @@ change: the text is put together when somebody reads it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from harness.views.session.parts import MessagePart, Part, TextPart, ThinkingPart
-from harness.views.session.text_buffer import Growing
+
+# A piece costs the same however long the text is; the pieces are joined when the text is read.
+
+
+class Growing:
+    __slots__ = ("_pieces",)
+
+    def __init__(self, text: str = "") -> None:
+        self._pieces: list[str] = [text] if text else []
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+
+    def extend(self, pieces: Iterable[str]) -> None:
+        self._pieces.extend(pieces)
+
+    def __str__(self) -> str:
+        pieces = self._pieces
+        if len(pieces) > 1:
+            pieces[:] = ("".join(pieces),)
+        return pieces[0] if pieces else ""
+
+    def __bool__(self) -> bool:
+        return bool(str(self))
+
+    def __repr__(self) -> str:
+        return f"Growing({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other) if isinstance(other, Growing | str) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment] # it grows
+
 
 Role: TypeAlias = Literal["user", "assistant", "system"]
 StopReason: TypeAlias = Literal["complete", "tool_use", "aborted", "error"]

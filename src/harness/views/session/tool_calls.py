@@ -22,7 +22,6 @@ from harness.views.session.content import files_of
 from harness.views.session.events import HarnessEvent
 from harness.views.session.parts import Part, ToolCallPart, ToolResultPart
 from harness.views.session.runs import OpenCall, TopRun
-from harness.views.session.subagents import result_of
 
 
 def _input(run: TopRun, event: ToolInputDelta) -> Sequence[HarnessEvent]:
@@ -147,3 +146,8 @@ TOOLS: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] = {
     ReplProgress: _printed,
     ReplOutput: _given,
 }
+
+
+def result_of(end: ToolEnd) -> Any:
+    """As data where the tool gave any, else its text."""
+    return end.output if end.result is None else end.result

@@ -46,7 +46,7 @@ from harness.events import (
 )
 from harness.log.run_tree import RunTree
 from harness.views.session import events as wire
-from harness.views.session import subagents
+from harness.views.session import lifecycle
 from harness.views.session.content import (
     part_of_observation,
     part_of_signal,
@@ -61,8 +61,7 @@ from harness.views.session.facts import FACTS, memory_failure
 from harness.views.session.lifecycle import Lifecycle, State
 from harness.views.session.messages import HarnessMessage, Role
 from harness.views.session.parts import FilePart, ImagePart, OmThreadTitleUpdatedPart, Part, TextPart
-from harness.views.session.runs import TopRun
-from harness.views.session.speech import SPEECH
+from harness.views.session.runs import SPEECH, TopRun
 from harness.views.session.tool_calls import TOOLS
 from harness.views.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 
@@ -172,7 +171,7 @@ class SessionTranslation:
         tree.feed(event)
         if isinstance(event, Result) and not event.parent_id:
             del self._runs.state.forks[call_id], self._forks[call_id]
-        return subagents.told(child, event, tree)
+        return lifecycle.child_events(child, event, tree)
 
     def finish(self) -> Sequence[HarnessEvent]:
         return ()
@@ -190,7 +189,7 @@ class SessionTranslation:
         state = self._runs.state
         child = state.children.get(event.run_id)
         if child is not None:
-            return subagents.told(child, event, self.tree)
+            return lifecycle.child_events(child, event, self.tree)
         if isinstance(event, Message) and event.role != "assistant":
             return self._said(event, event.role, event.id, parts_of_message(event))
         run = state.runs.get(event.run_id)

@@ -113,7 +113,7 @@ def _as_data(by: str, rows: list[Row], charges: list[Charge], prices_date: str) 
 def _as_table(by: str, rows: list[Row], charges: list[Charge], store: FileStore) -> str:
     from harness.interfaces.cli.session_ids import abbreviated, all_ids
     from harness.ledger import total
-    from harness.views.formatting.usage_table import table
+    from harness.views.formatting.amounts import table
 
     known = all_ids(store) if by == "session" else []
 
