@@ -1,10 +1,10 @@
-"""Tells the model of notifications: at once when one comes, and later when it is due.
+"""Delivers notifications to the model: at once when one arrives, or later when it is due.
 
 Rules
-1. What was told is `delivered`; what was only counted in a summary stays `pending`.
-2. One that cannot be delivered stays `pending` too, with the error and one attempt more.
-3. A summary of nothing but low priorities never wakes a thread.
-4. One of high priority that was summarised during a run is told in full when the run is over.
+1. A notification that was sent in full is `delivered`; one that was only summarised stays `pending`.
+2. One that cannot be delivered stays `pending` too; the error and one more attempt are recorded.
+3. A summary of only low priorities never starts a run.
+4. One of high priority that was summarised during a run is sent in full after the run.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from harness.session.notifications import (
 
 BATCH = 100
 EVERY_MS = 60_000
-"""How often what is due is looked for."""
+"""How often due notifications are looked for."""
 
 
 class SignalTarget(Protocol):
-    """The way to the model of one thread."""
+    """Delivers signals to the model of one thread."""
 
     def activity(self) -> Activity:
         """Whether a run is going on."""
@@ -45,19 +45,19 @@ class SignalTarget(Protocol):
     def deliver(
         self, signal: Signal, *, if_active: Literal["deliver", "queue"], if_idle: Literal["wake", "persist"]
     ) -> Awaitable[object]:
-        """Raises whatever keeps the signal from being accepted. `queue`: after the run that goes on."""
+        """Raises an exception if the signal cannot be accepted. `queue`: deliver it after the current run."""
         ...
 
 
 class InboxDelivery(NamedTuple):
-    """One thread's inbox, and the way to its model."""
+    """The inbox of a thread, and how signals reach its model."""
 
     inbox: NotificationInbox
     door: SignalTarget
 
 
 class Dispatched(msgspec.Struct, kw_only=True):
-    """What became of a round."""
+    """The result of a round of deliveries."""
 
     delivered: list[Notification] = msgspec.field(default_factory=list)
     failed: list[tuple[Notification, str]] = msgspec.field(default_factory=list)
@@ -67,7 +67,7 @@ class Dispatched(msgspec.Struct, kw_only=True):
 async def notify(
     post: InboxDelivery, value: NotificationInput | Mapping[str, Any], policy: Policy | None = None
 ) -> Notification:
-    """Take a notification in, and do what the policy says; the record as it is then."""
+    """Store a notification, and do what the policy says. Returns the record as it is afterwards."""
     inbox, door = post
     record = inbox.add(given(value))
     now_ms, activity = inbox.host.now_ms(), door.activity()
@@ -93,7 +93,7 @@ async def notify(
 
 
 async def dispatch(posts: Iterable[InboxDelivery], now_ms: int, limit: int = BATCH) -> Dispatched:
-    """Tell everything that is due, at most so many, thread after thread."""
+    """Deliver everything that is due, at most `limit` notifications, thread by thread."""
     found = [(record, post) for post in posts for record in post.inbox.due(now_ms)]
     found.sort(key=lambda one: (one[0].due_ms, one[0].updated_at))
     groups: dict[tuple[str, str, str], tuple[InboxDelivery, list[Notification]]] = {}
@@ -109,7 +109,7 @@ async def dispatch(posts: Iterable[InboxDelivery], now_ms: int, limit: int = BAT
 async def _tell_group(
     post: InboxDelivery, records: Sequence[Notification], now_ms: int, round: Dispatched
 ) -> None:
-    """The most urgent first; what is to be summed up goes as one, as urgent and as old as the first of it."""
+    """Most urgent first. Those due for a summary are sent together, in the place of the first of them."""
     summed = ordered(record for record in records if _is_summary_due(record, now_ms))
     alone = [record for record in records if not _is_summary_due(record, now_ms)]
     was_active = post.door.activity() == "active"
@@ -126,10 +126,10 @@ async def _tell_one(
     inbox, door = post
     current = inbox.get(record.id)
     if current is None or current.status != "pending" or current.delivered_signal_id:
-        return  # it was read in the meantime
+        return  # it was read or delivered in the meantime
     now_ms = inbox.host.now_ms()
-    told = replace(current, status="delivered", delivered_at=now_ms)
-    signal = notification_signal(told, id=inbox.host.new_id())
+    delivered = replace(current, status="delivered", delivered_at=now_ms)
+    signal = notification_signal(delivered, id=inbox.host.new_id())
     try:
         await door.deliver(signal, if_active="queue" if is_queued else "deliver", if_idle="wake")
     except Exception as error:
@@ -170,7 +170,7 @@ def _note_failure(
             delivery_attempts=record.delivery_attempts + 1,
             last_delivery_attempt_at=inbox.host.now_ms(),
             last_delivery_error=text,
-            # What was to be told at once is tried again with the next round.
+            # Immediate deliveries are retried in the next round.
             deliver_at=inbox.host.now_ms() if record.due_ms is None else record.deliver_at,
         )
         round.failed.append((failed, text))

@@ -1,8 +1,8 @@
-"""Notifications: records in a thread's inbox, and when and how the model is told of them.
+"""Notifications: records in a thread's inbox, and when and how the model sees them.
 
-A record is a fact of the thread's log (`NotificationChanged`: the record as it is now). Whoever sends one is
-merged with one like it that nobody has heard of yet; a policy decides whether the model is told at once, later,
-in a summary, or not at all. The dispatcher tells what is due.
+A record is stored in the thread's log (`NotificationChanged`: the record as it is now). A new notification
+is merged with a pending one of the same key. A policy decides whether the model sees it at once, later, in a
+summary, or not at all. `notification_delivery` delivers what is due.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
 
     @property
     def due_ms(self) -> int | None:
-        """When something is to be told of it; None: never by itself."""
+        """When it is to be delivered or summarised; None: not by itself."""
         times = [at for at in (self.deliver_at, self.summary_at) if at is not None]
         return min(times) if times and self.status == "pending" else None
 
 
 class NotificationInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What whoever notifies says."""
+    """A notification as the sender gives it."""
 
     source: str
     kind: str
@@ -85,7 +85,10 @@ class NotificationInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class InboxHost(Protocol):
-    """What a session gives. Contract: after `append(NotificationChanged(…))`, `notifications` has it."""
+    """What an inbox needs of a session.
+
+    Contract: after `append(NotificationChanged(…))`, `notifications` contains it.
+    """
 
     def thread_id(self) -> str: ...
 
@@ -111,11 +114,11 @@ class NotificationInbox:
         self.host = host
 
     def all(self) -> list[Notification]:
-        return [msgspec.convert(dict(kept), Notification) for kept in self.host.notifications().values()]
+        return [msgspec.convert(dict(record), Notification) for record in self.host.notifications().values()]
 
     def get(self, id: str) -> Notification | None:
-        kept = self.host.notifications().get(id)
-        return None if kept is None else msgspec.convert(dict(kept), Notification)
+        record = self.host.notifications().get(id)
+        return None if record is None else msgspec.convert(dict(record), Notification)
 
     def find(
         self,
@@ -126,7 +129,7 @@ class NotificationInbox:
         search: str = "",
         limit: int | None = None,
     ) -> list[Notification]:
-        """The last changed first."""
+        """Most recently changed first."""
         wanted = search.lower()
         found = [
             record
@@ -143,14 +146,14 @@ class NotificationInbox:
         return found[:limit]
 
     def due(self, now_ms: int) -> list[Notification]:
-        """What is to be told by now, the longest due first."""
+        """The records that are due by now, the longest due first."""
         found = [
             (record.due_ms, record.updated_at, record) for record in self.all() if record.due_ms is not None
         ]
         return [record for due_ms, _, record in sorted(found, key=lambda one: one[:2]) if due_ms <= now_ms]
 
     def add(self, given: NotificationInput) -> Notification:
-        """Keep it: merged with a pending record of the same key, or on its own."""
+        """Store it: merged into a pending record with the same key, or as a new one."""
         now_ms = self.host.now_ms()
         like = self._like(given)
         if like is not None:
@@ -191,7 +194,7 @@ class NotificationInbox:
         )
 
     def update(self, id: str, **changes: Any) -> Notification:
-        """Change fields of a record; a new status is dated. Raises UsageError when there is none."""
+        """Change fields of a record; a new status gets its timestamp. Raises UsageError for an unknown id."""
         record = self.get(id)
         if record is None:
             raise UsageError(f"Notification {id} was not found for thread {self.host.thread_id()}")
@@ -222,7 +225,7 @@ class NotificationInbox:
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to become of a notification."""
+    """What to do with a notification."""
 
     action: Action
     deliver_at: int | None = None
@@ -240,7 +243,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Asked in this order: `decide`, the source, the priority, `default`; what nobody rules is as usual."""
+    """Asked in this order: `decide`, the source, the priority, `default`, then `usual_ruling`."""
 
     decide: Callable[[Circumstances], Rule | Awaitable[Rule | None] | None] | None = None
     sources: Mapping[str, Rule] = msgspec.field(default_factory=dict)
@@ -275,7 +278,7 @@ def usual_ruling(circumstances: Circumstances) -> Ruling:
 
 
 def notification_signal(record: Notification, *, id: str) -> Signal:
-    """What the model is told of one."""
+    """The signal that shows the model one notification."""
     repeated = {"coalescedCount": record.coalesced_count} if record.coalesced_count > 1 else {}
     facts = {
         "source": record.source,
@@ -299,7 +302,7 @@ def notification_signal(record: Notification, *, id: str) -> Signal:
 
 
 def summary_signal(records: Sequence[Notification], *, id: str) -> Signal:
-    """What the model is told of several: how many, and from where."""
+    """The signal that summarises several for the model: how many, and from which sources."""
     by_source = dict(sorted(Counter(record.source for record in records).items()))
     by_priority = dict(Counter(record.priority for record in records))
     pending = sum(record.status == "pending" for record in records)
@@ -334,7 +337,7 @@ def summary_signal(records: Sequence[Notification], *, id: str) -> Signal:
 
 
 def given(value: NotificationInput | Mapping[str, Any]) -> NotificationInput:
-    """Raises UsageError for what is no notification."""
+    """Raises UsageError for input that is not a notification."""
     if isinstance(value, NotificationInput):
         return value
     try:
@@ -346,7 +349,7 @@ def given(value: NotificationInput | Mapping[str, Any]) -> NotificationInput:
 
 
 def ordered(records: Iterable[Notification]) -> list[Notification]:
-    """The most urgent first, of those the oldest."""
+    """Most urgent first; among equals, oldest first."""
     return sorted(records, key=lambda record: (URGENCY[record.priority], record.created_at))
 
 

@@ -2,13 +2,13 @@
 
 1. a tool that is denied by name is denied, whatever else is set;
 2. `yolo` in the state allows everything else;
-3. what is said of the tool by name (`allow`, `ask`);
-4. a grant for the tool, or for calls like this one, for as long as the session lives;
-5. of its category, if it has one: a grant, then what is said of it;
-6. tools of the harness itself that only concern the conversation are allowed, everything else is asked about.
+3. a rule for the tool by name (`allow`, `ask`);
+4. a grant for the tool, or for calls like this one, until the session ends;
+5. for its category, if it has one: a grant, then a rule;
+6. tools of the harness itself that only concern the conversation are allowed; everything else is asked about.
 
-What a tool is (its category, and whether it is the harness's own) is decided by where it comes from, never by its
-name; only `tool_category_resolver` of the application goes by names. Sub-agents pass the same rules.
+What a tool is (its category, and whether it is the harness's own) is decided by where it comes from, never by
+its name; only the application's `tool_category_resolver` goes by names. Sub-agents follow the same rules.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _NEVER_ASKED = (AskUserTool, SubmitPlanTool, TaskTool, NotificationInboxTool, Re
 
 
 class ToolClass(NamedTuple):
-    """What rules know of a tool besides its name."""
+    """What the rules know about a tool besides its name."""
 
     category: ToolCategory | None = None
     is_own: bool = False
-    """One of the harness itself that only concerns the conversation: nobody need be asked about it."""
+    """A tool of the harness that only concerns the conversation: it needs no approval."""
 
 
 _USUAL: dict[str, ToolClass] = {
@@ -57,15 +57,15 @@ _USUAL: dict[str, ToolClass] = {
     **dict.fromkeys((*BUILTIN_TOOLS, "recall", "notification-inbox"), ToolClass(is_own=True)),
     _SUBAGENT: ToolClass("edit"),
 }
-"""What the names of our own tools stand for, for who asks before any run has shown what tools there are."""
+"""The classes of built-in tools by name, used before any run has listed its tools."""
 
 
 class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is allowed without asking, until it is revoked or the session ends."""
+    """A permission that holds without asking until it is revoked or the session ends."""
 
     id: str
     label: str
-    """In words."""
+    """What it allows, as text for the user."""
     tool: str = ""
     params: dict[str, str] | None = None
     closed: bool = False
@@ -74,17 +74,17 @@ class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def declined(reason: str) -> ToolOutput:
-    """What the model reads of a call that was not allowed: no error, and the run goes on."""
+    """The result that the model sees for a call that was not allowed: not an error; the run continues."""
     return ToolOutput(text=NOT_APPROVED if reason in ("", NOT_APPROVED) else f"{NOT_APPROVED}: {reason}")
 
 
 def check_resolver(resolver: CategoryResolver | None) -> None:
-    """Raises UsageError for one that could not be asked in the middle of a decision."""
+    """Raises UsageError for a resolver that is not a plain function."""
     if resolver is None:
         return
     if not callable(resolver):
         raise UsageError("tool_category_resolver is no function", hint="it takes a tool's name")
-    called = getattr(resolver, "__call__", None)  # noqa: B004 # also of an object that is called
+    called = getattr(resolver, "__call__", None)  # noqa: B004 # also for a callable object
     if inspect.iscoroutinefunction(resolver) or inspect.iscoroutinefunction(called):
         raise UsageError(
             "tool_category_resolver is async",
@@ -93,13 +93,13 @@ def check_resolver(resolver: CategoryResolver | None) -> None:
 
 
 class SessionPermissions:
-    """Rules (kept in the state) and grants (kept nowhere)."""
+    """Rules, which are stored in the state, and grants, which are not stored."""
 
     def __init__(self, state: SessionState, category_of: CategoryResolver | None) -> None:
         self._state = state
         self._category_of = category_of
         self._known: dict[str, ToolClass] = {}
-        """By name, of the tools that the latest run had."""
+        """The tools of the latest run, by name."""
         self._grants: dict[str, SessionGrant] = {}
         self._given = 0
         self.on_grants: Callable[[], object] = lambda: None
@@ -109,7 +109,7 @@ class SessionPermissions:
         return {kind: self._rules(kind) for kind in KINDS}
 
     async def set_for_category(self, *, category: ToolCategory, policy: PermissionPolicy) -> None:
-        if category not in get_args(ToolCategory):  # else a slip of the pen would protect nothing
+        if category not in get_args(ToolCategory):  # a misspelt name would protect nothing
             known = ", ".join(get_args(ToolCategory))
             raise UsageError(f"unknown tool category: {category!r}", hint=f"one of {known}")
         await self._set("categories", category, policy)
@@ -118,7 +118,7 @@ class SessionPermissions:
         await self._set("tools", tool_name, policy)
 
     def category(self, tool_name: str) -> ToolCategory | None:
-        """Of the tool that has that name now."""
+        """The category of the tool that currently has that name."""
         return self.standing(tool_name, None).category
 
     # Grants
@@ -130,7 +130,7 @@ class SessionPermissions:
         self.grant(ToolPermission(tool_name))
 
     def grant(self, permission: ToolPermission) -> None:
-        """For the loop as well: what "always" was said to, and nothing else."""
+        """Grant exactly what "always" was answered to. The loop calls this too."""
         self._give(
             label=label_of(permission),
             tool=permission.tool,
@@ -145,7 +145,7 @@ class SessionPermissions:
         return tool_name in self.get_grants()["tools"]
 
     def get_grants(self) -> dict[str, list[str]]:
-        """Categories and tools that are allowed as a whole; `list_grants` has the narrower ones too."""
+        """Categories and tools that are granted as a whole; `list_grants` includes narrower grants."""
         grants = self._grants.values()
         whole = (one.tool for one in grants if one.tool and one.params is None and not one.closed)
         return {
@@ -154,11 +154,11 @@ class SessionPermissions:
         }
 
     def list_grants(self) -> list[SessionGrant]:
-        """All that is allowed without asking because somebody said "always", oldest first."""
+        """All grants, oldest first."""
         return list(self._grants.values())
 
     def revoke_grant(self, *, grant_id: str) -> bool:
-        """Ask about it again from now on; False when there is no such grant (any more)."""
+        """Ask again from now on. Returns False when there is no such grant."""
         is_known = self._grants.pop(grant_id, None) is not None
         self.on_grants()
         return is_known
@@ -170,17 +170,17 @@ class SessionPermissions:
     # Decisions
 
     def is_denied(self, tool_name: str) -> bool:
-        """By its own name: such a tool is not even shown to the model."""
+        """Whether the tool is denied by name. Such a tool is not shown to the model."""
         return self._rule("tools", tool_name) == "deny"
 
     def resolve(self, tool_name: str) -> PermissionPolicy:
-        """The decision for the tool of that name, whatever its arguments."""
+        """The decision for the tool of that name, regardless of arguments."""
         return self.decide(tool_name, self.standing(tool_name, None), None)
 
     def decide(
         self, tool_name: str, standing: ToolClass, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
     ) -> PermissionPolicy:
-        """In the order above. `asked`: arguments and operations of the call; None: of no call in particular."""
+        """Decide in the order above. `asked`: arguments and operations of the call; None: any call."""
         rule = self._rule("tools", tool_name)
         if rule == "deny":
             return "deny"
@@ -199,7 +199,7 @@ class SessionPermissions:
         return "allow" if standing.is_own else "ask"
 
     def standing(self, tool_name: str, tool: Tool | None) -> ToolClass:
-        """`tool`: the one that is meant; None: the one of that name in the latest run, or of our own."""
+        """The class of a tool. `tool` None: the one of that name in the latest run, or the built-in one."""
         if tool is None:
             found = self._known.get(tool_name) or _USUAL.get(tool_name, ToolClass())
         else:
@@ -218,8 +218,8 @@ class SessionPermissions:
         is_main: bool = False,
         more: Callable[[], Iterable[Tool]] = tuple,
     ) -> ToolRules:
-        """The rules for a run that has these tools. `is_main`: who asks by name means one of them from now on.
-        `more`: tells those that have come since.
+        """The rules for a run that has these tools. `is_main`: from now on, lookups by name find these.
+        `more`: returns tools that were added since.
         """
         rules = ToolRules(self, tools, more)
         if is_main:
@@ -233,7 +233,7 @@ class SessionPermissions:
         operations: Sequence[Operation] = (),
         call_id: str = "",
     ) -> PermissionVerdict:
-        """For whoever has no tools of its own: the tool that has the name now."""
+        """For a caller without tools of its own: judges the tool that currently has that name."""
         del call_id
         return self.verdict_on(tool, self.standing(tool, None), arguments, operations)
 
@@ -251,7 +251,7 @@ class SessionPermissions:
         operations: Sequence[Operation] = (),
         call_id: str = "",
     ) -> str | None:
-        """For the loop, right before an execution: nothing that was said before beats a denial by name."""
+        """For the loop, right before execution: a denial by name overrides every earlier approval."""
         del arguments, operations, call_id
         return f"{tool} is denied by the rules of this session" if self.is_denied(tool) else None
 
@@ -278,7 +278,7 @@ class SessionPermissions:
 
     @staticmethod
     def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:
-        """What the application says; whatever is no category counts as none, so that somebody is asked."""
+        """The category from the application's resolver. An invalid one counts as none: the user is asked."""
         try:
             found: Any = resolver(tool_name)
         except Exception:
@@ -292,7 +292,7 @@ class SessionPermissions:
         return None
 
     def _rules(self, kind: str) -> dict[str, PermissionPolicy]:
-        """What is kept of a kind; what nobody could have meant is passed over, so that somebody is asked."""
+        """The stored rules of a kind. Invalid entries are ignored, so the user is asked."""
         rules = self._state.peek(RULES_KEY)
         found = rules.get(kind) if isinstance(rules, Mapping) else None
         if not isinstance(found, Mapping):
@@ -321,7 +321,7 @@ class ToolRules:
         self._tools = {tool.spec.name: tool for tool in tools}
 
     def standings(self) -> dict[str, ToolClass]:
-        """Whatever an application's resolver says."""
+        """The classes of the tools, by name."""
         return {name: self._standing(name) for name in self._tools}
 
     def verdict(

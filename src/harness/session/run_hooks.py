@@ -56,9 +56,9 @@ def state_signals(
     is_visible: IsVisible,
     new_id: Callable[[], str],
 ) -> list[Signal]:
-    """To be put before the model in this order; empty when it knows everything.
+    """The state signals to show the model, in this order; empty when it is up to date.
 
-    Whoever puts them into the log feeds them to the lanes from there: asking twice before that tells twice.
+    The caller logs them, and the lanes are fed from the log. Calling this twice before that gives them twice.
     """
     updates = (
         TaskSignal().update(lanes.lane(TaskSignal.id), tasks, is_visible),
@@ -71,7 +71,7 @@ def state_signals(
 
 
 QUIET: frozenset[type[Event]] = frozenset((TextDelta, ReasoningDelta, ToolInputDelta, ToolProgress))
-"""Pieces, of which there are many: nothing here is to be done at any of them, but to publish them."""
+"""Streamed deltas, of which there are many: the hooks do nothing with them except publish them."""
 
 
 class RunHooks:
@@ -82,19 +82,19 @@ class RunHooks:
         self.signals = SignalDelivery(session)
         self.memory = ThreadMemory(session)
         self.options: AgentOptions | None = None
-        """What the run that goes on works by."""
+        """The options of the current run."""
         self.first_words = ""
-        """Of the user, in the thread in hand, since it is."""
+        """The user's first words in the current thread since it was opened."""
         self.last_words = ""
         self._shown: tuple[tuple[Turn, ...], int] | None = None
-        """What the model was shown instead of everything, and how many entries there were then."""
+        """The turns that the memory chose for the model, and how many entries there were then."""
         self._builtin = self._make_tools()
         self._seen = _Seen()
         self._span: tuple[str, Span] | None = None
         self.trace_id: str | None = None
 
     def builtin_tools(self) -> Sequence[Tool]:
-        """For the next run."""
+        """The session's own tools for the next run."""
         tools = [*self._builtin, *self.memory.tools()]
         if self._session.bus.fold.facts.notifications:
             tools.append(NotificationInboxTool(self.signals.inbox, self.signals.show))
@@ -104,14 +104,14 @@ class RunHooks:
         return self._host.new_host(hub)
 
     async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
-        """The loop is about to ask the model: tell what it must know, and show what it should see."""
+        """Before the loop asks the model: add state signals, and return the turns that the memory chose."""
         self._tell_states(context)
         chosen = await self.memory.before_step(context)
         self._shown = None if chosen is None else (tuple(chosen), len(context.entries))
         return chosen
 
     def shown_to_forks(self) -> Callable[[StepContext], Awaitable[Sequence[Turn]]] | None:
-        """The very same beginning as the run that goes on, whatever of the conversation it was shown."""
+        """Shows a fork the same turns that the current run was shown, and what came after them."""
         if self._shown is None:
             return None
         turns, known = self._shown
@@ -122,7 +122,7 @@ class RunHooks:
         return show
 
     async def after_answer(self, answer: str) -> Signal | None:
-        """The loop is about to end with this answer; a reminder makes it go on."""
+        """Called before the loop ends with this answer; a returned reminder makes it continue."""
         text = await self.goals.after_answer(answer)
         objective = self.goals.get()
         if text is None or objective is None:
@@ -141,9 +141,7 @@ class RunHooks:
     async def plan_approved(
         self, relay: Relay, reply: RelayReply, context: RequestContext | None = None
     ) -> None:
-        """The run that made the plan ends with the approval; its mode gives way to the next, where what is
-        queued is sent.
-        """
+        """End the run that made the plan, switch to the mode that follows, and send the queue there."""
         session = self._session
         mode, backing = session.mode.resolve(), session.driver
         ending = RunRequest(lambda: backing.resume({relay.id: reply}, ends=True))
@@ -155,7 +153,7 @@ class RunHooks:
         await session.runs.drain()
 
     def notice(self, event: Event) -> None:
-        """Something is in the log."""
+        """Called with every logged event."""
         session = self._session
         if isinstance(event, SessionStart) and not event.parent_id:
             self._begin_span(event.run_id, event.agent, event.model)
@@ -215,15 +213,15 @@ class RunHooks:
         self._seen.take(context.entries)
 
     def is_visible(self, signal_id: str) -> bool:
-        """The same of a signal that is in the log, at any time: what no step has shown yet will be shown."""
+        """Whether the model sees a logged signal; one that no step has shown yet counts as seen."""
         conversation = self._session.conversation
         if conversation is None:
-            return True  # a program keeps for itself what it was told
+            return True  # an agent program keeps its own history
         self._seen.take(conversation.entries)
         return signal_id not in self._seen.created_ms or self._is_seen(signal_id)
 
     def _is_seen(self, signal_id: str) -> bool:
-        """Whether the model still reads that signal: what was observed is not shown again."""
+        """Whether the model still sees that signal; what the memory has observed is not shown again."""
         created_ms = self._seen.created_ms.get(signal_id)
         if created_ms is None:
             return False
@@ -262,13 +260,13 @@ class RunHooks:
         )
 
     def _leave_span(self) -> None:
-        """Of a run that waits, and which nobody will go on with here."""
+        """End the span of a run that is suspended and will not continue here."""
         if self._span is not None:
             self._end_span(self._span[0], "suspended")
 
 
 class _Seen:
-    """Which signals are among the entries, and when they came."""
+    """Which signals are among the entries, and when they were created."""
 
     def __init__(self) -> None:
         self.created_ms: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The runs of a session: one at a time, what is sent while one is going on, how it is stopped, what comes after it.
+"""The runs of a session: one at a time, what is sent during one, how it is stopped, what follows.
 
                       send, wake, drain                    the agent ends
             ┌──────┐ ───────────────────▶ ┌─────────┐ ─────────────────────▶ queue empty ──▶ idle
@@ -61,23 +61,23 @@ Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued"]
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What `send_message` gives."""
+    """What `send_message` returns."""
 
     outcome: Became
-    """How the run ended; `suspended`: it waits for an answer. `joined`: the message went into a run that was going on,
-    `queued`: it waits for the end of one; nothing else is known then.
+    """How the run ended; `suspended`: it waits for an answer. `joined`: the message was added to the
+    current run; `queued`: it waits for the end of that run. In both cases the other fields are empty.
     """
     run_id: str = ""
     text: str = ""
-    """The answer: what the agent said last."""
+    """The answer: the last message of the agent."""
     error: str = ""
-    """What went wrong, in words, where something did."""
+    """The error message, if the run failed."""
     usage: Usage | None = None
     cost_usd: float | None = None
     turns: int | None = None
     duration_ms: int | None = None
     structured: Any = None
-    """The answer as data, where the agent gave it as that."""
+    """The answer as structured data, if the agent gave one."""
 
     @property
     def success(self) -> bool:
@@ -85,11 +85,14 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class RunOutcomes:
-    """Contract: `notice` is told of every event of the thread's log but the pieces of a stream."""
+    """Collects the outcome of expected runs.
+
+    Contract: `notice` is called with every event of the thread's log, except streamed deltas.
+    """
 
     def __init__(self) -> None:
         self._awaited: dict[str, tuple[Result | Suspended | None, str]] = {}
-        """By run: its end, and the last error that was told of it."""
+        """By run id: the event that ended it, and its last error message."""
 
     def expect(self, run_id: str) -> None:
         self._awaited[run_id] = (None, "")
@@ -104,11 +107,11 @@ class RunOutcomes:
             self._awaited[event.run_id] = (known[0], event.message)
 
     def take(self, run_id: str) -> RunOutcome:
-        """Of a run that was expected and has ended."""
+        """The outcome of a run that was expected and has ended."""
         ended, problem = self._awaited.pop(run_id)
         if isinstance(ended, Suspended):
             return RunOutcome(outcome="suspended", run_id=run_id)
-        if ended is None:  # the thread was left before it could say so
+        if ended is None:  # the thread was closed before the end was logged
             return RunOutcome(outcome="interrupted", run_id=run_id, error=problem)
         return RunOutcome(
             outcome=ended.outcome,
@@ -130,7 +133,7 @@ ABORTED = "Aborted by the user"
 
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a person says to the agent."""
+    """A message of the user to the agent."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -138,7 +141,7 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> UserMessage:
-        """Raises UsageError for what is no text, and for what is no file."""
+        """Raises UsageError if the content is not text, or a file is not valid."""
         if type(content) is not str:
             check_text("content", content)
         if not files:
@@ -148,15 +151,15 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRequest(NamedTuple):
-    """A run that is to be begun, or taken up again."""
+    """A run to be started or resumed."""
 
     go: Callable[[], Coroutine[Any, Any, Ended]]
     run_id: str = ""
-    """Empty for a run that has begun already."""
+    """Empty for a run that has already started."""
     opening: UserMessage | Signal | None = None
-    """What it answers."""
+    """The message or signal that it answers."""
     context: RequestContext | None = None
-    """What came along with it, when it was queued."""
+    """The request context that it was queued with."""
 
 
 class Runs:
@@ -165,25 +168,25 @@ class Runs:
         self._task: asyncio.Task[None] | None = None
         self._current: asyncio.Task[Ended] | None = None
         self._ended: asyncio.Future[None] | None = None
-        """Done when everything that belongs to the current run is."""
+        """Set when the current run, and the work that follows it, is done."""
         self._opening = asyncio.Lock()
         self.context = RequestContext()
-        """Of the current run, or of the last one."""
+        """Of the current run, or of the latest one."""
         self._context_of = ""
         """The run that the context and the limits belong to."""
         self.limits = Limits()
-        """Of the run that goes on, or went on last."""
+        """Of the current run, or of the latest one."""
         self.endings = RunOutcomes()
         self._queued_contexts: dict[str, RequestContext] = {}
-        """By the id of what waits: what came along with it. It is anybody's objects, and is in no log."""
+        """Request contexts of queued messages, by message id. They hold any objects and are never logged."""
         self._answered: set[str] = set()
-        """Relays whose answer the run that goes on has taken, though the log may not have it yet."""
+        """Ids of approvals and questions that the current run has answers to; the log may not have them yet."""
         self._holds_queue = False
         self._is_paused = False
-        """Whether what is queued stays there because somebody stopped the run."""
+        """Whether the queue is held back because the user stopped the run."""
         self.is_abort_requested = False
         self.abort_signal: asyncio.Event | None = None
-        """Of the run that goes on: set when it is to stop."""
+        """Of the current run: set when it should stop."""
         self._operation = 0
 
     @property
@@ -192,19 +195,19 @@ class Runs:
 
     @property
     def relays(self) -> list[Relay]:
-        """What waits for an answer."""
+        """The approvals and questions that wait for an answer."""
         waiting = self._session.bus.fold.facts.relays.values()
         return [relay for relay in waiting if relay.id not in self._answered]
 
     @property
     def waits(self) -> bool:
-        """Whether a run waits for somebody's answer without going on here."""
+        """Whether a run waits for an answer and is not running here."""
         if self.is_running:
             return False
         return self._session.bus.fold.facts.activity == "waiting"
 
     def reply(self, reply: RelayReply) -> bool:
-        """Answer the run that goes on; False when it does not wait for this."""
+        """Answer the current run; False when it does not wait for this answer."""
         is_taken = self._session.driver.reply(reply)
         if is_taken:
             self._answered.add(reply.id)
@@ -217,12 +220,12 @@ class Runs:
     async def send(
         self, said: UserMessage, context: RequestContext | None = None, limits: Limits | None = None
     ) -> RunOutcome:
-        """Say it: to the run that goes on, if it can hear; else in a run of its own, which is waited for.
+        """Send a message: it joins the current run or is queued; without one, a run is started and awaited.
 
-        `limits`: of a run of its own.
+        `limits` apply to a run that is started here.
         """
         session = self._session
-        async with self._opening:  # so that two who speak at once speak in one thread
+        async with self._opening:  # so that concurrent callers use one thread
             if self._ended is not None:
                 await self.wait_while_ending()
             if self._task is None and session.thread.current is None:
@@ -239,27 +242,28 @@ class Runs:
         return self.endings.take(request.run_id)
 
     def join(self, said: UserMessage, context: RequestContext | None = None) -> bool:
-        """Say it to the run that goes on; False when there is none, or none that can hear. What came along with it
-        is seen by the calls that follow.
+        """Add a message to the current run; False when there is none, or it accepts no input.
+
+        The tool calls that follow see its request context.
         """
-        is_heard = self.is_running and not self.is_abort_requested and self._session.driver.join(said)
-        if is_heard:
+        has_joined = self.is_running and not self.is_abort_requested and self._session.driver.join(said)
+        if has_joined:
             self.add_context(context)
-            self._session.bus.deliver()  # it is in the log: everybody sees it at once
-        return is_heard
+            self._session.bus.deliver()  # it is in the log: listeners see it at once
+        return has_joined
 
     def add_context(self, context: RequestContext | None) -> None:
-        """To that of the run that goes on, whose calls are given the very same object."""
+        """Merge into the context of the current run. Its tool calls hold the same object."""
         if context:
             self.context.update({key: value for key, value in context.items() if key != KEY})
 
     async def instead(self, said: UserMessage, context: RequestContext | None = None) -> None:
-        """Stop what goes on, and say this in a run of its own, before what is queued."""
+        """Stop the current run, and send the message in a new one, before anything queued."""
         if self.is_running:
             said = self._named(said)
             if context is not None:
                 self._queued_contexts[said.id] = context
-            self.requeue(said)  # so that it is not lost, whatever happens until the other run has ended
+            self.requeue(said)  # so that it is not lost while the other run ends
             self.abort(pauses_queue=False)
             await self.wait_until_idle()
         else:
@@ -267,13 +271,13 @@ class Runs:
             await self.send(said, context)
 
     async def send_last(self, said: UserMessage, context: RequestContext | None = None) -> None:
-        """Say it after what goes on, what waits for an answer, and what is queued. Nothing of that: at once."""
+        """Send it after the current or suspended run and the queue; at once if there is none of these."""
         self._session.bus.deliver()
         if not self.is_running and not self.waits and not self.queued:
             await self.send(said, context)
             return
         self.queue(said, context)
-        self._is_paused = False  # somebody wants it to go on
+        self._is_paused = False  # the caller wants the queue to continue
         await self.drain()
 
     def begin(
@@ -284,10 +288,11 @@ class Runs:
         limits: Limits | None = None,
         holds_queue: bool = False,
     ) -> None:
-        """Start a run in the background. `holds_queue`: what is queued stays there until `drain`. A run that is taken
-        up again goes on with what came along with it, as far as this process knows that.
+        """Start a run in the background. `holds_queue`: queued messages stay there until `drain`.
 
-        Raises UsageError in another event loop than that in which the thread was taken in hand.
+        A resumed run continues with its earlier request context and limits, if this process still has them.
+
+        Raises UsageError in another event loop than the one in which the thread was opened.
         """
         loop = asyncio.get_running_loop()
         if self._session.bus.loop not in (None, loop):
@@ -304,7 +309,7 @@ class Runs:
     def _take_along(
         self, request: RunRequest, context: RequestContext | None, limits: Limits | None = None
     ) -> None:
-        """What its tools are to see of whoever asked, and how long it may go on."""
+        """Set the request context that its tools see, and its limits."""
         run_id = request.run_id or self._session.bus.fold.facts.open_run
         if run_id == self._context_of:
             context = RequestContext({**self.context, **(context or {})})
@@ -314,19 +319,19 @@ class Runs:
         self.limits = limits or Limits()
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
-        """Go on with the run that waits for these answers."""
+        """Continue the suspended run with these answers, and wait for it."""
         driver = self._session.driver
         self.begin(RunRequest(lambda: driver.resume(replies)), context)
         await self.wait_until_idle()
 
     def wake(self, signal: Signal, context: RequestContext | None = None) -> str:
-        """Begin a run because of a signal; its id."""
+        """Start a run for a signal. Returns the id of the run."""
         request = self._to_wake(signal)
         self.begin(request, context)
         return request.run_id
 
     async def drain(self) -> None:
-        """Send what is queued, when nothing goes on."""
+        """Send the queued messages, unless a run is going on or suspended."""
         self._session.bus.deliver()
         if self.is_running or not self.queued or self.waits:
             return
@@ -335,14 +340,14 @@ class Runs:
         await self.wait_until_idle()
 
     def queue(self, said: UserMessage, context: RequestContext | None = None) -> None:
-        """For after the run that goes on."""
+        """Queue a message for after the current run."""
         said = self._named(said)
         if context is not None:
             self._queued_contexts[said.id] = context
         self._set_queue([*self.queued, msgspec.to_builtins(said)])
 
     def queue_signal(self, signal: Signal) -> None:
-        """The same for a signal."""
+        """Queue a signal for after the current run."""
         self._set_queue([*self.queued, {"signal": msgspec.to_builtins(signal)}])
 
     @property
@@ -350,11 +355,11 @@ class Runs:
         return self._session.bus.fold.facts.follow_ups
 
     def requeue(self, said: UserMessage) -> None:
-        """Back to the front."""
+        """Put a message at the front of the queue."""
         self._set_queue([msgspec.to_builtins(said), *self.queued])
 
     def dequeue(self) -> UserMessage | Signal | None:
-        """Take the first of the queue, to send it oneself."""
+        """Remove and return the first of the queue; the caller sends it."""
         if not self.queued:
             return None
         first = _read(self.queued[0])
@@ -366,9 +371,9 @@ class Runs:
         self._set_queue([])
 
     def abort(self, *, pauses_queue: bool = True) -> None:
-        """Stop what goes on, and give up what waits for an answer. It ends soon; `wait_until_idle` waits.
+        """Stop the current run, or give up a suspended one. It ends soon; `wait_until_idle` waits for that.
 
-        `pauses_queue`: what is queued stays there, until it is sent for.
+        `pauses_queue`: queued messages stay there until the next message or `drain`.
         """
         if self._task is not None:
             self.is_abort_requested = True
@@ -381,29 +386,29 @@ class Runs:
             self._session.abandon_suspension(ABORTED)
 
     def cancel(self) -> None:
-        """End the run that goes on by a limit of its own: what is queued comes after it."""
+        """End the current run because it reached a limit; the queue is sent after it."""
         if self._current is not None and not self._current.done():
             self._current.cancel()
 
     async def leave(self) -> None:
-        """Stop for the sake of this process alone: what waits for a person goes on waiting, in the log."""
+        """Stop in this process only: in the log, approvals and questions keep waiting for the user."""
         self._session.driver.leave()
         await self.stop()
 
     async def stop(self) -> None:
-        """Abort, take nothing from the queue any more, and wait for the end."""
+        """Abort, send nothing more from the queue, and wait for the end."""
         if self.is_running:
             self._holds_queue = True
             self.abort()
             await self.wait_until_idle()
 
     async def wait_until_idle(self) -> None:
-        """Who is cancelled while he waits leaves the run alone."""
+        """Wait until no run is going on. Cancelling the wait does not affect the run."""
         while (task := self._task) is not None:
             await asyncio.wait((task,))
 
     async def wait_while_ending(self) -> None:
-        """Until a run that is stopping or suspended, and accepts nothing more, has ended."""
+        """Wait for the end of a run that is stopping or suspended, and so accepts no input."""
         while (ended := self._ended) is not None and (self.is_abort_requested or self._has_suspended()):
             await asyncio.wait((ended,))
 
@@ -420,7 +425,7 @@ class Runs:
                 if isinstance(ended, Suspended):
                     break
                 queued = self.queued[0]
-                self.is_abort_requested = False  # before it is told: who hears of it may stop it
+                self.is_abort_requested = False  # before the events are emitted: a listener may abort it
                 self.abort_signal = asyncio.Event()
                 request = self._take_first()
                 self._take_along(request, request.context)
@@ -475,7 +480,7 @@ class Runs:
         return RunRequest(lambda: driver.wake(signal, run_id), run_id, signal)
 
     def _take_first(self) -> RunRequest:
-        """Of the queue."""
+        """Remove the first of the queue, and make a request of it."""
         first = _read(self.queued[0])
         request = self._to_wake(first) if isinstance(first, Signal) else self._to_send(first)
         self._set_queue(self.queued[1:], taken_by=request.run_id)
@@ -486,44 +491,44 @@ class Runs:
         return request.run_id == self._session.bus.fold.facts.last_run
 
     def _tell_stopped(self, request: RunRequest) -> None:
-        """A run that was stopped before it began is told of like any other; one that waited is given up."""
+        """Log a run that was stopped before it began like any other; give up one that was suspended."""
         if not request.run_id:
             self._session.abandon_suspension(ABORTED)
         elif not self._has_begun(request):
             self._tell_whole(request, [Result(success=False, outcome="interrupted")])
 
     def _tell_failure(self, request: RunRequest, message: str, *, is_queued: bool) -> None:
-        """A run that could not begin, or broke: told in the log like any other that failed."""
+        """Log a run that could not begin, or raised, like any other that failed."""
         session = self._session
         session.bus.deliver()
         facts = session.bus.fold.facts
-        told: list[Event] = [Error(message=message, code="run_failed")]
+        errors: list[Event] = [Error(message=message, code="run_failed")]
         end = Result(success=False, outcome="failed")
         if facts.open_run and not facts.is_suspended:
-            session.append_all([*told, end], facts.open_run)
-        elif is_queued or not request.run_id:  # it still waits: to be sent, or for its answer
-            session.append_all(told)
+            session.append_all([*errors, end], facts.open_run)
+        elif is_queued or not request.run_id:  # it is still queued, or suspended
+            session.append_all(errors)
         elif not self._has_begun(request):
-            self._tell_whole(request, [*told, end])
+            self._tell_whole(request, [*errors, end])
 
     def _tell_whole(self, request: RunRequest, rest: list[Event]) -> None:
-        """A run of which no agent has told anything, from its request to its end."""
+        """Log a whole run, from request to end, of which the agent emitted nothing."""
         session, opening = self._session, request.opening
-        session.abandon_suspension(ABORTED)  # as it would have been by a run that began
+        session.abandon_suspension(ABORTED)  # as a run that began would have done
         events: list[Event] = [SessionStart(agent=session.agent.name, model=session.model.get())]
         if isinstance(opening, UserMessage):
             events.append(user_message(UserTurn(opening.text, opening.attachments), opening.id))
         elif opening is not None:
             events.append(opening)
         session.append_all([*events, *rest], request.run_id)
-        session.forget_conversations()  # they know nothing of it
+        session.forget_conversations()  # they do not contain this run
 
     def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:
         self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))
 
 
 def _read(queued: Any) -> UserMessage | Signal:
-    """What stands in the queue."""
+    """Decode an entry of the queue."""
     if "signal" in queued:
         return msgspec.convert(queued["signal"], Signal)
     return msgspec.convert(queued, UserMessage)
