@@ -115,7 +115,7 @@ class AgentRun:
         return await self._run(self._loop.run, partial(self._announce, message))
 
     async def resume(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
-        """Continue a suspended run; `replies` are by relay id."""
+        """Continue a suspended run; `replies` maps the id of each `Relay` to its answer."""
         self._started_ms = pending.started_ms
         self._loop.model.restore(pending)
         self._loop.spent_before_usd -= pending.used.cost_usd or 0.0

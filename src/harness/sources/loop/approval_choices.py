@@ -158,10 +158,10 @@ def _shown_glob(glob: str) -> str:
 
 
 def _shown(text: str) -> str:
-    told = revealed(text, is_line=True)
-    if len(told) <= _LONGEST_VALUE:
-        return told
-    return f"{told[:_LONGEST_VALUE]}… ({len(told) - _LONGEST_VALUE} more characters, as in the call)"
+    shown = revealed(text, is_line=True)
+    if len(shown) <= _LONGEST_VALUE:
+        return shown
+    return f"{shown[:_LONGEST_VALUE]}… ({len(shown) - _LONGEST_VALUE} more characters, as in the call)"
 
 
 MOST_LINES = 400
@@ -180,7 +180,7 @@ async def preview_of(
         tool.operations(arguments)
     except ToolFailure:
         raise
-    except Exception:  # noqa: S110 # then nobody knows what it does, and somebody is asked
+    except Exception:  # noqa: S110 # what it does is unknown: the user is asked
         pass
     if not isinstance(tool, Previewing):
         return None

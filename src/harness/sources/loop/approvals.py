@@ -1,7 +1,8 @@
-"""Questions to a person while a run waits: who waits, what is an answer, and who answers when nobody is there.
+"""Questions to a person while a run waits: who waits, what is a valid answer, and what happens unattended.
 
-While a run waits in this process, `OpenQuestions.reply` decides which answer counts, from whichever thread it comes: the
-first. Callers pass an answer on and report what it returned. A suspended run is answered by `AgentConversation.resume`.
+While a run waits in this process, `OpenQuestions.reply` decides which answer counts: the first, from
+whichever thread it comes. Callers pass an answer on and report what it returned. A suspended run is answered by
+`AgentConversation.resume`.
 
 Who answers an unattended run, by `on_ask`:
 
@@ -91,7 +92,7 @@ _TO_THE_MODEL = {
 
 
 class Unattended:
-    """Contract of `AgentOptions.on_ask`. Says once, as a warning, that nobody is asked."""
+    """Contract of `AgentOptions.on_ask`. Emits one `Warning` that questions are answered without a person."""
 
     def __init__(self, put: Callable[[Event], object]) -> None:
         self._put = put
@@ -111,7 +112,7 @@ class Unattended:
 
 
 def answering(on_ask: OnAsk | None, put: Callable[[Event], object]) -> Callable[[Relay], RelayReply] | None:
-    """Who answers at once; None: somebody has to."""
+    """The function that answers at once; None: a person has to answer."""
     unattended = Unattended(put)
     return {"wait": None, "deny": unattended.deny, "allow": unattended.allow}[on_ask or "wait"]
 
@@ -135,8 +136,8 @@ def check_reply(relay: Relay, reply: RelayReply) -> None:
     if reply.answer is None and not reply.approved:
         return  # it is refused, or given up
     if problems := list(problems_of(reply.answer, relay.resume_schema)):
-        told = "; ".join(problems[:_MOST_PROBLEMS])
-        raise UsageError(f"Invalid answer: {told}", hint=f"it still waits; {_wanted(relay)}")
+        found = "; ".join(problems[:_MOST_PROBLEMS])
+        raise UsageError(f"Invalid answer: {found}", hint=f"it still waits; {_wanted(relay)}")
 
 
 def problems_of(value: Any, schema: Any, where: str = "") -> Iterator[str]:

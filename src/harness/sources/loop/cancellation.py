@@ -42,15 +42,15 @@ def _release(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def check_stopped(host: LoopContext) -> None:
+def check_stopped(context: LoopContext) -> None:
     """Raises CancelledError when the run was stopped before it began, or when something swallowed the cancellation."""
     task = asyncio.current_task()
-    if host.stopped is not None or (task is not None and task.cancelling()):
+    if context.stopped is not None or (task is not None and task.cancelling()):
         raise asyncio.CancelledError
 
 
 async def stoppable(
-    host: LoopContext, body: Coroutine[Any, Any, _Outcome], grace_s: Callable[[], float]
+    context: LoopContext, body: Coroutine[Any, Any, _Outcome], grace_s: Callable[[], float]
 ) -> _Outcome:
     """Run the body. A cancellation is passed on to it; a body that has not ended in time is left behind.
 
@@ -67,6 +67,6 @@ async def stoppable(
             if task.done():
                 _ = task.cancelled() or task.exception()  # the cancellation is what counts
             else:
-                host.abandon((task,))
+                context.abandon((task,))
         raise
     return task.result()

@@ -99,7 +99,7 @@ def tokens_in(turns: Iterable[Turn]) -> int:
 
 
 def tokens_of(turn: Turn) -> int:
-    """About as many: nobody but the provider knows."""
+    """An estimate: only the provider knows the exact number."""
     size = _bytes(turn.text)
     for call in getattr(turn, "calls", ()):
         size += len(call.name) + len(msgspec.json.encode(call.input))

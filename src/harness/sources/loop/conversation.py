@@ -1,6 +1,6 @@
 """Runs one after the other on one log; what was said before is what the model sees.
 
-    conversation = Conversation(Host(hub, cwd=…, env=…, secrets=…))
+    conversation = AgentConversation(LoopContext(hub, cwd=…, env=…, secrets=…))
     ended = await conversation.send(options, "fix the bug")
     if isinstance(ended, Suspended):
         [relay] = conversation.pending.relays
@@ -12,8 +12,8 @@ Rules
 1. One run at a time, in the thread of the event loop. Cancelling `send` or `resume` closes everything; the
    next `send` works, and its model sees a result for every call.
 2. A run that waits has its `Result` when it was resumed to its end, or given up: `send` gives it up.
-3. What is added while a run goes on, or waits, is in the log at once, and for the model it comes after the
-   results of the calls that it had asked for by then.
+3. What is added while a run is active, or waits, is in the log at once. The model sees it after the results of
+   the calls that it had already asked for.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ GIVEN_UP = "the run was given up"
 class AgentConversation:
     def __init__(
         self,
-        host: LoopContext,
+        context: LoopContext,
         entries: Sequence[TranscriptEntry] = (),
         *,
         pending: SuspendedRun | None = None,
         untaken: Sequence[InboxMessage] = (),
     ) -> None:
         """`entries`, `pending` and `untaken`: what `history` says of the log."""
-        self.host = host
+        self.host = context
         self._transcript = LoopTranscript(entries)
         self.entries: list[TranscriptEntry] = self._transcript.entries
-        """Everything that was said, the system prompt left out; it grows as runs go on."""
+        """Everything that was said, the system prompt left out; it grows while a run is active."""
         self.pending = pending
         """The run that waits for answers, if there is one."""
         self._untaken = untaken
@@ -62,7 +62,7 @@ class AgentConversation:
 
     @property
     def run_id(self) -> str:
-        """Of the run that goes on; empty when there is none."""
+        """Of the active run; empty when there is none."""
         return self._run.run_id if self._run is not None else ""
 
     async def send(
@@ -79,7 +79,7 @@ class AgentConversation:
         """Say something, in a run of its own, until that ends or waits.
 
         `parent_id`: the call whose sub-agent this is; such a run is no part of the log's own history, and does
-        not suspend: its calls wait where they are. Raises UsageError when a run is going on.
+        not suspend: its calls wait where they are. Raises UsageError when a run is active.
         """
         self._check_idle()
         self.give_up()
@@ -88,18 +88,18 @@ class AgentConversation:
         return await self._follow(run, run.begin(said))
 
     async def wake(self, options: AgentOptions, signal: Signal, *, run_id: str = "") -> Result | Suspended:
-        """The same because of a signal. Raises UsageError when a run is going on."""
+        """The same because of a signal. Raises UsageError when a run is active."""
         self._check_idle()
         self.give_up()
         run = self._open(options, run_id=run_id)
         return await self._follow(run, run.begin(signal))
 
     async def resume(self, options: AgentOptions, replies: Mapping[str, RelayReply]) -> Result | Suspended:
-        """Go on with the run that waits, with the answers to its relays, by their ids.
+        """Continue the run that waits. `replies` maps the id of each `Relay` to its answer.
 
-        A permission that was being asked for when its process died may be left unanswered: it is then waited
-        for again. Raises UsageError when nothing waits for any of the answers: the first one counts; and for what is
-        no answer to its question.
+        A permission that was being asked for when its process died may be left unanswered: the run then waits for
+        it again. Raises UsageError when none of the answers is waited for (the first one counts), and for an answer
+        that does not fit its question.
         """
         self._check_idle()
         pending = self.pending
@@ -132,13 +132,13 @@ class AgentConversation:
         return True
 
     def leave(self) -> bool:
-        """Let go of a run that only waits for a permission: in the log it goes on waiting, and who takes that up
-        can answer it. False when no run does that.
+        """Release a run that only waits for a permission. In the log it stays suspended, and can be resumed with an
+        answer. False when no run waits like that.
         """
         return self._run is not None and self._run.leave()
 
     def steer(self, text: str, attachments: Sequence[Attachment] = (), *, message_id: str = "") -> bool:
-        """Say something to the run that goes on; False when there is none that could take it."""
+        """Say something to the active run; False when none accepts input."""
         if self._run is None:
             return False
         self.host.outbox.flush()  # it is in the log at once, after what came before it
@@ -151,8 +151,8 @@ class AgentConversation:
     def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
         """Put it into the log, and show it to the model with its next step. It starts no run.
 
-        A run that goes on takes it in; one that would have ended goes on for the words of a user, and for a
-        signal of a user or a notification. What `before_step` adds is seen in the very step that is being
+        An active run takes it in; one that would have ended continues for the words of a user, and for a signal of
+        a user or a notification. What `before_step` adds is seen in the very step that is being
         prepared; `at_once` makes it an entry right away.
         """
         if self._run is not None and self._run.has_begun:
@@ -168,7 +168,7 @@ class AgentConversation:
             self.pending = replace(waiting, additions=self._transcript.additions())
 
     def reply(self, reply: RelayReply) -> bool:
-        """Answer somebody who waits in the run that goes on. False when nobody waits for it (any more)."""
+        """Answer a question of the active run. False when it is not waited for (any more)."""
         return self.host.reply(reply)
 
     def _check_idle(self) -> None:

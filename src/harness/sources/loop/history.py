@@ -1,7 +1,7 @@
 """What a log says of the conversation in it: the turns a model would be sent, and what still waits.
 
 One pass over the events, from whatever agent they are: a program's run gives the same entries as one of our
-own, as far as its events tell. Sub-agents are left out: what they said, their caller was told.
+own, as far as its events say. Sub-agents are left out: their caller got what they said as a result.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from harness.sources.model import AssistantTurn, Call, ToolTurn, Turn, UserTurn
 class History(msgspec.Struct, kw_only=True):
     entries: list[TranscriptEntry]
     pending: SuspendedRun | None = None
-    """The last run, when it waits for answers: suspended, or its process died while somebody was asked."""
+    """The last run, when it waits for answers: suspended, or its process died while a question was open."""
     untaken: list[InboxMessage] = msgspec.field(default_factory=list)
-    """What was said to a run that died before it could take it: it is still to be told."""
+    """Messages to a run that died before it could take them: they are still to be delivered."""
 
     @property
     def turns(self) -> list[Turn]:
-        """For a model that goes on with something else: what waits counts as given up."""
+        """For a model that continues with something else: what waits counts as given up."""
         turns = [entry.turn for entry in self.entries]
         pending = self.pending
         if pending is not None:
@@ -139,7 +139,7 @@ class _Run:
         self.is_in_step = False
         self.is_suspended = False
         self.is_aside = False
-        """Whether it waits while another run goes on: what it left open comes after that."""
+        """Whether it waits while another run is active: what it left open comes after that."""
         self.has_failed = False
         """Whether the model's answer of this step does not stand."""
         self.answers: dict[str, tuple[RelayReply, ...]] = {}
@@ -361,7 +361,7 @@ class _Chronicle:
             run.answer = None
 
     def _release(self) -> None:
-        """Let in what was said meanwhile, if nothing is going on that it would tear apart."""
+        """Add what was said meanwhile, unless that would separate open calls from their results."""
         if not self._waiting or any(run.is_busy for run in self._runs.values()):
             return
         for run in self._runs.values():

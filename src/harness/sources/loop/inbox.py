@@ -67,7 +67,8 @@ class Inbox:
         self._put(self._follow_ups, InboxMessage(text, attachments, message_id))
 
     def open(self, tell: Callable[[InboxMessage], object], restored: Iterable[InboxMessage] = ()) -> None:
-        """The run has begun. `tell` is called from the thread of whoever speaks, and for what has come so far.
+        """The run has begun. `tell` is called in the sender's thread, and at once for each message
+        that has already arrived.
 
         `restored`: steering that the log has already.
         """
@@ -97,7 +98,7 @@ class Inbox:
             return said
 
     def close(self) -> list[InboxMessage]:
-        """Take nothing any more; what nobody has taken."""
+        """Accept nothing any more; returns the messages that were never taken."""
         with self._lock:
             self._is_closed = True
             left = [*self._steering, *self._follow_ups]

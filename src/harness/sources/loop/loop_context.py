@@ -54,7 +54,7 @@ class LoopContext:
         return self.outbox.channel(run_id)
 
     def reply(self, reply: RelayReply) -> bool:
-        """Answer a relay, from any thread."""
+        """Answer a `Relay`, from any thread."""
         return self.relays.reply(reply)
 
     def abandon(self, tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -65,7 +65,7 @@ class ModelStep:
 class ModelSteps:
     def __init__(
         self,
-        host: LoopContext,
+        context: LoopContext,
         options: AgentOptions,
         recorder: RunRecorder,
         transcript: LoopTranscript,
@@ -79,8 +79,8 @@ class ModelSteps:
         self.failure = ""
         """The last error of the model."""
         self.current: ModelStep | None = None
-        """The call that is going on."""
-        self._host = host
+        """The current call."""
+        self._host = context
         self._options = options
         self._run_id = recorder.run_id
         self._put = recorder.put
@@ -122,7 +122,7 @@ class ModelSteps:
         return step
 
     def end(self, stop_reason: str) -> None:
-        """End the call that is going on, if there is one."""
+        """End the current call, if there is one."""
         step, self.current = self.current, None
         if step is None:
             return
@@ -171,7 +171,7 @@ class ModelSteps:
         return True
 
     async def _listen(self, stream: AsyncIterator[Event], step: ModelStep) -> None:
-        put, takers, pieces, host = self._put, self._takers, step.pieces, self._host
+        put, takers, pieces, context = self._put, self._takers, step.pieces, self._host
         try:
             async for event in stream:
                 kind = type(event)
@@ -182,9 +182,9 @@ class ModelSteps:
                     if taken is None:
                         continue
                     event = taken  # noqa: PLW2901
-                host.has_output = True
+                context.has_output = True
                 if put(event):
-                    # A model that never waits would let nobody else have a turn.
+                    # A model that never waits would starve every other task.
                     await asyncio.sleep(0)
         finally:
             if (close := getattr(stream, "aclose", None)) is not None:
@@ -223,7 +223,7 @@ class ModelSteps:
         self._put(error)
 
     def _with_own_id(self, call: Call) -> Call:
-        """Some providers use an id twice; everybody else takes it for a name."""
+        """Some providers use an id twice; readers of the log need it to be unique."""
         taken = self._transcript.call_ids
         wanted = call_id = call.id or "call"
         number = 1
@@ -253,16 +253,16 @@ class Answered(NamedTuple):
 
 
 async def call_model(
-    host: LoopContext,
+    context: LoopContext,
     options: AgentOptions,
     turns: Sequence[Turn],
     put: Callable[[Event], bool],
     on_usage: Callable[[UsageDelta], object],
 ) -> Answered:
     """One call without a step: its events belong to the run itself. Cancelling it closes the model's stream."""
-    if host.stopped is not None:
+    if context.stopped is not None:
         raise asyncio.CancelledError
-    listener = _Listener(host, options.model.name, put, on_usage)
+    listener = _Listener(context, options.model.name, put, on_usage)
     try:
         await listener.listen(options.model.answer(options.ask(turns)))
     except Exception as error:
@@ -279,7 +279,7 @@ async def call_model(
 class _Listener:
     def __init__(
         self,
-        host: LoopContext,
+        context: LoopContext,
         model: str,
         put: Callable[[Event], bool],
         on_usage: Callable[[UsageDelta], object],
@@ -287,7 +287,7 @@ class _Listener:
         self.message: Message | None = None
         self.failure = ""
         self.stop_reason = ""
-        self._host = host
+        self._host = context
         self._model = model
         self._put = put
         self._on_usage = on_usage
@@ -297,7 +297,7 @@ class _Listener:
             async for event in stream:
                 self._host.has_output = True
                 if self._take(event):
-                    # A model that never waits would let nobody else have a turn.
+                    # A model that never waits would starve every other task.
                     await asyncio.sleep(0)
         finally:
             if (close := getattr(stream, "aclose", None)) is not None:

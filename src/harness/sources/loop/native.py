@@ -46,15 +46,15 @@ MoreTools: TypeAlias = Callable[[], Sequence[Tool]]
 def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     """The worker of a run."""
 
-    def open_job(host: LoopContext, inbox: Inbox) -> Job:
-        put = host.channel(launch.run_id or hub.log_id).put
-        told = [] if launch.request.system_prompt else find_instructions(launch.request.cwd)
-        if told:
-            paths = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in told)
+    def open_job(context: LoopContext, inbox: Inbox) -> Job:
+        put = context.channel(launch.run_id or hub.log_id).put
+        instructions = [] if launch.request.system_prompt else find_instructions(launch.request.cwd)
+        if instructions:
+            paths = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
             put(Info(message=f"the model is told what stands in {paths}", code="instructions"))
         options = replace(
             _options(launch, redact=redact),
-            system_prompt=system_prompt(launch.request, hub.clock(), told),
+            system_prompt=system_prompt(launch.request, hub.clock(), instructions),
             on_ask=answering(launch.request.on_ask, put),
         )
         before = earlier_session(launch.request, hub)
@@ -62,7 +62,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
         def open_run(more: MoreTools) -> AgentRun:
             equipped = replace(options, more_tools=more)
             return AgentRun(
-                host,
+                context,
                 equipped,
                 run_id=launch.run_id or hub.log_id,
                 session_id=before.session_id,
@@ -70,7 +70,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
                 inbox=inbox,
             )
 
-        return RunWithMcp(launch, host, open_run, redact=redact)
+        return RunWithMcp(launch, context, open_run, redact=redact)
 
     return LoopWorker(launch, hub, on_end, open_job, redact=redact)
 
@@ -117,11 +117,11 @@ class RunWithMcp:
     """Contract: that of `Job`."""
 
     def __init__(
-        self, launch: Launch, host: LoopContext, open_run: Callable[[MoreTools], Job], *, redact: bool
+        self, launch: Launch, context: LoopContext, open_run: Callable[[MoreTools], Job], *, redact: bool
     ) -> None:
-        """`open_run`: the run itself, with what tells the tools besides its own, which may change."""
+        """`open_run`: the run itself, with a function that returns the tools besides its own, which may change."""
         self._launch = launch
-        self._host = host
+        self._host = context
         self._open_run = open_run
         self._redact = redact
 
@@ -152,15 +152,15 @@ class RunWithMcp:
 
 class EarlierSession(NamedTuple):
     session_id: str = ""
-    """Under which the run goes on; empty when it begins a session."""
+    """The session that the run continues; empty when it begins one."""
     turns: tuple[Turn, ...] = ()
 
 
 def earlier_session(request: Request, hub: Hub) -> EarlierSession:
     """What `--resume` and `--continue` ask for; nothing when neither was given. Raises UnknownSession.
 
-    A session of our own may span several logs, each of which tells its id; the log of any other agent can be
-    gone on with as well, in a session of its own.
+    A session of our own may span several logs, each of which states its id; the log of any other agent can be
+    continued as well, in a session of its own.
     """
     if not request.resume and not request.continue_last:
         return EarlierSession()
@@ -178,7 +178,7 @@ def earlier_session(request: Request, hub: Hub) -> EarlierSession:
 
 
 def _is_in(hub: Hub, session_id: str) -> bool:
-    """Whether the log that the run is written into has that session itself: a thread goes on."""
+    """Whether the log that the run is written into has that session itself: a thread continues."""
     return any(
         isinstance(event, SessionStart) and event.session_id == session_id
         for event in read_all(hub.store, hub.log_id)

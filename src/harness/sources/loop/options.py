@@ -34,13 +34,13 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     relay_deadline_s: float | None = 300.0
     """Who is asked and does not answer in time has said no. None: wait for ever."""
     on_ask: Callable[[Relay], RelayReply | None] | None = None
-    """Asked first: who answers here answers at once. None, or an answer of None: somebody has to."""
+    """Called first, and may answer at once. None, or an answer of None: a person has to answer."""
     tool_deadline_s: float | None = None
     """A call that takes longer is stopped, and has failed."""
     most_output_characters: int = 200_000
     """What is longer is shortened in its middle, for the model and the log."""
     context_window: int | None = None
-    """How many tokens the model can read; None: as many as its name tells. A conversation that comes near it is
+    """How many tokens the model can read; None: looked up by its name. A conversation that comes near it is
     summed up, unless `before_step` is there to choose what is sent."""
     max_output_tokens: int | None = None
     temperature: float | None = None
@@ -55,13 +55,13 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The name that the log gives it."""
     version: str = ""
     on_output: Callable[[str, ToolOutput], None] | None = None
-    """Told of every output with the call's id, for programs that want `ToolOutput.result`."""
+    """Called with every output and the call's id, for programs that want `ToolOutput.result`."""
     before_step: Callable[[StepContext], Awaitable[Sequence[Turn] | None]] | None = None
     """Asked before every model call; may give the turns to send instead of all, without the system prompt.
     Turns that are passed on unchanged should be the same objects: they are encoded once."""
     after_answer: Callable[[str], Awaitable[str | Signal | None]] | None = None
     """Asked when the run would end, with the answer; a text is put to the model as a reminder, or a signal as it
-    is, and it goes on."""
+    is, and the run continues."""
     stop_when: Callable[[StepContext], bool] | None = None
     """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""
 

@@ -1,4 +1,5 @@
-"""Many agents at once in one log: their events come in one stream, live, and one that waits holds up nobody.
+"""Many agents at once in one log: their events come in one stream, live, and an agent that waits does not
+block the others.
 
     async with Orchestrator(AgentOptions(model=model, tools=(search,))) as agents:
         agents.spawn("look into this")
@@ -7,7 +8,7 @@
             if isinstance(event, Relay):
                 agents.resolve(event.id, approved=True, always=True)
 
-`run_id` of an event tells whose it is.
+The `run_id` of an event says which agent it belongs to.
 """
 
 from __future__ import annotations
@@ -124,9 +125,9 @@ class Orchestrator:
         choice: str = "",
         answer: Any = None,
     ) -> bool:
-        """Answer a relay; false when nothing of that id waits (any more). `choice`: the id of one of its choices.
+        """Answer a `Relay`; false when nothing of that id waits (any more). `choice`: the id of one of its choices.
 
-        Raises UsageError for what is no answer to it: it waits on.
+        Raises UsageError for an answer that does not fit; the question then stays open.
         """
         return self._host.reply(
             RelayReply(
@@ -141,7 +142,7 @@ class Orchestrator:
         self._inboxes[agent_id].steer(text)
 
     def kill(self, agent_id: str) -> None:
-        """Stop an agent, or a sub-agent; its relays are gone. Nobody of that id: nothing happens."""
+        """Stop an agent or a sub-agent, and drop its questions. An unknown id is ignored."""
         task = self._host.runs.get(agent_id)
         if task is not None:
             task.cancel()
@@ -156,7 +157,7 @@ class Orchestrator:
         return result
 
     async def close(self) -> None:
-        """Stop everybody and close the log."""
+        """Stop all agents and close the log."""
         tasks = list(self._host.runs.values())
         for task in tasks:
             task.cancel()

@@ -42,8 +42,8 @@ class Outbox:
 
     def channel(self, run_id: str) -> LogChannel:
         """The way in for one run."""
-        veil = None if self._secrets is None else EventRedactor(self._secrets)
-        return LogChannel(self, self.hub.source(run_id), veil)
+        redactor = None if self._secrets is None else EventRedactor(self._secrets)
+        return LogChannel(self, self.hub.source(run_id), redactor)
 
     def put(self, channel: LogChannel, event: Event) -> bool:
         """Take one event; true when a whole batch went out, so that others should have their turn."""
@@ -76,11 +76,11 @@ class Outbox:
                 self._channel.append(buffer)
             except _UNWRITABLE:
                 if self.hub.next_seq != first:
-                    raise  # it was somebody who was told of them
+                    raise  # the events are in the log; it was a listener that failed
                 self._append_singly(self._channel, buffer)
 
     def append_said(self, run_id: str, said: InboxMessage) -> None:
-        """What somebody says to a run, from any thread, past the buffer: it is in the log when this returns."""
+        """Append a message to a run, from any thread, past the buffer: it is in the log when this returns."""
         event = queued_event(said)
         events = [event] if self._secrets is None else EventRedactor(self._secrets).mask([event])
         self.hub.source(run_id).append(events)
@@ -112,21 +112,21 @@ class Outbox:
 
 
 class LogChannel:
-    def __init__(self, outbox: Outbox, source: Source, veil: EventRedactor | None) -> None:
+    def __init__(self, outbox: Outbox, source: Source, redactor: EventRedactor | None) -> None:
         self.run_id = source.run_id
         self._outbox = outbox
         self._source = source
-        self._veil = veil
+        self._veil = redactor
         self._is_timed = False
         self._is_closed = False
         self.on_stamped: Callable[[Sequence[Event]], None] | None = None
-        """Told of everything that was put here, as it is in the log."""
+        """Called with everything that was put here, as it is in the log."""
 
     def put(self, event: Event) -> bool:
         return self._outbox.put(self, event)
 
     def close(self) -> None:
-        """Everything that was put is in the log now; what is put from now on, by whom nobody waits for, is not."""
+        """Write everything that was put; what an abandoned task puts later is dropped."""
         self._outbox.flush()
         self.release()
         self._is_closed = True
@@ -134,10 +134,10 @@ class LogChannel:
     def append(self, events: list[Event]) -> None:
         if self._is_closed:
             return
-        veil = self._veil
-        if veil is not None:
-            events = veil.mask(events)
-            if veil.holds_back and not self._is_timed:
+        redactor = self._veil
+        if redactor is not None:
+            events = redactor.mask(events)
+            if redactor.holds_back and not self._is_timed:
                 self._is_timed = True
                 self._outbox.release_later(self)
         self._note(self._source.append(events))

@@ -7,8 +7,8 @@ Rules
 1. A glob is compared with the whole argument, except where a tool says that it runs a command: there
    texts are command lines, a glob allows single commands, and a line is allowed when each of its commands
    is, by one glob or another. One that cannot be taken apart with certainty is allowed by the same text alone.
-   Of a tool that does not say what it does nobody knows whether its texts are command lines: a glob for several
-   words (`git *`) then allows no text that could be several commands.
+   A tool that does not say what it does may or may not take command lines: for it, a glob of several words
+   (`git *`) allows no text that could be several commands.
 2. A glob never allows a path that climbs (`src/../../etc/passwd` is not below `src/`).
 3. A denial is eager: it is enough that some part of a line, or the path that is meant, fits; or the path to
    which symbolic links lead from there, as they are at this moment.
@@ -34,7 +34,7 @@ from harness.sources.tool import SHELL_ACTIVE, ToolPermission, spelled
 Policy: TypeAlias = Literal["allow", "deny", "ask"]
 
 READS = (Read, Search, List, Skill, Tasks)
-"""What changes nothing. The web is not among them: what is asked there tells somebody something."""
+"""What changes nothing. The web is not among them: a request discloses something to its receiver."""
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,12 +101,12 @@ class Permissions:
             return PermissionVerdict("deny", reason)
         if (self.allowlist or self.allow_once) and self._is_granted(_Asked(tool, arguments, operations)):
             return _ALLOWED
-        # A sub-agent is bound by the same rules: where nobody may do more than read, it may not either.
+        # A sub-agent is bound by the same rules: where only reading is allowed, that holds for it as well.
         harmless = (*READS, Spawn) if self.policy == "deny" else READS
         if self.allows_reads and operations and all(isinstance(one, harmless) for one in operations):
             return _ALLOWED
         if self.policy == "ask" and operations and all(isinstance(one, Tasks) for one in operations):
-            return _ALLOWED  # an agent's own list: there is nothing that anybody could mind
+            return _ALLOWED  # an agent's own list: harmless
         if self.policy == "deny":
             return PermissionVerdict("deny", _denied_by_policy(tool, allows_reads=self.allows_reads))
         return _ALLOWED if self.policy == "allow" else _ASK

@@ -30,11 +30,11 @@ async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> st
 
 
 async def ended(
-    host: LoopContext, run_id: str, run: Coroutine[Any, Any, Result], *, if_stopped: str
+    context: LoopContext, run_id: str, run: Coroutine[Any, Any, Result], *, if_stopped: str
 ) -> Result:
     """Run what is inside of another run. Raises ToolFailure when it alone was stopped."""
     running = asyncio.create_task(run)
-    host.runs[run_id] = running
+    context.runs[run_id] = running
     try:
         return await running
     except asyncio.CancelledError:
@@ -43,4 +43,4 @@ async def ended(
             raise
         raise ToolFailure(if_stopped) from None
     finally:
-        host.runs.pop(run_id, None)
+        context.runs.pop(run_id, None)

@@ -38,7 +38,7 @@ class SuspendedRun(msgspec.Struct, frozen=True, kw_only=True):
     """False when its process died while a question was open, before `Suspended` was written."""
 
     def relay_of(self, call_id: str) -> Relay | None:
-        """The open relay of a call, by the call's full id."""
+        """The open `Relay` of a call, by the call's full id."""
         return next((relay for relay in self.relays if relay.call_id == call_id), None)
 
 
@@ -46,7 +46,7 @@ class Resumption:
     """What is known of the calls of a step that an earlier part of the run began."""
 
     def __init__(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
-        """`replies`: by relay id; they are in the log already."""
+        """`replies`: by the id of their `Relay`; they are in the log already."""
         self.pending = pending
         self.replies = replies
 

@@ -14,8 +14,8 @@ from harness.sources.translation.outcome import LIMITS
 class TimeLimits:
     """Contract: at most once `stop` is called, and then the log says why."""
 
-    def __init__(self, host: LoopContext, run_id: str, limits: Limits, stop: Callable[[], None]) -> None:
-        self._host = host
+    def __init__(self, context: LoopContext, run_id: str, limits: Limits, stop: Callable[[], None]) -> None:
+        self._host = context
         self._run_id = run_id
         self._limits = limits
         self._stop = stop

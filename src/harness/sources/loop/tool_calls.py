@@ -1,8 +1,8 @@
 """The tool calls of one run: permission in order, execution at once, results as they come.
 
 Every call gets a `ToolStart` and a `ToolEnd`, whatever becomes of it; the model gets one turn for each,
-in the order in which it asked. A refusal that nobody was asked about is a `RelayReply` by policy, whose
-id is that of the call.
+in the order in which it asked. A refusal without a question is a `RelayReply` by policy, whose id is that
+of the call.
 
 A call that waits for an answer ends nothing: when all others have ended, the first of those that wait is
 asked about, and the run is suspended. Where a run cannot be suspended, the call waits where it is.
@@ -103,7 +103,7 @@ class AdmittedCall:
 class ToolExecutor:
     def __init__(
         self,
-        host: LoopContext,
+        context: LoopContext,
         options: AgentOptions,
         channel: LogChannel,
         spawn: Callable[[str, str, str], Awaitable[str]],
@@ -118,14 +118,14 @@ class ToolExecutor:
         self.ended: dict[str, ToolTurn] = {}
         """By full id, the calls of this step that have ended."""
         self.relay: Relay | None = None
-        """The question that must be answered before the calls can go on; it is not in the log yet."""
+        """The question that must be answered before the calls can continue; it is not in the log yet."""
         self.answered: dict[str, tuple[RelayReply, ...]] = {}
         """By the model's id of a call: the answers to its questions so far."""
         self.is_asking = False
-        """Whether somebody has been asked and has not answered."""
+        """Whether a question is open."""
         self.resources = Resources()
         """What calls leave to later ones."""
-        self._host = host
+        self._host = context
         self._options = options
         self._channel = channel
         self._spawn = spawn
@@ -195,14 +195,14 @@ class ToolExecutor:
                 self._open[call_id] = call.name
 
     def leave(self) -> bool:
-        """Let an unanswered question wait in the log: of all that the run says later nobody hears."""
+        """Leave an unanswered question open in the log; what the run says later is not written."""
         if is_left := self.is_asking:
             self._channel.put(Suspended())
             self._channel.close()
         return is_left
 
     def close(self) -> None:
-        """End what is still open: nobody knows any more what became of it."""
+        """End what is still open: what became of it is unknown."""
         for call_id, name in list(self._open.items()):
             end = ToolEnd(call_id=call_id, tool_name=name)
             self.ended[call_id] = tool_turn(call_id.removeprefix(f"{self._channel.run_id}/"), end)
@@ -228,7 +228,7 @@ class ToolExecutor:
     async def _admit(
         self, call: Call, relay: Relay | None = None, reply: RelayReply | None = None
     ) -> ToolTurn | AdmittedCall:
-        """`relay`: somebody was asked already, and this was the answer, if there is one."""
+        """`relay`: the question, if it was asked already; `reply`: its answer, if there is one."""
         call_id = f"{self._channel.run_id}/{call.id}"
         tool = self._tools.get(call.name)
         problem = problem_of(call)
@@ -263,7 +263,7 @@ class ToolExecutor:
     async def _refusal(
         self, call: Call, call_id: str, tool: Tool, operations: list[Operation], problem: str
     ) -> tuple[str | None, str]:
-        """Why it may not run, None when it may; and why it cannot be carried out anyway: then nobody is asked."""
+        """Why it may not run, None when it may; and why it cannot be carried out anyway: then no question is asked."""
         permissions = self._options.permissions
         arguments = call.input if isinstance(call.input, dict) else {}
         verdict = permissions.verdict(call.name, arguments, operations, call.id)
@@ -315,13 +315,13 @@ class ToolExecutor:
         )
 
     async def _suspend(self, admitted: AdmittedCall, question: Question) -> Any:
-        """What a call is told when it asks: an answer that is there, or one that it has to wait for."""
+        """The answer to a call that asks: one that is there already, or one that it has to wait for."""
         if not admitted.answers and self._can_suspend:
             raise Suspension(question)
         return await self._wait_here(admitted, question)
 
     async def _wait_here(self, admitted: AdmittedCall, question: Question) -> Any:
-        """The same without letting go of anything."""
+        """The same without releasing anything."""
         if admitted.answers:
             reply = admitted.answers.pop(0)
         else:
@@ -382,11 +382,11 @@ class ToolExecutor:
                 turns[place] = self._end(admitted.call, admitted.call_id, output)
 
     async def _stop(self, tasks: Collection[asyncio.Task[ToolTurn | AdmittedCall]]) -> None:
-        """Cancel them, and wait a little; who is cancelled again does not wait. Some never listen."""
+        """Cancel them, and wait a little, unless cancelled again meanwhile. Some tasks ignore cancellation."""
         for task in tasks:
             task.cancel()
         try:
-            # Whoever stops a sub-agent waits as well: what is deeper has to be done earlier.
+            # The parent that stops a sub-agent waits as well: deeper runs get less time.
             await asyncio.wait(tasks, timeout=_GRACE_S / (1 + self._depth))
         finally:
             self._host.abandon(task for task in tasks if not task.done())
@@ -401,7 +401,7 @@ class ToolExecutor:
         try:
             output = await admitted.tool.run(admitted.arguments, context)
             if not isinstance(output, ToolOutput):
-                output = output_of(output)  # type: ignore[unreachable]  # written by somebody who does not check types
+                output = output_of(output)  # type: ignore[unreachable]  # a tool that was not type-checked
         except asyncio.CancelledError:
             context.cancelled = True
             task = asyncio.current_task()
@@ -412,14 +412,14 @@ class ToolExecutor:
             admitted.question = suspension.question
             return admitted
         except KeyboardInterrupt:
-            raise  # of somebody at the keyboard
+            raise  # from the user's keyboard
         except BaseException as error:
             output = ToolOutput(text=failure_words(error), success=False)
         duration_ms = self._host.hub.clock() - started_ms
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
 
     def _denial(self, admitted: AdmittedCall) -> str | None:
-        """Somebody may have changed his mind since the call was allowed."""
+        """The permissions may have changed since the call was allowed."""
         arguments = admitted.arguments
         operations = _operations(admitted.tool, arguments)
         return self._options.permissions.denial(admitted.call.name, arguments, operations, admitted.call.id)

@@ -1,4 +1,4 @@
-"""What a model is told of calls that went wrong, and of outputs that are too long for it."""
+"""The texts a model gets for failed calls, and for outputs that are too long for it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PARSE_ERROR = "__toolParseError"
 def bounded(output: ToolOutput, most_characters: int) -> tuple[str, tuple[Attachment, ...]]:
     """What the model and the log get of an output: its text, and the attachments that are not text themselves.
 
-    A text file is told with the text, as every model gets it in the end: so it is shortened, and masked. What is
-    not what it says it is would be refused by every model API, and the whole conversation with it, for ever.
+    A text file is added to the text, as every model gets it in the end: so it is shortened and masked with it. A
+    file that is not of its stated type is left out: every model API would refuse the whole conversation for it.
     """
     if not output.attachments:
         return shortened(output.text, most_characters), ()
-    texts, kept, left = [output.text], [], MOST_ATTACHED_CHARACTERS
+    texts, attachments, left = [output.text], [], MOST_ATTACHED_CHARACTERS
     for attachment in output.attachments:
         text, media_type = text_of(attachment), true_media_type(attachment)
         name = attachment.name or attachment.media_type
@@ -37,8 +37,8 @@ def bounded(output: ToolOutput, most_characters: int) -> tuple[str, tuple[Attach
             texts.append(f"[{name}: {len(attachment.data) * 3 / 4e6:.1f} MB, too large to be shown]")
         else:
             left -= len(attachment.data)
-            kept.append(replace(attachment, media_type=media_type))
-    return shortened("\n".join(filter(None, texts)), most_characters), tuple(kept)
+            attachments.append(replace(attachment, media_type=media_type))
+    return shortened("\n".join(filter(None, texts)), most_characters), tuple(attachments)
 
 
 def data_of(result: Any) -> Any:

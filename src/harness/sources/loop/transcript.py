@@ -63,7 +63,7 @@ class Paused(NamedTuple):
 
 class LoopTranscript:
     def __init__(self, entries: Sequence[TranscriptEntry] = (), *, is_recorded: bool = True) -> None:
-        """`is_recorded`: whether somebody wants the entries."""
+        """`is_recorded`: whether the entries are needed."""
         self.entries: list[TranscriptEntry] = list(entries)
         self.turns: list[Turn] = [entry.turn for entry in entries]
         """What the model is sent: the system prompt, if there is one, and then one for each entry."""
@@ -101,7 +101,7 @@ class LoopTranscript:
         return self.turns[:1] if self._has_prompt else []
 
     def is_addressed(self) -> bool:
-        """Whether somebody waits for an answer to what was added."""
+        """Whether what was added needs an answer."""
         return self._is_addressed
 
     def instruct(self, prompt: str) -> None:
@@ -161,7 +161,7 @@ class LoopTranscript:
         self._settle()
 
     def close_calls(self, ended: Mapping[str, ToolTurn]) -> None:
-        """The run is over: what has ended has its result, and nobody will carry out the rest."""
+        """The run is over: what has ended has its result, and the rest will not be carried out."""
         calls, self._calls = self._calls, {}
         for call_id, (call, place) in calls.items():
             turn = ended.get(call_id)
@@ -196,7 +196,7 @@ class LoopTranscript:
         return tuple([place.entry() for place in self._additions])
 
     def take_additions(self) -> None:
-        """Nothing goes on that they would tear apart."""
+        """Called when they would not separate open calls from their results."""
         if not self._additions:
             return
         for place in self._additions:
@@ -228,7 +228,7 @@ class LoopTranscript:
         self._settle()
 
     def listed(self) -> list[TranscriptEntry]:
-        """One for each turn but the prompt, also where nobody wants the entries."""
+        """One for each turn but the prompt, also when entries are not recorded."""
         if self.is_recorded and not self._unsettled:
             return self.entries
         return [TranscriptEntry(turn, "", -1, -1) for turn in self.turns[len(self.prompt) :]]

@@ -60,7 +60,7 @@ def file_parts(attachments: Sequence[Attachment]) -> list[Any] | None:
 
 
 def tool_turn(call_id: str, end: ToolEnd) -> ToolTurn:
-    """What the model is told of a call that has ended; `call_id` is its own name of it."""
+    """What the model gets for a call that has ended; `call_id` is the model's own id of it."""
     text = CUT_OFF if end.output is None and end.success is None else end.output or ""
     return ToolTurn(call_id, text, is_error=not end.success, attachments=files_of(end.parts))
 
@@ -119,7 +119,7 @@ def _texts(contents: Any) -> list[str]:
 
 
 def files_of(parts: Any) -> tuple[Attachment, ...]:
-    """The files among parts, as a log or whoever signals spells them."""
+    """The files among parts, as a log or the sender of a signal spells them."""
     files: list[Attachment] = []
     for part in _parts(parts):
         if isinstance(part, Attachment):
@@ -151,7 +151,7 @@ class StepContext(msgspec.Struct, frozen=True):
     """What is known before a model call."""
 
     entries: Sequence[TranscriptEntry]
-    """Everything that was said, the system prompt left out. It grows: copy what is kept."""
+    """Everything that was said, the system prompt left out. It grows: copy what you store."""
     step_number: int
     """0 is the first model call of the run; a run that is resumed counts on."""
     run_id: str

@@ -19,7 +19,7 @@ from harness.sources.translation.run_cost import prices_of
 from harness.sources.worker import OnEnd
 
 _FAREWELL_S = 1.0
-"""How long tasks that nobody waits for may take to end, when the run is over."""
+"""How long abandoned tasks may take to end, when the run is over."""
 
 
 class Job(Protocol):
@@ -83,32 +83,32 @@ class LoopWorker:
         self._loop = asyncio.get_running_loop()
         request = self._launch.request
         environ = self._launch.invocation.env
-        host = self._host = LoopContext(
+        context = self._host = LoopContext(
             self._hub,
             cwd=request.cwd,
             env=environment_for_tools(environ, request.env),
             secrets=secrets_in(environ) if self._redact else None,
             cost_of=prices_of(request.cwd, must_hold=request.limits.max_budget_usd is not None),
         )
-        channel = host.channel(self._run_id)
+        channel = context.channel(self._run_id)
         for warning in self._launch.warnings:
             channel.put(Warning(message=warning, code="unsupported_option"))
         if self._is_stopped:
-            host.stopped = "interrupted"
+            context.stopped = "interrupted"
         try:
-            job = self._open_job(host, self._inbox)
+            job = self._open_job(context, self._inbox)
         except HarnessError as error:
-            self._give_up(host, error)
+            self._give_up(context, error)
             return
-        TimeLimits(host, self._run_id, request.limits, self._press).watch()
+        TimeLimits(context, self._run_id, request.limits, self._press).watch()
         with suppress(asyncio.CancelledError):  # it was stopped, and has said so in the log
             await job.run(request.prompt)
 
-    def _conclude(self, host: LoopContext) -> None:
-        last = host.outbox.last
+    def _conclude(self, context: LoopContext) -> None:
+        last = context.outbox.last
         if type(last) is Result and last.run_id == self._run_id:
             self.result = last
-            self._on_end(last, host.outbox.session)
+            self._on_end(last, context.outbox.session)
 
     def _press(self) -> None:
         if self._host is not None and self._host.stopped is None:
@@ -116,10 +116,10 @@ class LoopWorker:
         if self._task is not None:
             self._task.cancel()
 
-    def _give_up(self, host: LoopContext, error: HarnessError) -> None:
+    def _give_up(self, context: LoopContext, error: HarnessError) -> None:
         """The run could not even begin: that is an outcome, not an exception."""
         request = self._launch.request
-        channel = host.channel(self._run_id)
+        channel = context.channel(self._run_id)
         channel.put(
             SessionStart(
                 agent=self._launch.agent.name,
@@ -148,5 +148,5 @@ def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What is left of a tool that would not end concerns nobody: the call it belonged to has ended."""
+    """Errors of an abandoned tool are ignored: the call it belonged to has ended."""
     del loop, context
