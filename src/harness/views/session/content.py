@@ -1,4 +1,4 @@
-"""What a log says of files, signals, tasks and memory, as parts of messages. Whatever it holds, nothing here fails."""
+"""Files, signals, tasks and memory of a log as parts of messages. Unreadable data never raises."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def parts_of_message(message: Message) -> list[Part]:
 
 
 def files_of(parts: Sequence[Any]) -> list[ImagePart | FilePart]:
-    """The files and images among parts; what else there is, or cannot be read, is passed over."""
+    """The files and images among parts; other and unreadable parts are skipped."""
     return [found for part in parts if (found := _file(_as_data(part))) is not None]
 
 
 def parts_of_contents(contents: Any) -> list[Part]:
-    """Of a signal: text, or a list of text and files."""
+    """The contents of a signal: text, or a list of text and files."""
     if isinstance(contents, str):
         return [TextPart(text=contents)] if contents else []
     found: list[Part] = []
@@ -59,9 +59,9 @@ def parts_of_contents(contents: Any) -> list[Part]:
 
 
 def part_of_signal(signal: Signal) -> SignalPart:
-    """Of any signal but a person's own words."""
+    """The part for any signal except a user's message."""
     words = "\n".join(part.text for part in parts_of_contents(signal.contents) if isinstance(part, TextPart))
-    # Attributes are what the model sees; what is too much for it may stand in the metadata alone.
+    # Attributes are what the model sees; longer data may be in the metadata only.
     known = {**(signal.metadata or {}), **(signal.attributes or {})}
     if signal.category == "state":
         return _state_signal(signal, words)
@@ -80,14 +80,14 @@ def part_of_signal(signal: Signal) -> SignalPart:
 
 
 def role_of_signal(signal: Signal) -> Role:
-    """Whose message it is, where it stands alone: the user's, unless whoever kept it says otherwise."""
+    """The role of a signal that is a message of its own: `user`, unless its metadata has another role."""
     said: Any = (signal.metadata or {}).get("role")
     role: Role = said if said in get_args(Role) else "user"
     return role
 
 
 def part_of_observation(event: ObservationStart | ObservationEnd | ObservationFailed) -> Part:
-    """The mark in a message where its conversation was noted down."""
+    """The part that marks where the memory observed the conversation."""
     if isinstance(event, ObservationStart):
         return OmObservationStartPart(
             tokens_to_observe=event.tokens_to_observe, operation_type=event.operation_type
@@ -214,7 +214,7 @@ def _count(value: Any) -> int | None:
 
 
 def _as_data(part: Any) -> Mapping[str, Any]:
-    """A part as it stands in the file; in a run that is going on it may still be a struct."""
+    """A part as plain data, as in the log file; in a live run it may still be a struct."""
     if isinstance(part, msgspec.Struct):
         part = msgspec.to_builtins(part)
     return part if isinstance(part, dict) else {}

@@ -1,7 +1,7 @@
 """How the display state changes with each event: a table from the event to the rule.
 
-`reduce` changes the state in place. It is a function of the events alone, so whoever is given the events, here or on
-the other side of a wire, comes to the same state.
+`reduce` changes the state in place. It depends on the events alone, so every client that gets the events computes the
+same state.
 """
 
 from __future__ import annotations
@@ -182,14 +182,14 @@ MEMORY_RULES: Mapping[type[HarnessEvent], Callable[[DisplayState, Any], None]] =
 __all__ = ["MODIFYING_TOOLS", "DisplayState", "reduce", "reset_thread"]
 
 MODIFYING_TOOLS: Collection[str] = frozenset({"string_replace_lsp", "write_file", "ast_smart_edit"})
-"""Tools that write the file of their argument `path`, where nothing better is known of a call."""
+"""Tools that write the file in their argument `path`; used if a call does not list its files."""
 
 
 def reduce(
     state: DisplayState, event: HarnessEvent, modifying_tools: Collection[str] = MODIFYING_TOOLS
 ) -> None:
     kind = type(event)
-    if kind is wire.MessageUpdate:  # without a detour: most of what changes anything is this
+    if kind is wire.MessageUpdate:  # fast path: the most frequent event
         state.current_message = event.message  # type: ignore[attr-defined]
         return
     rule = _RULES.get(kind)
@@ -200,7 +200,7 @@ def reduce(
 
 
 def reset_thread(state: DisplayState) -> None:
-    """Another thread: nothing of the last one is shown. Whether a run goes on is not a matter of the thread."""
+    """Another thread was selected: clear everything except `is_running`, which does not depend on the thread."""
     fresh = DisplayState(is_running=state.is_running)
     for name in DisplayState.__struct_fields__:
         setattr(state, name, getattr(fresh, name))
@@ -266,8 +266,8 @@ def _tool_start(state: DisplayState, event: wire.ToolStart) -> None:
 def _tool_update(state: DisplayState, event: wire.ToolUpdate) -> None:
     tool = state.active_tools.get(event.tool_call_id)
     if tool is not None:
-        told = event.partial_result
-        tool.partial_result = told if isinstance(told, str) else compact(told)
+        result = event.partial_result
+        tool.partial_result = result if isinstance(result, str) else compact(result)
 
 
 def _shell_output(state: DisplayState, event: wire.ShellOutput) -> None:
@@ -305,7 +305,7 @@ def _note_modified(state: DisplayState, event: Any, modifying_tools: Collection[
 
 
 def _answered(state: DisplayState, tool_call_id: str) -> None:
-    """Nobody is asked about that call any more."""
+    """That call no longer waits for an approval or an answer."""
     if state.pending_approval is not None and state.pending_approval.tool_call_id == tool_call_id:
         state.pending_approval = None
     state.pending_suspensions.pop(tool_call_id, None)
@@ -316,7 +316,7 @@ def _approval(state: DisplayState, event: wire.ToolApprovalRequired) -> None:
 
 
 def approval_shown(event: wire.ToolApprovalRequired) -> PendingApproval:
-    """What a screen keeps of a question for permission."""
+    """The display state's entry for an approval."""
     more = {
         name: value
         for name in ("options", "category", "preview", "agent_type", "parent_tool_call_id")

@@ -1,4 +1,4 @@
-"""What a screen needs of a thread, as data. The rules by which it changes are those of `display`."""
+"""What a user interface needs to show a thread, as data. `display` has the rules by which it changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Buffering: TypeAlias = Literal["idle", "running", "complete"]
 
 
 def _wire_name(name: str) -> str:
-    """`shell_output_pieces` → shellOutput: that it grows by pieces is nobody else's concern."""
+    """`shell_output_pieces` → shellOutput: storage in pieces is an internal detail."""
     first, *rest = name.removesuffix("_pieces").split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -138,14 +138,14 @@ class TaskItem(_Entry, kw_only=True):
 
 
 class QueuedSteering(_Entry, kw_only=True):
-    """What was said to the run that goes on, and which it has not taken yet."""
+    """A message to the active run that the run has not taken yet."""
 
     id: str
     text: str
 
 
 class DisplayState(_Entry, kw_only=True):
-    """Everything is always there; maps are by the id of the call, files by their path."""
+    """Every field is always present. Maps are keyed by call id, files by path."""
 
     is_running: bool = False
     current_message: HarnessMessage | None = None

@@ -14,7 +14,7 @@ _UNENCODABLE = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, Va
 
 
 def _written(value: Any) -> Any:
-    """As `msgspec` asks: what it does not know itself."""
+    """The `enc_hook` of msgspec: encodes types that it does not know."""
     if isinstance(value, HarnessMessage | MessageDraft):
         return value.data()
     if isinstance(value, Growing):
@@ -23,7 +23,7 @@ def _written(value: Any) -> Any:
 
 
 def _written_plainly(value: Any) -> Any:
-    """The same without what no JSON can hold; of what is not data at all, what it looks like."""
+    """The same without values that JSON cannot hold; an object that is no data becomes its `repr`."""
     try:
         return storable(_written(value))
     except NotImplementedError:
@@ -53,10 +53,10 @@ def encode(value: Any) -> bytes:
 
 
 def to_wire(value: Any) -> Any:
-    """The same as plain data, all its own: nothing of it changes later."""
+    """The same as plain data, as a copy: later changes do not reach it."""
     return msgspec.json.decode(encode(value))
 
 
 def read(data: Any, kind: type[Value]) -> Value:
-    """What `to_wire` made, as what it was. Raises msgspec.ValidationError."""
+    """The inverse of `to_wire`. Raises msgspec.ValidationError."""
     return msgspec.convert(data, kind, dec_hook=_read)

@@ -1,4 +1,4 @@
-"""What all events for listeners have in common: a name, and keys in the spelling of the wire."""
+"""The base of all events for listeners: a name, and keys as on the wire."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HarnessEvent(
     tag_field="type",
     tag=tag_of,
 ):
-    """A field without a default is always on the wire; the others only when there is something to say."""
+    """A field without a default is always on the wire; the others only when they differ from it."""
 
     @property
     def type(self) -> str:

@@ -48,14 +48,14 @@ class ToolApprovalRequired(HarnessEvent, frozen=True, kw_only=True):
     tool_name: str
     args: Any
     options: list[dict[str, Any]] | None = None
-    """The answers that there are: `{id, kind, label, grants}` each. Only what a label says is ever granted."""
+    """The possible answers, each `{id, kind, label, grants}`. Only what a label says is ever granted."""
     category: str | None = None
     preview: list[dict[str, Any]] | None = None
-    """What would change in files: `{path, change, added, removed, diff, hiddenLines}` each."""
+    """The changes to files, each `{path, change, added, removed, diff, hiddenLines}`."""
     agent_type: str | None = None
     """The sub-agent that asks."""
     parent_tool_call_id: str | None = None
-    """The call that began it."""
+    """The call that started the sub-agent."""
 
 
 class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
@@ -296,7 +296,7 @@ class ThreadCreated(HarnessEvent, frozen=True, kw_only=True):
 class ThreadDeleted(HarnessEvent, frozen=True, kw_only=True):
     thread_id: str
     was_current: bool = False
-    """It was the one in hand, and there is none now."""
+    """It was the current thread; there is none now."""
 
 
 class StateChanged(HarnessEvent, frozen=True, kw_only=True):
@@ -307,7 +307,7 @@ class StateChanged(HarnessEvent, frozen=True, kw_only=True):
 
 class AgentStart(HarnessEvent, frozen=True, kw_only=True):
     resumed_tool_call_ids: list[str] | None = None
-    """The calls that waited and have their answer, when that is why it goes on."""
+    """The calls whose answers resumed the run."""
 
 
 class AgentEnd(HarnessEvent, frozen=True, kw_only=True):
@@ -330,7 +330,7 @@ class UsageUpdate(HarnessEvent, frozen=True, kw_only=True):
     usage: TokenUsage
     """Of this step alone."""
     total: TokenUsage | None = None
-    """What the thread has used from here on, where the application has set it."""
+    """The new total of the thread, if the application has set it."""
 
 
 class Info(HarnessEvent, frozen=True, kw_only=True):
@@ -360,7 +360,7 @@ class FollowUpQueued(HarnessEvent, frozen=True, kw_only=True):
 
 
 class SteeringQueued(HarnessEvent, frozen=True, kw_only=True):
-    """Told when it is accepted; when the run takes it, as a message of the same id."""
+    """Emitted when the message is accepted. When the run takes it, a message with the same id follows."""
 
     id: str
     text: str
@@ -463,11 +463,11 @@ SessionEvent: TypeAlias = (
 EVENTS: Mapping[str, type[HarnessEvent]] = {
     str(kind.__struct_config__.tag): kind for kind in get_args(SessionEvent)
 }
-"""By their names: those of sessions, of tools, of memory, and the parts of messages as they come."""
+"""By name: events of sessions, tools and memory, and the parts of messages."""
 
 
 def from_wire(data: Any) -> HarnessEvent:
-    """An event from its data. Raises msgspec.ValidationError for what is none."""
+    """An event from its data. Raises msgspec.ValidationError if it is not one."""
     kind = EVENTS.get(data.get("type", "")) if isinstance(data, dict) else None
     if kind is None:
         raise msgspec.ValidationError("not an event of a session: an object with a known type was expected")

@@ -1,4 +1,4 @@
-"""Facts of a thread that are told as they are: one function for each, with nothing to remember."""
+"""Facts of a thread that are emitted unchanged: one stateless function for each."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _memory_model(event: MemoryModelChanged) -> Sequence[HarnessEvent]:
 
 
 _TOLD_WITH_THE_STEP = frozenset({"length", "refusal"})
-"""Why an answer was cut off: its step ends with the same, and that is told as an error."""
+"""Reasons why an answer was cut off. Its step ends with the same reason, which is emitted as an error."""
 
 
 def _notice(event: Warning | Info) -> Sequence[HarnessEvent]:
@@ -190,7 +190,7 @@ def _compacted(event: Compacted) -> Sequence[HarnessEvent]:
 def memory_failure(
     event: ObservationFailed | ReflectionFailed | BufferingFailed,
 ) -> tuple[HarnessEvent, str]:
-    """What is told, and the words of the error that it is."""
+    """The event to emit, and the text of the error."""
     if isinstance(event, BufferingFailed):
         failed: HarnessEvent = wire.OmBufferingFailed(
             cycle_id=event.cycle_id, operation_type=event.operation_type, error=event.error

@@ -1,4 +1,4 @@
-"""What listeners are told when a run of a thread begins, waits or ends. Which run that is, the run tree says.
+"""The events for listeners when a run of a thread begins, waits or ends. The run tree says which run that is.
 
                 agent_start                       agent_end: complete, error, aborted
 (not there) ──────────────────► running ─────────────────────────────────────────────► (gone)
@@ -42,15 +42,15 @@ from harness.views.session.events import HarnessEvent
 from harness.views.session.runs import ChildRun, OpenCall, TopRun
 from harness.views.session.usage import NOTHING_USED, TokenUsage
 
-# Child runs and forks, shown as the sub-agents of the calls that began them.
+# Child runs and forks, shown as the sub-agents of the calls that started them.
 
 
 def started(
     event: SessionStart, call: OpenCall | None, number: int
 ) -> tuple[ChildRun, Sequence[HarnessEvent]]:
-    """A run that hangs on a call, the first of it or a later one."""
+    """A run that a call started. `number`: 1 for the first run of that call."""
     name = event.name or (call.agent_name if call is not None else "") or event.agent or "sub-agent"
-    # A call that begins several has one id, but each of them is another.
+    # A call can start several runs. Each needs an id of its own.
     tool_call_id = event.parent_id if number == 1 else f"{event.parent_id}#{number}"
     child = ChildRun(tool_call_id, name, event.timestamp_ms)
     start = wire.SubagentStart(
@@ -75,7 +75,7 @@ def forked(event: Forked) -> tuple[ChildRun, Sequence[HarnessEvent]]:
 
 
 def child_events(child: ChildRun, event: Event, tree: RunTree) -> Sequence[HarnessEvent]:
-    """Whatever a sub-agent's run says, but for its beginning. `tree`: of its log."""
+    """The events of a sub-agent's run, except its start. `tree`: the run tree of its log."""
     if isinstance(event, Message):
         rest = tree.rest(event)
         return child.say(event.text if rest is None else rest) if event.role == "assistant" else ()
@@ -120,27 +120,27 @@ class State(msgspec.Struct):
     """The application's own state."""
     usage: TokenUsage = NOTHING_USED
     runs: dict[str, TopRun] = {}
-    """Those that have not ended: the one that speaks, and those that wait."""
+    """Top runs that have not ended: the active one, and those that wait. By id."""
     children: dict[str, ChildRun] = {}
-    """By run."""
+    """By run id."""
     begun: dict[str, int] = {}
-    """How many sub-agents each call has begun, while any of them is open."""
+    """How many sub-agents each call has started, by call id. Reset when the last top run ends."""
     forks: dict[str, ChildRun] = {}
-    """By call."""
+    """By call id."""
     messages: int = 0
-    """That were given an id, because what somebody said had none."""
+    """How many messages without an id were numbered."""
     told_failure: str = ""
-    """An error that was told before the log says it."""
+    """An error that was emitted before its `Error` event is in the log."""
 
 
 class Lifecycle:
-    """Contract: `tree` and `state` are all there is to know; plain but for the message that is being written."""
+    """Contract: `tree` and `state` hold everything, as plain data except for the message being written."""
 
     def __init__(self, tree: RunTree) -> None:
         self.tree = tree
         self.state = State()
         self.active: TopRun | None = None
-        """The run that speaks."""
+        """The top run that is open, if any."""
 
     def restore(self, state: State) -> None:
         self.state = state
@@ -151,7 +151,7 @@ class Lifecycle:
         self.active = None if top is None else self.state.runs.get(top.id)
 
     def interrupted(self, run: RunNode) -> Sequence[HarnessEvent]:
-        """It ended without a result of its own."""
+        """The run ended without a `Result`."""
         child = self.state.children.pop(run.id, None)
         if child is not None:
             return child.cut_off(is_stopped=self.tree.ended[-1].outcome == "interrupted")
@@ -170,9 +170,9 @@ class Lifecycle:
         number = 1
         if call is not None:
             number = self.state.begun[node.call_id] = self.state.begun.get(node.call_id, 0) + 1
-        child, told = started(event, None if call is None else OpenCall.of(call), number)
+        child, events = started(event, None if call is None else OpenCall.of(call), number)
         self.state.children[event.run_id] = child
-        return told
+        return events
 
     def begin(self, node: RunNode) -> tuple[Sequence[HarnessEvent], TopRun]:
         run = self.state.runs[node.id] = TopRun(node.id)
@@ -184,11 +184,11 @@ class Lifecycle:
         if child is not None:
             return child_events(child, event, self.tree)
         run = self.state.runs.get(event.run_id)
-        told: Sequence[HarnessEvent] = ()
+        events: Sequence[HarnessEvent] = ()
         if run is None:
             if not self.tree.began or self.tree.run.depth:
                 return ()
-            told, run = self.begin(self.tree.run)
+            events, run = self.begin(self.tree.run)
         unheard: Sequence[HarnessEvent] = ()
         if self.tree.unheard and run.is_running:
             unheard = [*run.begin_message(event), *run.complete("", event.text)]
@@ -197,25 +197,25 @@ class Lifecycle:
             reason = "aborted"
         elif run.cut_off:
             reason = "error"
-        return [*told, *unheard, *self._end_run(run, reason, event.outcome)]
+        return [*events, *unheard, *self._end_run(run, reason, event.outcome)]
 
     def _end_run(self, run: TopRun, reason: Ending, outcome: str = "") -> list[HarnessEvent]:
         state = self.state
         left = [relay for relay in self.tree.relays if relay.run_id == run.run_id]
-        told = [*(one for relay in left for one in _cancelled(relay, _ABORTED)), *tool_calls.abandoned(run)]
+        events = [*(one for relay in left for one in _cancelled(relay, _ABORTED)), *tool_calls.abandoned(run)]
         if len(state.runs) == 1:
             for fork in state.forks.values():
-                told += fork.cut_off(is_stopped=reason == "aborted")
+                events += fork.cut_off(is_stopped=reason == "aborted")
             state.forks, state.begun = {}, {}
         if reason == "error" and not run.failure:
             run.failure = f"the run ended badly: {outcome.replace('_', ' ')}"
-            told.append(wire.Error(error=wire.Problem(message=run.failure), error_type=outcome))
-        told += run.end_message(reason, run.failure if reason == "error" else "")
+            events.append(wire.Error(error=wire.Problem(message=run.failure), error_type=outcome))
+        events += run.end_message(reason, run.failure if reason == "error" else "")
         if run.is_running:
-            told.append(wire.AgentEnd(reason=reason))
+            events.append(wire.AgentEnd(reason=reason))
         del state.runs[run.run_id]
         self._activate()
-        return told
+        return events
 
     def suspend(self, event: Suspended) -> Sequence[HarnessEvent]:
         run = self.state.runs.get(event.run_id)
@@ -230,18 +230,18 @@ class Lifecycle:
         run = self.state.runs.get(event.run_id)
         if run is None:
             return () if node.status == "ended" or node.depth else self.begin(node)[0]
-        told: list[HarnessEvent] = []
-        if run.is_running:  # whoever ran it died before it could say that it waits
-            told += self.suspend(Suspended(run_id=run.run_id))
+        events: list[HarnessEvent] = []
+        if run.is_running:  # its process died before it could write `Suspended`
+            events += self.suspend(Suspended(run_id=run.run_id))
         answered, run.answered = run.answered, []
         run.is_running = True
         self._activate()
-        return [*told, wire.AgentStart(resumed_tool_call_ids=answered or None)]
+        return [*events, wire.AgentStart(resumed_tool_call_ids=answered or None)]
 
     def fork(self, event: Forked) -> Sequence[HarnessEvent]:
-        child, told = forked(event)
+        child, events = forked(event)
         self.state.forks[event.call_id] = child
-        return told
+        return events
 
     def end_fork(self, event: ToolEnd) -> Sequence[HarnessEvent]:
         child = self.state.forks.pop(event.call_id, None)
@@ -255,14 +255,14 @@ class Lifecycle:
             return ()
         call_id, tool_name = event.call_id or event.id, _tool_name(event)
         run = self.state.runs.get(event.run_id)
-        told: list[HarnessEvent] = []
+        events: list[HarnessEvent] = []
         if self.tree.began and not self.tree.run.depth:
             begun, run = self.begin(self.tree.run)
-            told += begun
+            events += begun
         if run is not None and run.inputs.pop(call_id, None) is not None:
-            told.append(wire.ToolInputEnd(tool_call_id=call_id))
+            events.append(wire.ToolInputEnd(tool_call_id=call_id))
         if event.kind == "permission":
-            return [*told, *self._asked(event, run), approval_required(event)]
+            return [*events, *self._asked(event, run), approval_required(event)]
         suspended = wire.ToolSuspended(
             tool_call_id=call_id,
             tool_name=tool_name,
@@ -271,11 +271,11 @@ class Lifecycle:
             resume_schema=event.resume_schema,
             **_asker(event),
         )
-        return [*told, suspended]
+        return [*events, suspended]
 
     def _asked(self, event: Relay, run: TopRun | None) -> Sequence[HarnessEvent]:
         if not event.call_id or (event.spawn_call_id and run is not None):
-            return ()  # of a sub-agent in a log of its own: that tells of its calls
+            return ()  # of a sub-agent with its own log, which has its calls
         if run is not None and run.is_running:
             return tool_calls.asked(run, event, event.call_id, _tool_name(event))
         child = self.state.children.get(event.run_id)
@@ -306,12 +306,12 @@ def approval_required(relay: Relay) -> wire.ToolApprovalRequired:
 
 
 def pending_approval(relay: Relay) -> PendingApproval:
-    """The same as a screen keeps it."""
+    """The same, as an entry of the display state."""
     return approval_shown(approval_required(relay))
 
 
 def pending_suspension(relay: Relay) -> PendingSuspension:
-    """What waits for data, as it was told."""
+    """A call that waits for data, as an entry of the display state."""
     return PendingSuspension(
         tool_call_id=relay.call_id or relay.id,
         tool_name=_tool_name(relay),
@@ -343,7 +343,7 @@ def _cancelled(relay: Relay, reason: str) -> list[HarnessEvent]:
 
 
 def _question(relay: Relay) -> dict[str, Any]:
-    """What is asked, where whoever asks has no payload of its own."""
+    """The payload of a question that has none of its own."""
     asked: dict[str, Any] = {"question": relay.question}
     if relay.options:
         asked["options"] = [{"label": option} for option in relay.options]

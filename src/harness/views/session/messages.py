@@ -1,8 +1,8 @@
-"""Messages as users see them, whole or still being written.
+"""Messages as users see them, complete or still being written.
 
-A message that is being written is a draft that only ever grows; what an event carries is the draft as it was
-then. So a piece of text costs the same however long the message is, and an event that was kept does not
-change: the text is put together when somebody reads it.
+A message that is being written is an append-only draft; an event carries the draft and its length at that time.
+So a piece of text costs the same however long the message is, and a stored event does not change: the text is
+joined when it is read.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ class MessageData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class _Resumed(NamedTuple):
-    """The pieces that follow belong to that part, not to the one before."""
+    """The pieces that follow belong to that part."""
 
     place: int
 
 
 class _Replaced(NamedTuple):
-    """That part now has this text; None: it is taken back."""
+    """That part now has this text; None: it is retracted."""
 
     place: int
     text: str | None
 
 
 class _Open:
-    """A part that grows, as it is put together."""
+    """A part that grows, while it is joined."""
 
     __slots__ = ("is_thinking", "text")
 
@@ -92,19 +92,19 @@ class _Open:
 
 
 class DraftData(msgspec.Struct, kw_only=True):
-    """A draft as it is now, without how it came to be so."""
+    """The current state of a draft, without its history."""
 
     id: str
     created_at: int
     parts: list[MessagePart | None]
-    """None where one was taken back: places stay what they are."""
+    """None for a retracted part: positions do not change."""
     size: int
 
 
 class MessageDraft:
-    """All changes of a message in order, and nothing else: the first so many of them are the message as it was.
+    """The changes of a message in order: the first n of them give the message at version n.
 
-    A change is a part (added), a text (more of the part that grows), or one of the two above.
+    A change is a part (added), a text (appended to the part being written), `_Resumed` or `_Replaced`.
     """
 
     __slots__ = ("_applied", "_slots", "changes", "created_at", "id", "size", "writing", "written")
@@ -114,24 +114,24 @@ class MessageDraft:
         self.created_at = created_at
         self.changes: list[Part | str | _Resumed | _Replaced] = list(parts)
         self.writing = -1
-        """Which part a text that is added belongs to."""
+        """The part that added text belongs to."""
         self.written = len(parts)
-        """How many parts there are, those among them that were taken back."""
+        """How many parts there are, including the retracted ones."""
         self.size = 0
-        """About how many characters; only ever grows."""
+        """The approximate length in characters; never shrinks."""
         self._slots = _Slots()
         self._applied = 0
         """How many changes are in the slots."""
 
     def begin(self, part: Part) -> int:
-        """Add a part; of text, one that grows. Its place is how it is named later."""
+        """Add a part; a text part can grow. Returns its position, which identifies it."""
         self.changes.append(part)
         self.writing = self.written
         self.written += 1
         return self.writing
 
     def write(self, place: int, text: str) -> None:
-        """More text for a part that grows."""
+        """Append text to a part that grows."""
         if place != self.writing:
             self.changes.append(_Resumed(place))
             self.writing = place
@@ -139,11 +139,11 @@ class MessageDraft:
         self.size += len(text)
 
     def rewrite(self, place: int, text: str | None) -> None:
-        """What was written there does not stand."""
+        """Replace the text of a part; None retracts it."""
         self.changes.append(_Replaced(place, text))
 
     def parts(self, version: int) -> list[Part]:
-        """As it was after so many changes."""
+        """The draft after that many changes."""
         return [part for part in self._at(version).parts() if part is not None]
 
     def data(self) -> DraftData:
@@ -163,7 +163,7 @@ class MessageDraft:
         return draft
 
     def _at(self, version: int) -> _Slots:
-        """Reading it as it grows costs what has come since; as it was long ago, all of it."""
+        """Reading the newest state costs only what was added since the last read; an old state costs all of it."""
         if version < self._applied:
             slots = _Slots()
             slots.apply(self.changes[:version])
@@ -175,7 +175,7 @@ class MessageDraft:
 
 
 class _Slots:
-    """The places of a message with what stands there."""
+    """The positions of a message with their parts."""
 
     __slots__ = ("_slots", "_writing")
 
@@ -217,7 +217,7 @@ def _opened(part: Part) -> Part | _Open:
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """What is true of a message apart from what it is made of."""
+    """The attributes of a message besides its parts."""
 
     role: Role = "assistant"
     stop_reason: StopReason | None = None
@@ -229,12 +229,12 @@ _WRITING = Frame()
 
 
 class HarnessMessage:
-    """Contract: never changes. Compared by what it says."""
+    """Contract: never changes. Compared by content."""
 
     __slots__ = ("_draft", "_frame", "_version")
 
     def __init__(self, draft: MessageDraft, version: int, frame: Frame = _WRITING) -> None:
-        """For who writes one; others make it with `of`, or read it from data."""
+        """For a writer with a draft; otherwise use `of`, or read it from data."""
         self._draft = draft
         self._version = version
         self._frame = frame
@@ -290,12 +290,12 @@ class HarnessMessage:
 
     @property
     def text(self) -> str:
-        """Its words, without all else."""
+        """Only its text."""
         return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
     @property
     def size(self) -> int:
-        """About how many characters it has by now."""
+        """Its approximate length in characters."""
         return self._draft.size
 
     def data(self) -> MessageData:
@@ -312,7 +312,7 @@ class HarnessMessage:
     def __eq__(self, other: object) -> bool:
         return self.data() == other.data() if isinstance(other, HarnessMessage) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment] # compared by what it says, which may not be hashable
+    __hash__ = None  # type: ignore[assignment] # compared by content, which may not be hashable
 
     def __repr__(self) -> str:
         return f"HarnessMessage({self.data()!r})"

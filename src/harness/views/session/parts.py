@@ -1,5 +1,5 @@
-"""What a message is made of. Each is also told as an event of its own when it comes: a piece of text as it is
-written, a call, a result, a signal.
+"""The parts of a message. Each is also emitted as an event of its own: a piece of text as it is streamed, a call, a
+result, a signal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from harness.views.session.event import HarnessEvent
 
 
 class Part(HarnessEvent, frozen=True, kw_only=True):
-    """Base of the parts; never written itself."""
+    """Base of the parts; never emitted itself."""
 
 
 class TextPart(Part, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The runs of a thread that have not ended: what each has open, and the message that it is writing."""
+"""The runs of a thread that have not ended: the open calls of each, and the message that it is writing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ABORTED = "[Aborted by user]"
 
 
 def aborted_output(said: str) -> str:
-    """What a call gives whose sub-agent was stopped."""
+    """The result of a call whose sub-agent was stopped."""
     return f"{_ABORTED}\n\nPartial output:\n{said}" if said else _ABORTED
 
 
@@ -37,10 +37,10 @@ class OpenCall(msgspec.Struct):
     name: str
     is_command: bool = False
     paths: list[str] = []
-    """What it will have written, if all goes well."""
+    """The files that it writes if it succeeds."""
     agent_name: str = ""
     task: str = ""
-    """Of a call that begins a sub-agent."""
+    """Of a call that starts a sub-agent."""
 
     @classmethod
     def of(cls, start: ToolStart) -> OpenCall:
@@ -54,7 +54,7 @@ class OpenCall(msgspec.Struct):
         )
 
     def written(self, end: ToolEnd) -> list[str]:
-        """The files that it wrote, as far as it worked."""
+        """The files that it wrote successfully."""
         if end.success is False:
             return []
         if end.operations is None:
@@ -63,44 +63,44 @@ class OpenCall(msgspec.Struct):
 
 
 class TextStream(msgspec.Struct):
-    """A text that is being written."""
+    """A text that is being streamed."""
 
     place: int
     pieces: list[str]
 
 
 class TopRun(msgspec.Struct):
-    """A run that speaks with the person."""
+    """A run without a parent: the agent that the user talks to."""
 
     run_id: str
     is_running: bool = True
     draft: MessageDraft | None = None
     texts: dict[str, TextStream] = {}
     heard: dict[str, str] = {}
-    """What was told of a text that is still being written, in a message that has ended: somebody else spoke."""
+    """The emitted part of a text that is still being streamed, when another message ended the one it began in."""
     thoughts: dict[str, int] = {}
-    """Places of reasoning that is being written."""
+    """Positions of the reasoning parts that are being streamed."""
     calls: dict[str, OpenCall] = {}
     inputs: dict[str, str] = {}
-    """Calls whose arguments are being written, with the tool's name."""
+    """Calls whose arguments are being streamed, with the name of the tool."""
     answered: list[str] = []
-    """Calls that waited and have their answer."""
+    """Calls whose question was answered."""
     messages: int = 0
     has_spoken: bool = False
     failure: str = ""
-    """The last error that was told."""
+    """The last error that was emitted."""
     cut_off: str = ""
-    """Why the last answer of the model is not whole."""
+    """Why the last answer of the model is incomplete."""
 
     def begin_message(self, event: Event) -> list[HarnessEvent]:
-        """Because of that event. Nothing, when one is being written."""
+        """Start a message at that event. Does nothing if one is being written."""
         if self.draft is not None:
             return []
         self.draft = MessageDraft(self.message_id(event), event.timestamp_ms)
         return [wire.MessageStart(message=HarnessMessage(self.draft, 0))]
 
     def message_id(self, event: Event) -> str:
-        """By the place in the log; of events that are in none, by how many there were."""
+        """From the position in the log; for an event outside a log, from a count."""
         self.messages += 1
         place = event.seq if event.seq >= 0 else f"unlogged-{self.messages}"
         return f"{event.run_id}/{place}"
@@ -122,7 +122,7 @@ class TopRun(msgspec.Struct):
         return [wire.MessageUpdate(message=HarnessMessage(draft, len(draft.changes)))]
 
     def add(self, parts: Sequence[Part], size: int = 0) -> list[HarnessEvent]:
-        """Whole parts, told one by one, then the message."""
+        """Add complete parts: each is emitted, then the message."""
         draft = self.draft
         if draft is None or not parts:
             return []
@@ -132,7 +132,7 @@ class TopRun(msgspec.Struct):
         return [*parts, *self.update()]
 
     def say(self, stream_id: str, text: str) -> list[HarnessEvent]:
-        """A piece of text."""
+        """Add a piece of text."""
         draft = self.draft
         if draft is None:
             return []
@@ -162,11 +162,11 @@ class TopRun(msgspec.Struct):
         return self.update()
 
     def unheard(self, stream_id: str, text: str) -> str:
-        """What of a whole text is not in a message that has ended."""
+        """The part of a complete text that is not in a message that has ended."""
         return text.removeprefix(self.heard.pop(stream_id, "")) if self.heard else text
 
     def complete(self, stream_id: str, text: str) -> list[HarnessEvent]:
-        """A text is whole: what was not told of it piece by piece is told now."""
+        """A text is complete: emit what was not streamed of it."""
         self.thoughts.pop("", None)
         stream = self.texts.pop(stream_id, None)
         if stream is not None:
@@ -174,11 +174,11 @@ class TopRun(msgspec.Struct):
             if text.startswith(said):
                 rest = text[len(said) :]
                 self.texts[stream_id] = stream
-                told = self.say(stream_id, rest) if rest else []
+                events = self.say(stream_id, rest) if rest else []
                 self.texts.pop(stream_id, None)
-                return told
+                return events
             if stream_id or said.strip() == text.strip():
-                # The same text: it was trimmed, or masked otherwise, at its end.
+                # The same text, with its end trimmed or redacted differently.
                 if self.draft is not None:
                     self.draft.rewrite(stream.place, text)
                 return self.update()
@@ -188,20 +188,20 @@ class TopRun(msgspec.Struct):
         return self.add([TextPart(text=text)], len(text))
 
     def end_inputs(self) -> list[HarnessEvent]:
-        """No call's arguments are being written any more."""
+        """End all arguments that are being streamed."""
         ended, self.inputs = self.inputs, {}
         return [wire.ToolInputEnd(tool_call_id=call_id) for call_id in ended]
 
 
 class ChildRun(msgspec.Struct):
-    """A run inside of a run, or on a fork: told as what a call's sub-agent does."""
+    """A run inside another run, or on a fork: shown as the sub-agent of a call."""
 
     tool_call_id: str
     agent_type: str
     started_ms: int
     is_fork: bool = False
     calls: dict[str, str] = {}
-    """Names of the tools."""
+    """Names of the tools, by call id."""
 
     def say(self, text: str) -> list[HarnessEvent]:
         return [self._delta(text)] if text else []
@@ -242,11 +242,11 @@ class ChildRun(msgspec.Struct):
         return [end]
 
     def stop(self, said: str = "", duration_ms: int = 0) -> list[HarnessEvent]:
-        """Somebody stopped it, which is no error."""
+        """The user stopped it, which is not an error."""
         return self.end(aborted_output(said), duration_ms, is_error=False)
 
     def cut_off(self, *, is_stopped: bool) -> list[HarnessEvent]:
-        """The run that began it has ended before it."""
+        """The run that started it has ended before it."""
         return self.stop() if is_stopped else self.end("", 0, is_error=True)
 
     def _delta(self, text: str) -> HarnessEvent:
@@ -255,7 +255,7 @@ class ChildRun(msgspec.Struct):
         )
 
 
-# Text, reasoning, whole messages, and why the model stopped.
+# Text, reasoning, complete messages, and why the model stopped.
 
 _CUT_OFF = {
     "length": "the answer was cut off: it reached the greatest length that the model may write",
@@ -278,8 +278,8 @@ def _retraction(run: TopRun, event: TextRetracted) -> Sequence[HarnessEvent]:
 
 def _message(run: TopRun, event: Message) -> Sequence[HarnessEvent]:
     files, text = files_of(event.parts or ()), run.unheard(event.id, event.text)
-    told = run.begin_message(event) if text or files else []
-    return [*told, *run.complete(event.id, text), *run.add(files), *run.end_inputs()]
+    events = run.begin_message(event) if text or files else []
+    return [*events, *run.complete(event.id, text), *run.add(files), *run.end_inputs()]
 
 
 def _step_start(run: TopRun, event: StepStart) -> Sequence[HarnessEvent]:

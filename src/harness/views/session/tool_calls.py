@@ -1,4 +1,4 @@
-"""The calls of a run: their arguments as they are written, their beginning, what they tell, and their end."""
+"""The tool calls of a run: their arguments as they are streamed, start, progress and end."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from harness.views.session.runs import OpenCall, TopRun
 
 
 def _input(run: TopRun, event: ToolInputDelta) -> Sequence[HarnessEvent]:
-    told: list[HarnessEvent] = []
+    events: list[HarnessEvent] = []
     call_id = event.call_id
     if call_id not in run.inputs:
         run.inputs[call_id] = event.tool_name
-        told.append(wire.ToolInputStart(tool_call_id=call_id, tool_name=event.tool_name))
+        events.append(wire.ToolInputStart(tool_call_id=call_id, tool_name=event.tool_name))
     if event.text:
         name = event.tool_name or None
-        told.append(wire.ToolInputDelta(tool_call_id=call_id, args_text_delta=event.text, tool_name=name))
-    return told
+        events.append(wire.ToolInputDelta(tool_call_id=call_id, args_text_delta=event.text, tool_name=name))
+    return events
 
 
 def _start(run: TopRun, event: ToolStart) -> Sequence[HarnessEvent]:
@@ -41,18 +41,18 @@ def _start(run: TopRun, event: ToolStart) -> Sequence[HarnessEvent]:
 
 
 def _begin(run: TopRun, event: Event, call_id: str, call: OpenCall, arguments: Any) -> Sequence[HarnessEvent]:
-    told: list[HarnessEvent] = []
+    events: list[HarnessEvent] = []
     if run.inputs.pop(call_id, None) is not None:
-        told.append(wire.ToolInputEnd(tool_call_id=call_id))
-    if call_id in run.calls:  # a second start: it was asked for, and runs now
+        events.append(wire.ToolInputEnd(tool_call_id=call_id))
+    if call_id in run.calls:  # a second start: the approval had already started it
         run.calls[call_id] = call
-        return told
+        return events
     run.calls[call_id] = call
     run.thoughts.pop("", None)
-    told += run.begin_message(event)
+    events += run.begin_message(event)
     part, *update = run.add([ToolCallPart(id=call_id, name=call.name, args=arguments)])
     start = wire.ToolStart(tool_call_id=call_id, tool_name=call.name, args=arguments)
-    return [*told, part, start, *update]
+    return [*events, part, start, *update]
 
 
 def _progress(run: TopRun, event: ToolProgress) -> Sequence[HarnessEvent]:
@@ -72,16 +72,16 @@ def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
     call = run.calls.pop(event.call_id, None)
     if call is None:
         return ()
-    told: list[HarnessEvent] = []
+    events: list[HarnessEvent] = []
     if call.is_command and event.exit_code is not None:
         success = event.success is not False
         exited = wire.CommandExit(tool_call_id=event.call_id, exit_code=event.exit_code, success=success)
-        told.append(exited)
+        events.append(exited)
     given = result_of(event)
     result = ToolResultPart(id=event.call_id, name=call.name, result=given, is_error=event.has_failed)
     files = files_of(event.parts or ())
     size = len(event.output or "") + sum(len(file.data) for file in files)
-    return [*told, *_result(run, event, result, size, call.written(event), files)]
+    return [*events, *_result(run, event, result, size, call.written(event), files)]
 
 
 def _result(
@@ -101,9 +101,9 @@ def _result(
     )
     if not run.is_running:
         return (end,)
-    told = run.begin_message(event)
+    events = run.begin_message(event)
     part, *rest = run.add([result, *files], size)
-    return [*told, part, end, *rest]
+    return [*events, part, end, *rest]
 
 
 def _program(run: TopRun, event: ReplInput) -> Sequence[HarnessEvent]:
@@ -124,12 +124,12 @@ def _given(run: TopRun, event: ReplOutput) -> Sequence[HarnessEvent]:
 
 
 def asked(run: TopRun, event: Relay, call_id: str, name: str) -> Sequence[HarnessEvent]:
-    """Somebody is asked whether a call may run: it is told like one that begins, so that there is a row to ask at."""
+    """A call waits for approval: it is emitted like one that starts, so that there is a row to show the approval in."""
     return _begin(run, event, call_id, OpenCall(name), event.input)
 
 
 def abandoned(run: TopRun) -> list[HarnessEvent]:
-    """End what is open of a run that has ended: nobody will tell any more what became of it."""
+    """End the open calls of a run that has ended: no result of theirs will follow."""
     calls, run.calls = run.calls, {}
     return [
         *run.end_inputs(),
@@ -149,5 +149,5 @@ TOOLS: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] = {
 
 
 def result_of(end: ToolEnd) -> Any:
-    """As data where the tool gave any, else its text."""
+    """The tool's structured result if it has one, else its text."""
     return end.output if end.result is None else end.result

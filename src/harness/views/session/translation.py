@@ -1,15 +1,15 @@
-"""A thread's log as the events that listeners get.
+"""Translates a thread's log into the events that listeners get.
 
 Rules
 1. A run without a parent is the agent: agent_start, agent_end. All other runs are sub-agents of the call that
-   began them. One run speaks at a time: one that begins while another has not ended says that that was cut short.
-2. A run writes one message until somebody else speaks or its goal was judged; then another. A message that
-   was written piece by piece is not told again when it is whole. Where the conversation was noted down, the
-   message has a mark.
-3. Ids of messages are those of the log; where it has none they follow from the place in the log, so that they are
-   the same wherever one begins to read.
-4. Nothing that has ended is remembered: what is kept does not grow with the thread.
-5. Any log will do, whoever wrote it and wherever it begins; what has no place here is passed over.
+   started them. One top run is open at a time: a run that starts while another is open interrupts that one.
+2. A run writes one message until another message arrives or its goal is evaluated; then it starts the next one.
+   A message that was streamed is not emitted again when it is complete. An observation of the conversation by the
+   memory adds a part to the message.
+3. Message ids are those of the log. A message without one gets an id from its position in the log, so that the id
+   is the same wherever reading starts.
+4. Nothing that has ended is stored: the state does not grow with the thread.
+5. Any log is accepted, from any agent and from any point on; events without an equivalent here are skipped.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ _OF_RUNS: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] 
 
 
 class SessionTranslation:
-    """Stage: event of a log → events for listeners. A snapshot of it is plain data."""
+    """Stage: event of a log → events for listeners. Its snapshot is plain data."""
 
     def __init__(self, *, signals_apart: bool = False, tree: RunTree | None = None) -> None:
-        """`tree`: of the same log, where somebody else reads it too.
+        """`tree`: the run tree of the same log, if another reader shares it.
 
-        `signals_apart`: each signal is a message of its own, as in a list of messages; else one that comes while
-        a run speaks is a part of what the run says.
+        `signals_apart`: each signal is a message of its own, as in a list of messages. Otherwise a signal that
+        arrives while a run is open becomes a part of the run's message.
         """
         self._signals_apart = signals_apart
         self.tree = tree or RunTree()
@@ -105,7 +105,7 @@ class SessionTranslation:
         }
 
     def share(self, tree: RunTree) -> None:
-        """Go on with another tree of the same log, at the same event."""
+        """Continue with another tree of the same log, at the same event."""
         self.tree = self._runs.tree = tree
 
     @property
@@ -118,12 +118,12 @@ class SessionTranslation:
         self._runs.state.usage = usage
 
     def knows(self, values: Mapping[str, Any]) -> None:
-        """Begin with this state of the application's, which no log has told."""
+        """Start with this application state, which is not in the log."""
         self._runs.state.values = dict(values)
 
     @property
     def open_message(self) -> HarnessMessage | None:
-        """What is being written."""
+        """The message that is being written."""
         draft = self._runs.active.draft if self._runs.active is not None else None
         return None if draft is None else HarnessMessage(draft, len(draft.changes))
 
@@ -133,7 +133,7 @@ class SessionTranslation:
         kind = type(event)
         run = self._runs.active
         if kind is TextDelta and run is not None and run.run_id == event.run_id:
-            # Without a detour: nine of ten events are this.
+            # Fast path: nine of ten events are text deltas.
             stream, draft = run.texts.get(event.id), run.draft  # type: ignore[attr-defined]
             text: str = event.text  # type: ignore[attr-defined]
             if text and stream is not None and draft is not None and stream.place == draft.writing:
@@ -147,8 +147,8 @@ class SessionTranslation:
                 )
         if tree.ended:
             cut_off = [one for one in tree.ended if one is not tree.run or kind is not Result]
-            if told := [told for one in cut_off for told in self._runs.interrupted(one)]:
-                return [*told, *self._told(event)]
+            if interruptions := [one for node in cut_off for one in self._runs.interrupted(node)]:
+                return [*interruptions, *self._told(event)]
         return self._told(event)
 
     def _told(self, event: Event) -> Sequence[HarnessEvent]:
@@ -162,7 +162,7 @@ class SessionTranslation:
         return self._of_run(event) if kind in _OF_RUNS else ()
 
     def feed_fork(self, call_id: str, event: Event) -> Sequence[HarnessEvent]:
-        """What a forked sub-agent does: events of its own log, for the call that it works for."""
+        """Feed an event of a forked sub-agent's own log. `call_id`: the call that started the fork."""
         child = self._runs.state.forks.get(call_id)
         if child is None:
             self._forks.pop(call_id, None)
@@ -177,11 +177,11 @@ class SessionTranslation:
         return ()
 
     def snapshot(self) -> dict[str, Any]:
-        """What is needed to go on from here, and nothing of what has ended."""
+        """What is needed to continue from here; nothing that has ended."""
         return {"tree": self.tree.snapshot(), "told": to_wire(self._runs.state)}
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
-        """Raises msgspec.ValidationError for what is no snapshot of this version."""
+        """Raises msgspec.ValidationError if it is not a snapshot of this version."""
         self.tree.restore(snapshot["tree"])
         self._runs.restore(read(snapshot["told"], State))
 
@@ -193,19 +193,19 @@ class SessionTranslation:
         if isinstance(event, Message) and event.role != "assistant":
             return self._said(event, event.role, event.id, parts_of_message(event))
         run = state.runs.get(event.run_id)
-        told: Sequence[HarnessEvent] = ()
+        emitted: Sequence[HarnessEvent] = ()
         if run is None:
             node = self.tree.run
             if node.status != "open" or node.depth:
-                return ()  # too late, or of a sub-agent that nobody announced
-            told, run = self._runs.begin(node)
+                return ()  # too late, or of a sub-agent that was not announced
+            emitted, run = self._runs.begin(node)
         if not run.is_running and not isinstance(event, ToolEnd):
-            return told
+            return emitted
         done = self._runs.end_fork(event) if isinstance(event, ToolEnd) else ()
-        return [*told, *done, *_OF_RUNS[type(event)](run, event)]
+        return [*emitted, *done, *_OF_RUNS[type(event)](run, event)]
 
     def _is_below(self) -> bool:
-        """Whether it is of a sub-agent."""
+        """Whether the current event is of a sub-agent."""
         return self.tree.run.depth > 0
 
     def _on_usage(self, event: UsageDelta) -> Sequence[HarnessEvent]:
@@ -225,7 +225,7 @@ class SessionTranslation:
             return ()
         run = state.runs.get(event.run_id)
         if run is not None and run.cut_off and event.message == run.failure:
-            return ()  # it was told when the answer ended
+            return ()  # it was emitted when the answer ended
         if run is not None:
             run.failure = event.message
         return (wire.Error(error=wire.Problem(message=event.message), error_type=event.code or None),)
@@ -250,9 +250,9 @@ class SessionTranslation:
         parts: Sequence[Part],
         attributes: dict[str, Any] | None = None,
     ) -> Sequence[HarnessEvent]:
-        """Somebody else speaks: what the run was writing is done."""
-        told = self._runs.active.end_message("complete") if self._runs.active is not None else []
-        return [*told, *self._message(event, role, id, parts, attributes)]
+        """A message of another role: it ends the message that the run was writing."""
+        emitted = self._runs.active.end_message("complete") if self._runs.active is not None else []
+        return [*emitted, *self._message(event, role, id, parts, attributes)]
 
     def _message(
         self,
@@ -274,8 +274,8 @@ class SessionTranslation:
         return [wire.MessageStart(message=message), *files, wire.MessageEnd(message=message)]
 
     def _on_goal(self, event: GoalEvaluated) -> Sequence[HarnessEvent]:
-        told = self._runs.active.end_message("complete") if self._runs.active is not None else []
-        return [*told, wire.GoalEvaluation(payload=event.payload)]
+        emitted = self._runs.active.end_message("complete") if self._runs.active is not None else []
+        return [*emitted, wire.GoalEvaluation(payload=event.payload)]
 
     def _on_thread(self, event: ThreadCreated) -> Sequence[HarnessEvent]:
         state = self._runs.state
@@ -308,16 +308,16 @@ class SessionTranslation:
         return (wire.StateChanged(state=dict(state.values), changed_keys=list(event.changes)),)
 
     def _on_observation(self, event: ObservationStart | ObservationEnd) -> Sequence[HarnessEvent]:
-        told = FACTS[type(event)](event)
+        emitted = FACTS[type(event)](event)
         if isinstance(event, ObservationEnd) and event.thread_id:
-            return told  # of another thread: this one says nothing of it
+            return emitted  # of another thread: no part in this thread's messages
         began: Sequence[HarnessEvent] = ()
         if isinstance(event, ObservationStart) and self._runs.active is not None:
             began = self._runs.active.begin_message(event)
-        return [*told, *began, *self._mark(part_of_observation(event))]
+        return [*emitted, *began, *self._mark(part_of_observation(event))]
 
     def _mark(self, part: Part) -> Sequence[HarnessEvent]:
-        """In the message that is being written. It is not told by itself: the event of the same name is."""
+        """Add a part to the message being written. The part is not emitted: the event of the same name is."""
         run = self._runs.active
         return run.add([part])[1:] if run is not None else ()
 
@@ -325,36 +325,36 @@ class SessionTranslation:
         self, event: ObservationFailed | ReflectionFailed | BufferingFailed
     ) -> Sequence[HarnessEvent]:
         failed, text = memory_failure(event)
-        told: list[HarnessEvent] = [failed]
+        emitted: list[HarnessEvent] = [failed]
         if isinstance(event, ObservationFailed):
-            told = [*self._mark(part_of_observation(event)), failed]
+            emitted = [*self._mark(part_of_observation(event)), failed]
         elif event.will_retry:
-            return told
+            return emitted
         if event.stopped:
-            return told
+            return emitted
         self._runs.state.told_failure = text
         if self._runs.active is not None:
             self._runs.active.failure = text
-        return [*told, wire.Error(error=wire.Problem(message=text))]
+        return [*emitted, wire.Error(error=wire.Problem(message=text))]
 
 
 def history_messages(events: Iterable[Event]) -> list[HarnessMessage]:
-    """All messages of a log, or of a part of it, in order; the last may still be being written, or still be to be
-    told to the agent.
+    """All messages of a log, or of a part of it, in order. The last ones may be incomplete, or queued and not yet
+    delivered to the agent.
     """
     translation = SessionTranslation(signals_apart=True)
     messages: dict[str, HarnessMessage] = {}
-    untaken: dict[str, HarnessMessage] = {}
+    undelivered: dict[str, HarnessMessage] = {}
     for event in events:
         if isinstance(event, SteeringQueued):
             said = Message(role="user", text=event.text, parts=event.parts)
-            untaken[event.id] = HarnessMessage.of(
+            undelivered[event.id] = HarnessMessage.of(
                 id=event.id, role="user", content=parts_of_message(said), created_at=event.timestamp_ms
             )
-        for told in translation.feed(event):
-            if isinstance(told, wire.MessageStart | wire.MessageEnd):
-                messages[told.message.id] = told.message
-                untaken.pop(told.message.id, None)
+        for emitted in translation.feed(event):
+            if isinstance(emitted, wire.MessageStart | wire.MessageEnd):
+                messages[emitted.message.id] = emitted.message
+                undelivered.pop(emitted.message.id, None)
     if (unfinished := translation.open_message) is not None:
         messages[unfinished.id] = unfinished
-    return [*messages.values(), *untaken.values()]
+    return [*messages.values(), *undelivered.values()]

@@ -1,4 +1,4 @@
-"""Tokens in the spelling of the Harness class: the whole prompt, everything that came back, and the sum."""
+"""Token counts with the keys of the Harness class: the whole prompt, the whole answer, and the sum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cached_input_tokens: int | UnsetType = UNSET
     cache_creation_input_tokens: int | UnsetType = UNSET
     raw: Any = UNSET
-    """What the provider said last, as it said it."""
+    """The last usage data of the provider, unchanged."""
 
     def plus(self, more: TokenUsage) -> TokenUsage:
         return TokenUsage(
@@ -64,7 +64,7 @@ def token_usage(usage: Usage) -> TokenUsage:
 
 
 def usage_of(used: TokenUsage | Mapping[str, Any]) -> Usage:
-    """The same the other way round, from either spelling."""
+    """The inverse of `token_usage`; accepts either spelling of the keys."""
     given = used if isinstance(used, TokenUsage) else read_usage(used)
     reasoning, cached = _plain(given.reasoning_tokens), _plain(given.cached_input_tokens)
     written = _plain(given.cache_creation_input_tokens)
@@ -78,7 +78,7 @@ def usage_of(used: TokenUsage | Mapping[str, Any]) -> Usage:
 
 
 def read_usage(data: Any) -> TokenUsage:
-    """From data that somebody else wrote, in either spelling; numbers may be text. A total that is given counts."""
+    """From foreign data, in either spelling of the keys; numbers may be text. A given total is used as it is."""
     given = data if isinstance(data, Mapping) else {}
     counts: dict[str, Any] = {}
     for name, spellings in _SPELLINGS.items():
