@@ -1,4 +1,4 @@
-"""Who does the work: the loop of our own, or an agent program. Both are driven the same way, as far as they go."""
+"""Drivers of a session's agent: one for the built-in loop, one for agent programs, with one interface."""
 
 from __future__ import annotations
 
@@ -40,50 +40,52 @@ _FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
 
 
 class AgentDriver(Protocol):
-    """Contract: `send` and `resume` end with the run, or when it waits for an answer; cancelling them stops it."""
+    """Contract: `send` and `resume` return when the run ends or is suspended; cancelling them stops it."""
 
     agent_name: str
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What it can really do: `steer`, `approve`, `suspend`, `tools`, `memory`, `goals` of our own loop; of a
-        program `resume` (it goes on with what was said to it), `model` and `append_system_prompt` (it takes them),
-        and `steer` while a run of it can hear. What was said to others: `history` (it sees all of it), or `briefing`
-        (it is told the main of it).
+        """What the agent can do.
+
+        The built-in loop: `steer`, `approve`, `suspend`, `tools`, `memory` and `goals`. A program: `resume`
+        (it continues its own session), `model` and `append_system_prompt` (it accepts them), and `steer`
+        while its current run accepts input. What it knows of other agents' runs: `history` (everything) or
+        `briefing` (a summary before its prompt).
         """
         ...
 
     async def send(self, said: UserMessage, run_id: str) -> Ended:
-        """In a run of this id."""
+        """Start a run with this id."""
         ...
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
-        """Go on with the run that waits. `ends`: only until the answers are taken in."""
+        """Continue the suspended run. `ends`: stop it as soon as it has taken in the answers."""
         ...
 
     async def wake(self, signal: Signal, run_id: str) -> Ended:
-        """A run because of a signal."""
+        """Start a run because of a signal."""
         ...
 
     def configured(self) -> BackingAgent | CommandAgent:
-        """The agent with everything that it works by in the current mode."""
+        """The agent with its instructions and tools in the current mode."""
         ...
 
     def leave(self) -> bool:
-        """Let go of a run that only waits for a person, so that its log can be taken up; False when none does."""
+        """Release a run that only waits for the user, so that it can be resumed; False without one."""
         ...
 
     def join(self, said: UserMessage) -> bool:
-        """Give it to the run that goes on; False when that cannot hear."""
+        """Give the message to the current run; False when that accepts no input."""
         ...
 
     def reply(self, reply: RelayReply) -> bool:
-        """Answer a run that goes on; False when it does not wait for this."""
+        """Answer the current run; False when it does not wait for this answer."""
         ...
 
 
 class NativeDriver:
-    """Our own loop, in the event loop of the caller, on the thread's log."""
+    """The built-in loop, in the event loop of the caller, on the thread's log."""
 
     capabilities = frozenset(
         (
@@ -108,26 +110,26 @@ class NativeDriver:
 
     @property
     def conversation(self) -> AgentConversation:
-        """That of the thread in hand; read from its log when it is first needed."""
-        bound = self._session.thread.current
-        if bound is None:
+        """The conversation of the current thread; read from its log when it is first needed."""
+        thread = self._session.thread.current
+        if thread is None:
             raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
-        if self._loaded is None or self._loaded[0] != bound.id:
-            host = self._session.hooks.new_host(bound.hub)
-            told = history(read_all(bound.store, bound.id))
+        if self._loaded is None or self._loaded[0] != thread.id:
+            host = self._session.hooks.new_host(thread.hub)
+            past = history(read_all(thread.store, thread.id))
             self._loaded = (
-                bound.id,
-                AgentConversation(host, told.entries, pending=told.pending, untaken=told.untaken),
+                thread.id,
+                AgentConversation(host, past.entries, pending=past.pending, untaken=past.untaken),
             )
         return self._loaded[1]
 
     def flush(self) -> None:
-        """What the loop still holds back goes into the log."""
+        """Write what the loop has buffered to the log."""
         if self._loaded is not None:
             self._loaded[1].host.outbox.flush()
 
     def forget(self) -> None:
-        """The thread was changed by others: it is read again when it is next needed."""
+        """Read the thread again when it is next needed: its log was changed by others."""
         self.flush()
         self._loaded = None
 
@@ -151,7 +153,7 @@ class NativeDriver:
         return await self._within_limits(run_id, waking)
 
     async def _within_limits(self, run_id: str, going_on: Awaitable[Ended]) -> Ended:
-        """Until it has ended, or one of the run's limits of time has ended it."""
+        """Wait until the run has ended by itself or by one of its time limits."""
         session, host = self._session, self.conversation.host
         host.has_output = False
         watch = TimeLimits(host, run_id, session.runs.limits, session.runs.cancel)
@@ -181,7 +183,7 @@ class NativeDriver:
         )
 
     async def options(self) -> AgentOptions:
-        """What the next run works by: the mode, the model and the tools of this moment."""
+        """The options of the next run, from the current mode, model and tools."""
         session = self._session
         context, limits = session.runs.context, session.runs.limits
         model = self._model()
@@ -212,7 +214,7 @@ class NativeDriver:
         return options
 
     def _model(self) -> Model:
-        """The agent's own, else the selected one, else that of the mode."""
+        """The agent's own, else the selected one, else the default of the mode or of the environment."""
         session, mode, agent = self._session, self._session.mode.resolve(), self._session.agent
         if isinstance(agent, BackingAgent) and agent.model is not None:
             return agent.model
@@ -222,13 +224,13 @@ class NativeDriver:
 
     def _warn_of_servers(self) -> None:
         session, warnings = self._session, self._session.harness.mcp.warnings
-        told = [Warning(message=text, code="mcp") for text in warnings[self._told_warnings :]]
+        new = [Warning(message=text, code="mcp") for text in warnings[self._told_warnings :]]
         self._told_warnings = len(warnings)
-        if told and session.thread.current is not None:
-            session.append_all(told, session.hub.log_id)
+        if new and session.thread.current is not None:
+            session.append_all(new, session.hub.log_id)
 
     def _more_tools(self) -> Callable[[], Sequence[Tool]]:
-        """What servers have come to offer since the run began."""
+        """The tools that MCP servers offer now, also those added since the run began."""
         session, shown = self._session, self._session.mode.resolve().available_tools
         known: tuple[Sequence[Tool], list[Tool]] = ((), [])
 
@@ -247,7 +249,7 @@ class NativeDriver:
         return more
 
     def _tools(self, mode: Mode, agent: BackingAgent) -> tuple[Tool, ...]:
-        """Each name once; what is said later counts. A denied tool is not shown at all."""
+        """Each name once; a later set overrides an earlier one. The model never sees a denied tool."""
         session, context = self._session, self._session.runs.context
         own = tools_of(mode.tools, context) if mode.tools is not None else tools_of(agent.tools, context)
         browser, workspace = session.harness.browser, session.workspace
@@ -265,17 +267,17 @@ class NativeDriver:
 
 
 class CommandDriver:
-    """An agent program, one process for each message; it goes on with its own session where it can."""
+    """An agent program, one process per message; it resumes its own session where it can."""
 
     def __init__(self, session: SessionCore, agent: CommandAgent) -> None:
         self._session = session
         self._run: Run | None = None
         self._agent = agent
         self._untold: tuple[str, UndeliveredSignals, Briefing] | None = None
-        """Of the thread in hand."""
+        """For the current thread: its id, and what the program has not been given of it."""
         self.agent_name = agent.name
         self._supported: frozenset[str] = frozenset()
-        with suppress(HarnessError):  # told when somebody wants something of it
+        with suppress(HarnessError):  # an unknown agent is reported when it is first used
             known = load(agent.name)
             self.agent_name = known.name
             self._supported = known.supports.intersection(_FROM_PROGRAMS) | {"briefing"}
@@ -290,10 +292,10 @@ class CommandDriver:
 
     async def send(self, said: UserMessage, run_id: str) -> Ended:
         session = self._session
-        bound = session.thread.current
-        assert bound is not None, "a thread is in hand"
+        thread = session.thread.current
+        assert thread is not None, "a thread is in hand"
         session.abandon_suspension(GIVEN_UP)
-        briefing = self._brief(bound.hub, run_id, said)
+        briefing = self._brief(thread.hub, run_id, said)
         stops = 0
 
         def note_stop() -> None:
@@ -303,8 +305,8 @@ class CommandDriver:
         begin = partial(
             start,
             self._request(said.text, briefing),
-            hub=bound.hub,
-            store=bound.store,
+            hub=thread.hub,
+            store=thread.store,
             redact=session.harness.secrets is not None,
             run_id=run_id,
         )
@@ -319,7 +321,7 @@ class CommandDriver:
             session.forget_conversations()
 
     async def wake(self, signal: Signal, run_id: str) -> Ended:
-        """It is told in words: an agent program knows no signals."""
+        """Send the signal as a message: agent programs know no signals."""
         turn = turn_of(signal)
         said = (
             UserMessage(text=turn.text, attachments=turn.attachments) if isinstance(turn, UserTurn) else None
@@ -334,7 +336,7 @@ class CommandDriver:
         return False
 
     def join(self, said: UserMessage) -> bool:
-        """Most hear nothing while they run: what is said waits for their end."""
+        """Most programs accept no input while they run: the message waits for the end of the run."""
         if self._run is None or said.attachments:
             return False
         try:
@@ -355,12 +357,13 @@ class CommandDriver:
         )
 
     def _brief(self, hub: Hub, run_id: str, said: UserMessage) -> str:
-        """What it is told before its prompt: what was said without it, then signals that came meanwhile. What it
-        cannot be given is told to everybody.
+        """What the program is given before its prompt: what was said without it, then new signals.
+
+        Files cannot be given to it: a warning names them.
         """
         session = self._session
         for event in list(session.bus.fold.facts.untaken.values()):
-            # Said to a run that died before it took it: now somebody is told.
+            # Sent to a run that died before it took it in: logged as a message now.
             session.append_all(
                 [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
             )
@@ -371,14 +374,14 @@ class CommandDriver:
                 UndeliveredSignals(self.agent_name),
                 Briefing(self.agent_name, resumes=resumes),
             )
-        _, untold, briefing = self._untold
-        signals, text = untold.read(hub), briefing.read(hub)
+        _, undelivered, briefing = self._untold
+        signals, text = undelivered.read(hub), briefing.read(hub)
         if files := (*files_in(signals), *said.attachments):
             self._tell_left_out(files)
         if text:
-            [told] = session.append_all([Briefed(agent=self.agent_name, text=text)], run_id)
-            assert isinstance(told, Briefed), "what was appended comes back"
-            text = told.text
+            [briefed] = session.append_all([Briefed(agent=self.agent_name, text=text)], run_id)
+            assert isinstance(briefed, Briefed), "what was appended comes back"
+            text = briefed.text
         return "\n\n".join(filter(None, [text, *(turn.text for turn in signals)]))
 
     def _request(self, prompt: str, briefing: str) -> Request:
@@ -402,12 +405,14 @@ class CommandDriver:
 
     def _tell_left_out(self, attachments: Sequence[Attachment]) -> None:
         names = ", ".join(one.name or one.media_type for one in attachments)
-        told = Warning(message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out")
-        self._session.append_all([told], self._session.hub.log_id)
+        warning = Warning(
+            message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out"
+        )
+        self._session.append_all([warning], self._session.hub.log_id)
 
 
 async def _whatever_happens(work: asyncio.Future[_Value], on_cancel: Callable[[], object]) -> _Value:
-    """Wait for its end. Whoever is cancelled meanwhile calls `on_cancel`, each time, and goes on waiting."""
+    """Wait until `work` is done. Each cancellation meanwhile calls `on_cancel`, and the wait continues."""
     while not work.done():
         try:
             await asyncio.shield(work)
@@ -417,7 +422,7 @@ async def _whatever_happens(work: asyncio.Future[_Value], on_cancel: Callable[[]
 
 
 def _ended(run: Run) -> asyncio.Future[Result]:
-    """Waits in a thread of its own: there may be more runs than any pool has threads."""
+    """Waits in its own thread: there may be more runs than a pool has threads."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Result] = loop.create_future()
 
@@ -434,7 +439,7 @@ def _ended(run: Run) -> asyncio.Future[Result]:
 
 
 def _usual_model(environ: Mapping[str, str], mode: Mode) -> str:
-    """Where neither session nor mode names one: that of a provider whose key is set. Raises UsageError."""
+    """The model of a provider whose key is set, as neither session nor mode names one. Raises UsageError."""
     from harness.sources.models.registry import LOCAL, usual_model
 
     usual = usual_model(environ)

@@ -1,4 +1,4 @@
-"""What waits for somebody's answer, what waits in the queue, and what is shown: small doors into a session."""
+"""Parts of a session's public surface: approvals, suspensions, follow-ups, current run and display."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DECISIONS = ("approve", "decline", "always_allow", "always_allow_category")
 
 
 class Approvals:
-    """Calls that wait for leave."""
+    """Tool calls that wait for approval."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -34,14 +34,14 @@ class Approvals:
         return bool(self.all())
 
     def all(self) -> list[PendingApproval]:
-        """As `tool_approval_required` told them, in this process or in one before it."""
+        """As emitted with `tool_approval_required`, in this process or an earlier one."""
         return [pending_approval(relay) for relay in self._waiting()]
 
     def _waiting(self) -> list[Relay]:
         return [relay for relay in self._session.runs.relays if relay.kind == "permission"]
 
     def pending(self, tool_call_id: str = "") -> PendingApproval | None:
-        """The call of that id; without one, the first that waits."""
+        """The pending call with that id; without an id, the first one."""
         waiting = self._waiting()
         found = _named(waiting, tool_call_id) if tool_call_id else next(iter(waiting), None)
         return None if found is None else pending_approval(found)
@@ -54,8 +54,10 @@ class Approvals:
         context: RequestContext | None,
         option: str = "",
     ) -> bool:
-        """Raises UsageError for a decision that nobody knows, for an option that was not offered, and when several
-        calls wait and none is named: they wait on.
+        """Answer one call; False when no such call waits.
+
+        Raises UsageError for an unknown decision, for an option that was not offered, and when several calls
+        wait and none is named. The calls then stay pending.
         """
         if decision not in _DECISIONS:
             raise UsageError(f"unknown decision: {decision!r}", hint=f"one of {', '.join(_DECISIONS)}")
@@ -82,22 +84,22 @@ class Approvals:
         if decision == "always_allow_category" and category is not None:
             session.permissions.grant_category(category)
         if not session.runs.is_running:
-            # The process that asked is gone: the run is taken up again with the answer.
-            backing = session.driver
-            session.runs.begin(RunRequest(lambda: backing.resume({relay.id: reply})), context)
+            # The process that asked is gone: resume the run with the answer.
+            driver = session.driver
+            session.runs.begin(RunRequest(lambda: driver.resume({relay.id: reply})), context)
         return True
 
 
 class Suspensions:
-    """Tools that wait for data: a question, a plan, or whatever else."""
+    """Tool calls that wait for data: the answer to a question, the review of a plan, or anything else."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._answered: set[str] = set()
-        """Relays whose answer is being passed on: the first one counts."""
+        """Ids of questions whose answer is being passed on: only the first answer counts."""
 
     def all(self) -> list[PendingSuspension]:
-        """As `tool_suspended` told them, in this process or in one before it."""
+        """As emitted with `tool_suspended`, in this process or an earlier one."""
         return [pending_suspension(relay) for relay in self._waiting()]
 
     def has_pending(self) -> bool:
@@ -118,12 +120,15 @@ class Suspensions:
         ]
 
     def resolve_tool_call_id(self, tool_call_id: str = "") -> str | None:
-        """The id itself if it waits; without one, that of the only one that waits."""
+        """The call id of the pending call with that id; without an id, of the only pending call."""
         found = self._resolve(tool_call_id)
         return found.call_id if found is not None else None
 
     async def respond(self, resume_data: Any, tool_call_id: str, context: RequestContext | None) -> bool:
-        """Raises UsageError for what is no answer to it, or what no log could hold: the question waits on."""
+        """Answer one call; False when no such call waits.
+
+        Raises UsageError for an invalid answer, or one that cannot be logged. The call then stays pending.
+        """
         session = self._session
         session.bus.deliver()
         relay = self._resolve(tool_call_id)
@@ -141,7 +146,7 @@ class Suspensions:
         if session.runs.is_running:
             if session.runs.reply(reply):
                 session.runs.add_context(context)
-                return True  # it waits inside of a sub-agent, which goes on at once
+                return True  # the call waits in a sub-agent, which continues at once
             await session.runs.wait_until_idle()
             if relay.id not in session.bus.fold.facts.relays:
                 return False
@@ -152,7 +157,7 @@ class Suspensions:
         return True
 
     def check(self, relay: Relay, resume_data: Any) -> RelayReply:
-        """The reply that it makes. Raises UsageError as `respond` does."""
+        """The reply for this answer. Raises UsageError as `respond` does."""
         reply = RelayReply(id=relay.id, approved=_action(resume_data) != "rejected", answer=resume_data)
         check_event(reply, "Invalid answer")
         check_reply(relay, reply)
@@ -179,11 +184,11 @@ class FollowUps:
         self._session.runs.queue(UserMessage(text=content), request_context)
 
     def dequeue(self) -> UserMessage | Signal | None:
-        """Take the first one out, to send it oneself."""
+        """Remove the first one from the queue and return it."""
         return self._session.runs.dequeue()
 
     def requeue(self, said: UserMessage) -> None:
-        """Back to the front."""
+        """Put a message back at the front of the queue."""
         self._session.runs.requeue(said)
 
     def clear(self) -> None:
@@ -191,20 +196,22 @@ class FollowUps:
             self._session.runs.clear_queue()
 
     async def send(self) -> None:
-        """Send what waits, one run after the other, and wait for the end: what was left when a run, or the process,
-        was stopped. While a run goes on, or waits for an answer, nothing happens: its end is what they wait for.
+        """Send the queued messages, one run after the other, and wait for the last run to end.
+
+        They are left over when a run, or the process, was stopped. While a run is active or waits for an
+        answer this does nothing: they are sent when it ends.
         """
         await self._session.runs.drain()
 
 
 class RunState:
-    """`session.run`: what goes on now."""
+    """`session.run`: the current run."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def get_run_id(self) -> str | None:
-        """Of the run that goes on, else of the last one."""
+        """The id of the current run, else of the last one."""
         facts = self._session.bus.fold.facts
         return facts.open_run or facts.last_run or None
 
@@ -218,7 +225,7 @@ class RunState:
         return self._session.runs.is_abort_requested
 
     def get_abort_signal(self) -> asyncio.Event | None:
-        """Set when the run that goes on is to stop; None when none goes on."""
+        """Set when the current run is to stop; None without a run."""
         return self._session.runs.abort_signal
 
     def next_operation(self) -> int:
@@ -226,7 +233,7 @@ class RunState:
 
 
 class StreamState:
-    """`session.stream`: whether somebody speaks, and in whose name."""
+    """`session.stream`: whether a run is active, and which thread is followed."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -238,11 +245,11 @@ class StreamState:
         return self._session.runs.is_running
 
     def is_open(self) -> bool:
-        """Whether a thread is being followed."""
+        """Whether a thread is open."""
         return self._session.thread.is_set()
 
     def key(self) -> str:
-        """Agent, resource and thread: the same for whoever follows the same."""
+        """Agent, resource and thread: the same key for all sessions that follow the same."""
         session = self._session
         thread_id = session.thread.get_id() or ""
         return f"{session.agent.name}:{session.identity.get_resource_id()}:{thread_id}"
@@ -255,17 +262,17 @@ class SessionDisplay:
         self._session = session
 
     def get(self) -> DisplayState:
-        """What is shown now: the thing itself, not a copy."""
+        """The current display state itself, not a copy."""
         return self._session.bus.fold.display
 
     def restore_tasks(self, tasks: list[Any]) -> None:
-        """Show these tasks; nobody is told."""
+        """Show these tasks without emitting an event."""
         shown = self._session.bus.fold.display
         shown.previous_tasks, shown.tasks = shown.tasks, list(tasks)
 
 
 def _meant(waiting: Sequence[Relay], tool_call_id: str) -> Relay | None:
-    """The one of that id; without one, the only one. Raises UsageError when there are several."""
+    """The call with that id; without an id, the only one. Raises UsageError when there are several."""
     if tool_call_id:
         return _named(waiting, tool_call_id)
     if len(waiting) > 1:
@@ -275,7 +282,7 @@ def _meant(waiting: Sequence[Relay], tool_call_id: str) -> Relay | None:
 
 
 def _named(waiting: Sequence[Relay], tool_call_id: str) -> Relay | None:
-    """Calls have long ids here, and short ones with the model; both are understood, if only one can be meant."""
+    """By the full call id, or by the short id that the model uses, if only one call matches that."""
     if not tool_call_id:
         return None
     for relay in waiting:

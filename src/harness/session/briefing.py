@@ -1,15 +1,15 @@
-"""What an agent that does not see the log is told of it before its prompt: what was said and decided without it.
+"""The briefing of an agent program, which does not see the log: what was said and decided without it.
 
-A fold of the log for one agent program, read as far as it goes each time it is asked.
+It is a fold of the log for one program, brought up to date by each `read`; it comes before the prompt.
 
 Rules
-1. A program knows what its own session knows: its runs in it, and what it was briefed with then. A run counts for
-   that when the program named its session in it and said or did something. One that cannot go on with a session of
-   its own knows nothing, and is told everything, each time.
-2. Told are requests, the last answer of each run, plans and questions with what became of them, calls that a person
-   refused, files that were changed, changes of mode, and the tasks that are left.
-3. It is no longer than `MOST_CHARACTERS`, however long the conversation is: the first request, the last approved plan
-   and what was said last stay. What is left out is said.
+1. A program knows what its own session knows: its runs there, and the briefings of these runs. A run counts
+   if the program named its session in it, and the run succeeded or the program said or did something. A
+   program that cannot resume a session knows nothing, and is given everything each time.
+2. A briefing contains requests, the last answer of each run, plans and questions with their answers, calls
+   that the user refused, changed files, changes of mode, and open tasks.
+3. It has at most `MOST_CHARACTERS`, however long the conversation is. The first request, the last approved
+   plan and the last item always stay. It says what was left out.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from harness.views.formatting.steering import signal_text
 
 
 class UndeliveredSignals:
-    """A fold of a log, read as far as it goes each time it is asked."""
+    """Signals still to be given to one agent program: a fold of the log, updated by each `read`."""
 
     def __init__(self, agent_name: str) -> None:
         self._agent_name = agent_name
         self._cursor = 0
         self._signals: list[Signal] = []
         self._told = 0
-        """How many of the first of them the run that goes on was told."""
+        """How many signals, from the first on, came before the current run."""
         self._run_id = ""
         self._is_own = False
-        """Whether the run that goes on is one of this program."""
+        """Whether the current run is one of this program."""
 
     def read(self, hub: Hub) -> Sequence[UserTurn]:
-        """What is to be told, in order."""
+        """The signals to give to the program, in order."""
         follower = hub.follower(self._cursor)
         try:
             while batch := follower.poll():
@@ -86,7 +86,7 @@ class UndeliveredSignals:
 
 
 def who_works(start: SessionStart) -> str:
-    """The agent that knows of a run: one in a sandbox runner has its sessions there, whatever it is."""
+    """The agent that has the session of a run: for any agent in a sandbox runner, the remote one."""
     return REMOTE_AGENT if start.runner else start.agent
 
 
@@ -117,7 +117,7 @@ class _Item(msgspec.Struct):
 
     text: str
     is_kept: bool = False
-    """Whether it stays when there is too much."""
+    """Whether it stays when the briefing is shortened."""
 
 
 class _Run:
@@ -136,20 +136,20 @@ class _Run:
 
 class Briefing:
     def __init__(self, agent_name: str, *, resumes: bool) -> None:
-        """`resumes`: the program can go on with a session of its own."""
+        """`resumes`: the program can resume its own session."""
         self._agent_name = agent_name
         self._resumes = resumes
         self._cursor = 0
         self._items: list[_Item] = []
         self._told = 0
-        """How many of the first of them the run that goes on was told."""
+        """How many items, from the first on, came before the current run."""
         self._dropped = 0
         self._tasks: list[Task] = []
         self._took_part = False
         self._run: _Run | None = None
         self._relays: dict[str, Relay] = {}
         self._writes: dict[str, list[str]] = {}
-        """By call: the files that it changes, if it succeeds."""
+        """By call: the files that it changes if it succeeds."""
         self._has_first = False
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
@@ -166,7 +166,7 @@ class Briefing:
         }
 
     def read(self, hub: Hub) -> str:
-        """What is to be told now; empty when the program knows everything."""
+        """The briefing for the next run; empty when the program knows everything."""
         follower = hub.follower(self._cursor)
         try:
             while batch := follower.poll():
@@ -300,7 +300,7 @@ class Briefing:
         (self._run.items if self._run is not None else self._items).append(item)
 
     def _shorten(self) -> None:
-        """The oldest go first."""
+        """Drop the oldest items until the rest is short enough."""
         size = sum(len(item.text) + 2 for item in self._items)
         position = 0
         while size > MOST_CHARACTERS - 1_000 and position < len(self._items) - 1:
@@ -313,20 +313,20 @@ class Briefing:
 
     def _text(self) -> str:
         self._shorten()
-        told = [item.text for item in self._open_items]
-        if not any(not text.startswith("Mode: ") for text in told):
+        texts = [item.text for item in self._open_items]
+        if not any(not text.startswith("Mode: ") for text in texts):
             return ""
         if left := [task.text for task in self._tasks if task.status != "completed"]:
-            told.append(_cut("Tasks that are left: " + "; ".join(left), "decision"))
+            texts.append(_cut("Tasks that are left: " + "; ".join(left), "decision"))
         missing = [f"{self._dropped} older entries"] if self._dropped else []
         left_out = f"Left out: {'; '.join([*missing, _NEVER_TOLD])}."
-        body = "\n\n".join([f"{_HEAD[self._took_part]} {_ABOUT}", *told, left_out])
-        body = body.replace(f"</{_TAG}", f"< /{_TAG}")  # nobody but us ends it
+        body = "\n\n".join([f"{_HEAD[self._took_part]} {_ABOUT}", *texts, left_out])
+        body = body.replace(f"</{_TAG}", f"< /{_TAG}")  # the closing tag stands only at the end
         return f"<{_TAG}>\n{body}\n</{_TAG}>"
 
 
 def _cut(text: str, kind: str) -> str:
-    """The beginning and the end of what is too long, and how much is missing."""
+    """Shorten a long text to its beginning and end, with the number of characters left out."""
     most = _LONGEST[kind]
     text = text.strip()
     if len(text) <= most:

@@ -1,8 +1,8 @@
-"""From the log to those who listen: each event as the display sees it, in order, once.
+"""Delivers the events of a thread's log to the listeners of a session, in order, each once.
 
-What is told is what is in the log: the bus reads it there, translates it, folds it into the display state, and
-only then tells it. A listener that throws is reported and forgotten; one that says something itself is heard
-after the others.
+The bus reads an event from the log, translates it into session events, folds these into the display state,
+and only then calls the listeners. An exception in a listener is logged and ignored. Events that a listener
+causes are delivered after the current ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _logger = logging.getLogger("harness.session")
 
 
 class Bus:
-    """Contract: used in the event loop's thread alone; the log may be written by any."""
+    """Contract: used only in the thread of the event loop; the log may be written by any thread."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Bus:
         *,
         quiet: Collection[type[Event]] = (),
     ) -> None:
-        """`on_event`: told of every event of the log before it is translated, but for the `quiet` ones;
-        `on_folded`: called when the fold knows of it, and nobody else.
+        """`on_event`: called with every event of the log before it is translated, except the `quiet` ones;
+        `on_folded`: called after the event is folded and before the listeners are called.
         """
         self.fold = ThreadFold()
         self._changed: DisplayStateChanged | None = None
@@ -47,19 +47,19 @@ class Bus:
         self._on_folded = on_folded
         self._listeners: list[Listener] = []
         self._readers: dict[Callable[[Event], None], Callable[[], None]] = {}
-        """Of the same log, each with what is called when the bus reads it no more."""
+        """Other readers of the same log, each with a callback for when the bus stops reading it."""
         self._follower: Follower | None = None
         self._forks: dict[str, tuple[Follower, Callable[[], None]]] = {}
-        """By call: the logs of forked sub-agents, and how to be woken by them no more."""
+        """By call: the logs of forked sub-agents, each with a function that removes its waker."""
         self._stop_waking: list[Callable[[], None]] = []
         self.loop: asyncio.AbstractEventLoop | None = None
-        """In which the log is followed; None while nobody but the session itself writes one."""
+        """The loop in which the log is followed; None while only the session itself writes to it."""
         self._is_delivering = False
         self._is_scheduled = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Hear everything from now on; returns how to stop that."""
+        """Call `listener` with every event from now on; returns a function that ends that."""
         self.fold.show()
         self._listeners = [*self._listeners, listener]
 
@@ -71,9 +71,9 @@ class Bus:
         return unsubscribe
 
     def attach(self, hub: Hub, cursor: int, fold: ThreadFold, *, wakes: bool = True) -> None:
-        """Follow another log, from `cursor` on; `fold` is what there was before.
+        """Follow another log from `cursor` on; `fold` is the state before it.
 
-        A log that only the session itself writes need not wake anybody.
+        `wakes`: schedule a delivery when the log changes; not needed if only the session itself writes to it.
         """
         self.detach()
         self.fold = fold
@@ -88,8 +88,10 @@ class Bus:
     def join(
         self, hub: Hub, next_seq: int, read: Callable[[Event], None], on_left: Callable[[], None]
     ) -> RunTree | None:
-        """Give `read` every event of that log from now on, after `fold` was fed it: a log has one reader. What it
-        folds may share the tree. None when the bus reads another log, or is not at that event.
+        """Call `read` with every event of that log from now on, after it was fed to `fold`.
+
+        So the log is read only once, and the caller may share the run tree that this returns. None when the
+        bus reads another log, or is not at that event.
         """
         self.deliver()
         is_there = self._follower is not None and self._follower.hub is hub and not self._is_delivering
@@ -106,7 +108,7 @@ class Bus:
         self._forks[call_id] = (hub.follower(hub.next_seq), hub.add_waker(self._waker()))
 
     def detach(self) -> None:
-        """Tell what is still to be told, and follow nothing."""
+        """Deliver what has not been delivered yet, then follow no log."""
         self.deliver()
         readers, self._readers = self._readers, {}
         for on_left in readers.values():
@@ -121,7 +123,7 @@ class Bus:
         self._follower = None
 
     def deliver(self) -> None:
-        """Tell everything that has come. Called while something is being told, it is left to that call."""
+        """Deliver everything that is in the log. A call during a delivery is left to that delivery."""
         self._is_scheduled = False
         if self._is_delivering:
             return
@@ -133,7 +135,7 @@ class Bus:
             self._is_delivering = False
 
     def emit(self, event: HarnessEvent) -> None:
-        """Tell one event: fold it into the display state, tell it, tell that the display state changed."""
+        """Fold one event into the display state, emit it, then emit that the display state changed."""
         fold = self.fold
         if fold.is_shown:
             reduce(fold.display, event)
@@ -142,13 +144,13 @@ class Bus:
         self.tell(event)
 
     def tell(self, event: HarnessEvent) -> None:
-        """Tell one event that the display state knows of already: that another thread is shown, or none."""
+        """Emit an event that the display state already includes: another thread is shown, or none."""
         if self._listeners:
             self._tell(event)
             self.display_changed()
 
     def display_changed(self) -> None:
-        """Also when it was changed without an event."""
+        """Emit that the display state changed; also called when it changed without an event."""
         if not self._listeners:
             return
         changed, display = self._changed, self.fold.display
@@ -163,18 +165,18 @@ class Bus:
         batch, quiet = follower.poll(), self._quiet
         for event in batch:
             if self._forks and isinstance(event, ToolEnd):
-                self._deliver_fork(event.call_id)  # what it did comes before that it has ended
+                self._deliver_fork(event.call_id)  # what the fork did comes before its end
             if type(event) not in quiet:
                 self._notice(event)
-            all_told = self.fold.feed(event)
+            session_events = self.fold.feed(event)
             for read in self._readers:
                 self._read(read, event)
             if type(event) not in quiet:
                 self._on_folded()
-            for told in all_told:
-                self.emit(told)
+            for session_event in session_events:
+                self.emit(session_event)
             if follower is not self._follower:
-                return True  # a listener went on to another thread
+                return True  # a listener switched to another thread
         has_more = bool(batch)
         for call_id in list(self._forks):
             has_more |= self._deliver_fork(call_id)
@@ -193,8 +195,8 @@ class Bus:
         batch = fork.poll()
         for event in batch:
             if self.fold.is_shown:
-                for told in self.fold.translation.feed_fork(call_id, event):
-                    self.emit(told)
+                for session_event in self.fold.translation.feed_fork(call_id, event):
+                    self.emit(session_event)
         if fork.is_ended:
             self._leave_fork(call_id)
         return bool(batch)
@@ -213,7 +215,7 @@ class Bus:
     def _tell(self, event: HarnessEvent) -> None:
         for listener in self._listeners:
             try:
-                answer = listener(event)  # type: ignore[arg-type] # every one that is told is one of them
+                answer = listener(event)  # type: ignore[arg-type] # every emitted event is a SessionEvent
                 if answer is not None and inspect.isawaitable(answer):
                     self._await(answer)
             except Exception:
@@ -231,7 +233,7 @@ class Bus:
         task.add_done_callback(self._tasks.discard)
 
     def _waker(self) -> Callable[[], None]:
-        """What a hub calls after each change, from whatever thread writes."""
+        """The callback of a hub after each change, called in the thread that writes."""
         loop, home = asyncio.get_running_loop(), threading.get_ident()
         self.loop = loop
 
@@ -242,7 +244,7 @@ class Bus:
             if threading.get_ident() == home:
                 loop.call_soon(self.deliver)
             else:
-                with suppress(RuntimeError):  # the loop is closed: there is nobody to tell
+                with suppress(RuntimeError):  # the loop is closed: no listener is left
                     loop.call_soon_threadsafe(self.deliver)
 
         return wake

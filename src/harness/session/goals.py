@@ -1,11 +1,11 @@
 """Goals: an objective that the agent works toward until a judge says that it is reached.
 
 Rules
-1. The objective is a fact of the thread's log (`GoalChanged`); this file keeps nothing of its own.
-2. After every final answer, while the objective is active and somebody can judge, it is judged once. Reached:
-   done. Waiting: it stays active, and the run ends. Neither: the run goes on with the judge's words.
-3. A judge that fails pauses the goal, and so does a budget that is used up; a goal that is reached with its last
-   run is reached. What is at its budget already is not judged again.
+1. The objective is in the thread's log (`GoalChanged`); nothing is stored here.
+2. An active objective is judged once after every final answer, if there is a judge or a scorer. Reached: it
+   is done. Waiting: it stays active, and the run ends. Neither: the run continues with the judge's feedback.
+3. A judge that fails pauses the goal. So does a budget that is used up, unless the last verdict is "reached"
+   or "waiting". A goal whose budget was used up before is not judged again.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ JudgeChoice: TypeAlias = str | Model | None
 
 
 class GoalOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for objectives that do not say it themselves."""
+    """Defaults for objectives that do not set these themselves."""
 
     judge: JudgeChoice | Callable[[], JudgeChoice] = None
-    """A model's id, a model, or what gives one. Without any, goals are not judged at all."""
+    """A model's id, a model, or a function that returns either. Goals are judged only by this or `scorer`."""
     max_runs: int | None = None
     prompt: str = ""
     scorer: Scorer | None = None
     """Judges instead of a model."""
     tools: tuple[Tool, ...] = ()
-    """For the judge: to look things up, where it has a thread of its own."""
+    """For the judge, to look things up where it has its own thread."""
     max_steps: int = 10
     timeout_s: float | None = None
 
@@ -73,7 +73,7 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class GoalHost(Protocol):
-    """What a session gives. Contract: after `append(GoalChanged(…))`, `objective` answers with it."""
+    """What a session provides. Contract: after `append(GoalChanged(…))`, `objective` returns the new one."""
 
     def thread_id(self) -> str | None: ...
 
@@ -90,7 +90,7 @@ class GoalHost(Protocol):
         ...
 
     def goal_options(self) -> GoalOptions | None:
-        """Those of the agent that works now."""
+        """The options of the current agent."""
         ...
 
     def last_user_text(self) -> str: ...
@@ -102,8 +102,8 @@ class Goals:
         self._judge = judge
 
     def get(self) -> Objective | None:
-        kept = self._host.objective() if self._host.thread_id() else None
-        return None if kept is None else msgspec.convert(dict(kept), Objective, strict=False)
+        stored = self._host.objective() if self._host.thread_id() else None
+        return None if stored is None else msgspec.convert(dict(stored), Objective, strict=False)
 
     def set(
         self,
@@ -114,7 +114,7 @@ class Goals:
         prompt: str = "",
         id: str = "",
     ) -> Objective | None:
-        """Begin a goal, instead of the one that there was. None without a thread to keep it in."""
+        """Begin a goal in place of the current one. None without a thread to store it in."""
         _check_budget(max_runs)
         if not self._host.thread_id():
             return None
@@ -145,7 +145,7 @@ class Goals:
         prompt: str | UnsetType = UNSET,
         status: Status | UnsetType = UNSET,
     ) -> Objective | None:
-        """Change what is given; None when there is no goal. One that is resumed forgets why it was paused."""
+        """Change what is given; None without a goal. A status other than `paused` clears `paused_reason`."""
         _check_budget(None if isinstance(max_runs, UnsetType) else max_runs)
         objective = self.get()
         if objective is None:
@@ -161,7 +161,7 @@ class Goals:
         return objective.max_runs or (options and options.max_runs) or MOST_RUNS
 
     async def after_answer(self, answer: str) -> str | None:
-        """For the loop, when a run would end: None lets it, a text makes it go on with that."""
+        """Called by the loop when a run would end: None lets it end, a text continues it with that text."""
         objective = self.get()
         if objective is None or objective.status != "active":
             return None
@@ -186,7 +186,7 @@ class Goals:
         return objective
 
     async def _judged(self, objective: Objective, options: GoalOptions, choice: Any, answer: str) -> _Judged:
-        """Whatever happens, there is a result."""
+        """An exception or a timeout becomes a failed result."""
         try:
             return await asyncio.wait_for(self._scored(objective, options, choice, answer), options.timeout_s)
         except TimeoutError:
@@ -232,7 +232,7 @@ class Goals:
         return _Judged(score, is_waiting=verdict.decision == "waiting")
 
     def _settle(self, objective: Objective, max_runs: int, judged: _Judged, duration_ms: int) -> str | None:
-        """Keep what became of the goal, tell it, and say whether the run goes on."""
+        """Store and emit the outcome; returns the text to continue the run with, or None to end it."""
         runs_used = objective.runs_used + 1
         is_spent = runs_used >= max_runs
         status, paused_reason = _outcome(judged, max_runs, is_spent=is_spent)
@@ -281,7 +281,7 @@ class Goals:
 
 
 def continuation(objective: str, runs_used: int, max_runs: int, feedback: str) -> str:
-    """What the model is told when the goal is not reached."""
+    """The message to the model when the goal is not reached."""
     return (
         f"[Goal attempt {runs_used}/{max_runs}] The goal is not yet complete. "
         f"Judge feedback: {feedback or 'none'}\n\nContinue working toward the goal: {objective}"
@@ -293,14 +293,14 @@ def judge_thread_id(thread_id: str, goal_id: str) -> str:
 
 
 def judge_thread_settings(thread_id: str, goal_id: str) -> dict[str, Any]:
-    """Of the hidden thread in which the judge keeps its own conversation."""
+    """The settings of the hidden thread with the judge's own conversation."""
     return {"forkedSubagent": True, "goalJudge": True, "parentThreadId": thread_id, "goalId": goal_id}
 
 
 def objective_update(
     lane: StateLane, objective: Objective | None, max_runs: int, is_visible: IsVisible
 ) -> StateReport | None:
-    """What the model is told of the objective: while it is active all of it, afterwards once that there is none."""
+    """What the model is given of the objective: all of it while active, then once that there is none."""
     has_base = lane.has_base(is_visible)
     known = (lane.snapshot.value or {}).get("objective") if lane.snapshot is not None else None
     if objective is None or objective.status != "active":
@@ -338,7 +338,7 @@ class _Judged(NamedTuple):
         return self.score.score == 1
 
     def result(self, duration_ms: int) -> dict[str, Any]:
-        told = {
+        result = {
             "score": self.score.score,
             "passed": self.is_reached,
             "reason": self.score.reason,
@@ -346,11 +346,11 @@ class _Judged(NamedTuple):
             "scorerName": self.score.scorer_name,
             "duration": duration_ms,
         }
-        return {**told, "errored": True} if self.is_failed else told
+        return {**result, "errored": True} if self.is_failed else result
 
 
 def _choice(objective: Objective, options: GoalOptions) -> Any:
-    """Who judges: the objective's own judge counts before the agent's. An exception is a judge that fails."""
+    """The objective's own judge, else the agent's. A returned exception counts as a judge that failed."""
     choice: Any = objective.judge_model_id or options.judge
     if callable(choice) and not hasattr(choice, "answer"):
         try:
