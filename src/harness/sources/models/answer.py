@@ -1,7 +1,7 @@
-"""One answer as it comes in: pieces become events at once, and the whole becomes a `Message` at the end.
+"""One streamed answer: each piece becomes an event at once, and the whole becomes a `Message` at the end.
 
-What a provider wants to see again (signatures, encrypted reasoning) is kept in the order in which it
-came, between the texts and the calls, which are only referred to: nothing is in the log twice.
+Parts that must be sent back to the provider (signatures, encrypted reasoning) are stored in the order in
+which they arrived. Texts and calls between them are stored as references, so that nothing is logged twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.sources.model import AssistantTurn, Call
 
 
 class StreamedCall:
-    """A call whose arguments are still coming."""
+    """A tool call whose arguments are still being streamed."""
 
     __slots__ = ("extras", "id", "name", "pieces")
 
@@ -40,14 +40,14 @@ class StreamedCall:
         self.name = name
         self.pieces: list[str] = []
         self.extras: dict[str, Any] | None = None
-        """What the provider wants to see again beside the call."""
+        """Provider data that must be sent back together with the call."""
 
 
 class AnswerPart(msgspec.Struct, omit_defaults=True):
-    """What stood at one place of an answer: a stretch of the text, a call, or a part of the provider's own."""
+    """One part of an answer, in order: a span of the text, a call, or a provider-specific part."""
 
     text: int | None = None
-    """Of so many characters."""
+    """The length of a text span, in characters."""
     call: str | None = None
     native: Any = None
     extras: dict[str, Any] | None = None
@@ -55,22 +55,22 @@ class AnswerPart(msgspec.Struct, omit_defaults=True):
 
 class Opaque(msgspec.Struct):
     model: str
-    """Whose it is: no other model is shown it."""
+    """The model that wrote these parts; they are not sent to any other model."""
     places: list[AnswerPart]
 
 
 class ModelAnswer:
-    """Contract: `events` is what is to be shown next; whoever shows it takes it away."""
+    """Contract: `events` holds the events not yet shown; the caller that shows them removes them."""
 
     def __init__(self, model: str, taken_ids: Callable[[], set[str]] = set) -> None:
-        """`taken_ids`: of the calls that the conversation already has; asked only when there is a new one."""
+        """`taken_ids`: returns the call ids already in the conversation; called only for a new call."""
         now_ms = time.time_ns() // 1_000_000
         self.events: list[Event] = []
         self.has_content = False
         self.response_id = ""
         self.usage = Usage()
         self.unreadable = 0
-        """How many pieces of the stream nobody could read."""
+        """How many pieces of the stream could not be parsed."""
         self._model = model
         self._text_id = new_run_id(now_ms)
         self._reasoning_id = new_run_id(now_ms)
@@ -79,7 +79,7 @@ class ModelAnswer:
         self._texts: list[str] = []
         self._has_thought = False
         self._stretch = 0
-        """Where in the texts the current stretch begins."""
+        """Where the current span begins within the texts."""
         self._calls: list[StreamedCall] = []
         self._places: list[AnswerPart | StreamedCall] = []
 
@@ -95,19 +95,19 @@ class ModelAnswer:
             self.events.append(ReasoningDelta(id=self._reasoning_id, text=text))
 
     def end_text(self, extras: dict[str, Any] | None = None) -> None:
-        """What is said from here on is another stretch of text."""
+        """End the current text span; text that follows begins another."""
         length = sum(map(len, self._texts[self._stretch :]))
         self._stretch = len(self._texts)
         if length or extras:
             self._places.append(AnswerPart(text=length, extras=extras))
 
     def keep(self, native: Any) -> None:
-        """A part that is to be sent back as it is."""
+        """Store a part that must be sent back unchanged."""
         self.end_text()
         self._places.append(AnswerPart(native=native))
 
     def call(self, id: str | None, name: str) -> StreamedCall:
-        """Begin a call. Its id is new in the conversation, whatever the provider says."""
+        """Begin a call. Its id is made unique in the conversation, whatever id the provider sends."""
         self.has_content = True
         self.end_text()
         if self._taken_ids is None:
@@ -119,17 +119,17 @@ class ModelAnswer:
         return call
 
     def argue(self, call: StreamedCall, piece: str) -> None:
-        """More of a call's arguments, as JSON text."""
+        """Add a piece of a call's arguments, as JSON text."""
         if piece:
             call.pieces.append(piece)
             self.events.append(ToolInputDelta(call_id=call.id, tool_name=call.name, text=piece))
 
     def skip(self) -> None:
-        """A piece of the stream was not what the API promises."""
+        """Count a piece of the stream that does not follow the API."""
         self.unreadable += 1
 
     def end(self, stop_reason: str) -> None:
-        """The answer is whole: its last events."""
+        """The answer is complete: add its last events."""
         self.end_text()
         if self.unreadable:
             self.events.append(_skipped(self.unreadable))
@@ -138,7 +138,7 @@ class ModelAnswer:
             for call in self._calls
         ]
         if calls and stop_reason == "end":
-            stop_reason = "tool_calls"  # some servers call every end a stop
+            stop_reason = "tool_calls"  # some servers report "stop" for every end
         self.events.append(
             Message(
                 role="assistant",
@@ -153,12 +153,12 @@ class ModelAnswer:
         self.events.append(StepEnd(id="", stop_reason=stop_reason))
 
     def taken_back(self) -> list[Event]:
-        """What was shown of it does not stand."""
+        """The events that withdraw what was already shown of this answer."""
         shown = ((self._text_id, self._texts), (self._reasoning_id, self._has_thought))
         return [TextRetracted(id=id) for id, was_shown in shown if was_shown]
 
     def fail(self, message: str, code: str) -> None:
-        """There is no answer: its last events."""
+        """The answer failed: add its last events."""
         if self.unreadable:
             self.events.append(_skipped(self.unreadable))
         self.events += [Error(message=message, code=code), StepEnd(id="", stop_reason="error")]
@@ -188,7 +188,7 @@ def _unique(id: str, taken: set[str]) -> str:
 
 
 def parse_arguments(pieces: list[str]) -> Any:
-    """A call's arguments; those that are not an object are marked as malformed. None at all are `{}`."""
+    """Parse a call's arguments. What is not a JSON object is marked as malformed; no input at all is `{}`."""
     text = "".join(pieces)
     if not text.strip():
         return {}
@@ -223,11 +223,11 @@ class Native(NamedTuple):
 
 
 def in_order(turn: AssistantTurn, model: str) -> Iterator[SaidText | MadeCall | Native]:
-    """An answer's parts as they came, for the model that made it; for others the text, then the calls."""
+    """An answer's parts in their original order for the model that wrote it; for others text, then calls."""
     places = _places(turn, model)
     calls = {call.id: call for call in turn.calls}
     lengths = [place.text for place in places if place.text is not None]
-    fits = sum(lengths) == len(turn.text)  # a text that was masked since has another length
+    fits = sum(lengths) == len(turn.text)  # a text that was masked later has a different length
     start = 0
     if not lengths and turn.text:
         yield SaidText(turn.text, {})
@@ -252,11 +252,11 @@ def _places(turn: AssistantTurn, model: str) -> list[AnswerPart]:
     try:
         opaque = msgspec.convert(turn.opaque, Opaque)
     except msgspec.ValidationError:
-        return []  # whoever made it, it was not this program
+        return []  # not written by this program
     return opaque.places if opaque.model == model else []
 
 
 def count_in(values: Any, name: str) -> int | None:
-    """A number of tokens in a usage record: APIs give it whole, as a float, or not at all (None)."""
+    """A token count in a usage record. APIs send it as an int, as a float, or not at all (None)."""
     value = values.get(name) if isinstance(values, dict) else None
     return int(value) if isinstance(value, int | float) else None

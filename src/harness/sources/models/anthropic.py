@@ -1,12 +1,12 @@
 """Anthropic Messages: `POST …/v1/messages`.
 
-The surprising things: tool results are a user's message, and those of one answer must be one message;
-thinking blocks must come back unchanged and in their place; a conversation that tells of tool calls must
-define tools, even where none may be called; a prompt is cached only up to where one says so; one image that
-is too large, now or long ago, is the end of the conversation.
+Peculiarities of the API: tool results are sent as a user message, and all results of one answer must be in
+one message; thinking blocks must be sent back unchanged and in their place; a conversation that contains tool
+calls must define tools, even where none may be called; a prompt is cached only up to an explicit marker; a
+single image that is too large, however old, makes the API refuse every later request.
 
-The stream of Anthropic Messages: blocks that begin, grow and end, inside of one message. The reader of it comes first in this file,
-the request below.
+The stream consists of blocks that begin, grow and end inside one message. The stream reader comes first in
+this file, the request below it.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class AnthropicReader:
         self.answer.end(_STOPS.get(self._stop, self._stop or "end"))
 
     def _read_unknown(self, data: bytes) -> None:
-        """Kinds of events and deltas that are newer than this file are left out, as the API demands."""
+        """Unknown kinds of events and deltas are ignored, as the API requires."""
         try:
             kind = _decode_any(data).type
         except DECODE_ERRORS:
@@ -235,7 +235,7 @@ class AnthropicReader:
             self.answer.keep({**thought, "thinking": "".join(thought["thinking"])})
 
     def _count(self, told: _Usage | None) -> None:
-        """What is told later is told in total, and replaces what was told before."""
+        """Usage is reported as running totals: a later report replaces the earlier one."""
         if told is None:
             return
         thinking = told.output_tokens_details.thinking_tokens if told.output_tokens_details else None
@@ -256,18 +256,18 @@ def _latest(now: int | None, before: int | None) -> int | None:
 VERSION = "2023-06-01"
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MOST_IMAGE_CHARACTERS = 5 * 1024 * 1024
-"""Of base64; some who offer this API take twice as much, none takes less."""
+"""The limit for one image in base64. Some providers of this API accept twice as much, none accepts less."""
 _LONGEST_SIDE = 8_000
 _MANY_IMAGES = 20
 _LONGEST_SIDE_OF_MANY = 2_000
-"""In pixels, of every image in a request with more images than that."""
+"""In pixels: the limit for every image in a request with many images."""
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
 _CALL_ID = r"[a-zA-Z0-9_-]{1,64}"
 _OUTPUT_LIMITS = ((re.compile(r"claude-3-5|claude-3-7"), 8_192), (re.compile(r"claude-(3|2|instant)"), 4_096))
 _USUAL_OUTPUT_LIMIT = 32_000
-"""The API wants a limit; every model since Claude 4 allows this one."""
+"""The API requires a limit; every model since Claude 4 allows this one."""
 _BUDGETED = re.compile(r"claude-(3-7|opus-4(-[015])?(-20\d{6})?$|sonnet-4(-[05])?(-20\d{6})?$|haiku-4)")
-"""Models that are told how many tokens to think, not how hard."""
+"""Models whose thinking is set as a budget of tokens instead of an effort level."""
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_000}
 
 
@@ -280,12 +280,12 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
     tool_names: tuple[str, ...] = ()
     images: int = 0
     blocks_among_many: bytes = b""
-    """Where there are images: the same for a request with many."""
+    """Set if there are images: the same blocks for a request with many images."""
 
 
 class Anthropic:
     def __init__(self, endpoint: ModelEndpoint, *, is_token: bool = False) -> None:
-        """`is_token`: the key is one for bearers, as a gateway gives them out."""
+        """`is_token`: the key is a bearer token, as gateways issue them."""
         self._endpoint = endpoint
         self._is_token = is_token
         self._turns = EncodedOnce[Turn, _Encoded](self._turn)
@@ -366,7 +366,7 @@ def _options(ask: Ask, model: str, turns: Sequence[Turn]) -> dict[str, Any]:
 
 
 def _may_think(turns: Sequence[Turn]) -> bool:
-    """With a budget, calls under way must have been thought about: those of another model were not."""
+    """With a thinking budget, open calls must follow a thinking block; calls of another model have none."""
     for turn in reversed(turns):
         if isinstance(turn, AssistantTurn):
             return not turn.calls or turn.opaque is not None
@@ -376,7 +376,7 @@ def _may_think(turns: Sequence[Turn]) -> bool:
 
 
 def _messages(encoded: Iterable[_Encoded]) -> list[bytes]:
-    """Neighbours of one role are one message; the last two of the user say how far to cache."""
+    """Join adjacent turns of one role into a message; the last two user messages carry the cache markers."""
     pieces: list[bytes] = []
     role = b""
     ends: list[int] = []
@@ -403,7 +403,7 @@ def _messages(encoded: Iterable[_Encoded]) -> list[bytes]:
 
 
 def _marked(blocks: bytes) -> bytes:
-    """The last of them is the end of a prefix that is worth caching."""
+    """Put a cache marker on the last block."""
     return blocks[:-1] + _MARK
 
 
@@ -446,7 +446,7 @@ def _said(turn: UserTurn, most_pixels: int) -> bytes:
 
 def _result(turn: ToolTurn, most_pixels: int) -> bytes:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": fitting_id(turn.call_id, _CALL_ID)}
-    if turn.is_error and not turn.attachments:  # what is called an error may only be text
+    if turn.is_error and not turn.attachments:  # an error result may contain only text
         block["is_error"] = True
     if turn.attachments:
         parts = [_text(turn.text)] if turn.text.strip() else []

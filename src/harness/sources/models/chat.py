@@ -1,11 +1,11 @@
-"""OpenAI-compatible Chat Completions: `POST …/chat/completions`; what nearly every other server speaks.
+"""OpenAI-compatible Chat Completions: `POST …/chat/completions`, the API of nearly every other server.
 
-"Compatible" has dialects: they are a table of `Habits`, chosen by the provider. The surprising things:
-a tool's result may only be text, so that its images follow in a user's message; who reasons may want to
-see the reasoning again, under one of several names.
+Servers differ in details: `Habits` lists them, chosen by the provider. Peculiarities of the API: a tool
+result may only be text, so its images follow in a user message; some reasoning models need their reasoning
+sent back, under one of several names.
 
-The stream of Chat Completions: chunks with a delta each, then `[DONE]`. The reader of it comes first in this file,
-the request below.
+The stream consists of chunks with one delta each, then `[DONE]`. The stream reader comes first in this file,
+the request below it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Delta(msgspec.Struct):
 class _Choice(msgspec.Struct):
     delta: _Delta | None = None
     message: _Delta | None = None
-    """The whole answer, of a server that knows no streams."""
+    """The whole answer, from a server that does not stream."""
     finish_reason: str | None = None
     index: int | None = None
 
@@ -106,7 +106,7 @@ class ChatReader:
         self._keeps_reasoning = keeps_reasoning
         self._stop = ""
         self._calls: dict[int, tuple[str, StreamedCall]] = {}
-        """By index: the id that the server gave it, and the call."""
+        """By index: the server's id of the call, and the call."""
         self._reasoning: list[str] = []
         self._details: list[Any] = []
         self._was_refused = False
@@ -170,7 +170,7 @@ class ChatReader:
                 self._read_call(call)
 
     def _read_parts(self, parts: str | list[Any]) -> None:
-        """Mistral says it in parts when it reasons."""
+        """Mistral sends the content as a list of parts when it reasons."""
         for part in parts:
             if not isinstance(part, dict):
                 continue
@@ -200,7 +200,7 @@ class ChatReader:
 
 
 def _is_another(piece: _ToolCall, function: _Function, id: str, call: StreamedCall) -> bool:
-    """Servers that count no calls, or every call as number 0, tell them apart by their ids, if at all."""
+    """Whether a piece begins another call: some servers send no index, or always 0, and only new ids."""
     if not function.name:
         return False
     if piece.id and id:
@@ -209,7 +209,7 @@ def _is_another(piece: _ToolCall, function: _Function, id: str, call: StreamedCa
 
 
 def _usage(told: dict[str, Any]) -> Usage:
-    """Cached input is part of the prompt, and reasoning of the completion, but for those who say otherwise."""
+    """Most servers count cached input as part of the prompt, and reasoning as part of the completion."""
     given, made = told.get("prompt_tokens_details"), told.get("completion_tokens_details")
     prompt, completion = count_in(told, "prompt_tokens"), count_in(told, "completion_tokens")
     cache_read = _first(
@@ -239,7 +239,7 @@ def _first(*counts: int | None) -> int | None:
 
 
 def _joined(details: list[Any]) -> list[Any]:
-    """Pieces of one block of reasoning, as one block: that is how it is to be sent back."""
+    """Join the pieces of each reasoning block: a block must be sent back whole."""
     blocks: list[Any] = []
     for piece in details:
         last = blocks[-1] if blocks else None
@@ -267,26 +267,26 @@ _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio
 
 
 class Habits(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server differs from the others."""
+    """How a server differs from other Chat Completions servers."""
 
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     effort: Literal["reasoning_effort", "reasoning", ""] = "reasoning_effort"
-    """Where it is told how much to reason; empty: nowhere."""
+    """The request field that sets the reasoning effort; empty: there is none."""
     asks_usage: bool = True
-    """Whether it tells the usage of a stream only when asked."""
+    """Whether usage is included in a stream only on request."""
     has_schemas: bool = True
-    """Whether an answer can be held to a schema, or only to JSON."""
+    """Whether structured output accepts a schema; otherwise only plain JSON mode."""
     wants_reasoning: bool = False
-    """Whether it wants its `reasoning_content` back."""
+    """Whether `reasoning_content` must be sent back."""
     call_id: str = r"[!-~]{1,40}"
-    """Which ids of calls it takes; others are made anew, with so many characters."""
+    """The call ids that the server accepts; others are replaced by ids of `call_id_length` characters."""
     call_id_length: int = 32
 
 
 class _Encoded(msgspec.Struct, frozen=True, gc=False):
     message: bytes
     aside: tuple[bytes, ...] = ()
-    """Parts that must wait for a message of the user."""
+    """Parts that are sent in the next user message."""
     is_result: bool = False
 
 
@@ -376,13 +376,13 @@ class ChatCompletions:
             message["tool_calls"] = calls
         elif not turn.text:
             if len(message) == 2:
-                return _Encoded(b"")  # nothing at all was said, and some servers refuse to hear it
+                return _Encoded(b"")  # some servers refuse an empty message
             message["content"] = ""
         return _Encoded(encode(message))
 
 
 def _messages(encoded: Sequence[_Encoded]) -> list[bytes]:
-    """The results of one answer stand together; what could not be in them follows."""
+    """Keep the tool results of one answer together; the parts that they cannot contain follow."""
     messages: list[bytes] = []
     aside: list[bytes] = []
     for one in encoded:

@@ -1,15 +1,15 @@
-"""How many tokens a model can read at once, as far as its name tells."""
+"""How many tokens a model can read at once, as far as its name shows."""
 
 from __future__ import annotations
 
 import re
 
 USUAL = 128_000
-"""Of a model that nobody here knows."""
+"""The context window assumed for an unknown model."""
 
 _WINDOWS: tuple[tuple[str, int], ...] = (
     (r"claude", 200_000),
-    (r"gpt-5", 272_000),  # what it may be sent; the rest is for its answer
+    (r"gpt-5", 272_000),  # the input limit; the rest is for the answer
     (r"gpt-4\.1", 1_000_000),
     (r"gpt-4-(0613|32k)|gpt-4$", 8_000),
     (r"gpt-3\.5", 16_000),
@@ -21,7 +21,7 @@ _WINDOWS: tuple[tuple[str, int], ...] = (
     (r"qwen3-coder", 256_000),
     (r"minimax-m", 200_000),
 )
-"""Looked for in the name, the first that fits."""
+"""Patterns searched for in the model's name; the first match counts."""
 
 
 def window_of(model: str) -> int:

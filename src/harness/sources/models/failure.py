@@ -1,4 +1,4 @@
-"""Why a model did not answer, in the provider's own words, and whether asking again can help."""
+"""Why a model did not answer, in the provider's own words, and whether a retry can help."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PASSING_CODES = frozenset(
     )
 )
 _LASTING_CODES = frozenset(("insufficient_quota", "billing_hard_limit_reached", "billing_error"))
-"""Refused as if for a moment, but no waiting helps."""
+"""Errors that look temporary but do not pass by waiting."""
 _TOO_LONG_CODES = frozenset(
     ("context_length_exceeded", "context_window_exceeded", "exceed_context_size_error", "request_too_large")
 )
@@ -47,7 +47,7 @@ _TOO_LONG_WORDS = (
     r"greater than the context length",  # LM Studio
     r"exceeded model token limit",  # Moonshot
 )
-"""How each provider says that a conversation is longer than its model can read."""
+"""How each provider reports that a conversation exceeds the context window."""
 _TOO_LONG = re.compile("|".join(_TOO_LONG_WORDS), re.IGNORECASE)
 _STATED_WINDOW = re.compile(
     r"(?:maximum (?:context|prompt) length (?:is|of)|tokens allowed|context (?:size|window)|token limit|>)[ :(]*"
@@ -62,7 +62,7 @@ class ModelFailure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     code: str
     is_passing: bool = False
-    """The same request may be answered later."""
+    """The same request may succeed later."""
     wait_s: float | None = None
     """How long the provider asks to wait."""
 
@@ -74,27 +74,27 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     first_wait_s: float = 0.5
     longest_backoff_s: float = 8.0
     longest_wait_s: float = 60.0
-    """A provider that wants more patience than this gets none."""
+    """If a provider asks for a longer wait than this, there is no retry."""
 
     def wait_s(self, failure: ModelFailure, tried: int) -> float | None:
-        """How long to wait after so many tries; None when it is enough."""
+        """How long to wait after `tried` attempts; None: do not retry."""
         if not failure.is_passing or tried > self.limit:
             return None
         if failure.wait_s is not None:
-            # A little more, so that all who were told the same do not come back at once.
+            # A little more, so that clients that got the same wait time do not all retry at once.
             return failure.wait_s + random.uniform(0, 0.1) if failure.wait_s <= self.longest_wait_s else None
         backoff_s = min(self.first_wait_s * 2.0 ** (tried - 1), self.longest_backoff_s)
         return backoff_s * random.uniform(0.75, 1.0)
 
 
 def refused(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailure:
-    """An answer that is not one: its status and what it says."""
+    """The failure for an HTTP error response."""
     found = read_error(_decoded(body), status)
     message = found.message or f"HTTP {status}" + (f": {excerpt}" if (excerpt := _excerpt(body)) else "")
     is_passing = (status in _PASSING_STATUSES or status >= 500) and found.code not in _LASTING_CODES
-    told = headers.get("x-should-retry", "")
-    if told in ("true", "false"):
-        is_passing = told == "true"
+    should_retry = headers.get("x-should-retry", "")
+    if should_retry in ("true", "false"):
+        is_passing = should_retry == "true"
     wait_s = _header_wait_s(headers)
     return ModelFailure(
         message=message,
@@ -105,7 +105,7 @@ def refused(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailur
 
 
 def read_error(value: Any, status: int = 0) -> ModelFailure:
-    """An error object of any provider; what it does not say is empty."""
+    """Read an error object of any provider; missing fields stay empty."""
     if isinstance(value, list) and value:
         value = value[0]
     error = value.get("error", value) if isinstance(value, dict) else value
@@ -119,7 +119,7 @@ def read_error(value: Any, status: int = 0) -> ModelFailure:
     message = next((text for key in ("message", "detail") if isinstance(text := error.get(key), str)), "")
     inner = error.get("metadata")
     if isinstance(inner, dict) and isinstance(inner.get("raw"), str) and inner["raw"] not in message:
-        message = f"{message}: {inner['raw'][:_LONGEST_EXCERPT]}"  # a reseller quotes whom it asked
+        message = f"{message}: {inner['raw'][:_LONGEST_EXCERPT]}"  # a reseller quotes the upstream provider
     is_passing = code in _PASSING_CODES or (
         isinstance(number, int) and (number in _PASSING_STATUSES or number >= 500)
     )
@@ -127,12 +127,12 @@ def read_error(value: Any, status: int = 0) -> ModelFailure:
 
 
 def is_too_long(code: str, message: str) -> bool:
-    """Whether the model could not read all of what it was sent: the same request will never be answered."""
+    """Whether the request exceeds the context window: the same request can never succeed."""
     return code in _TOO_LONG_CODES or _TOO_LONG.search(message) is not None
 
 
 def stated_window(message: str) -> int | None:
-    """How many tokens the model can read, where its refusal says so."""
+    """The size of the context window in tokens, if the error message states it."""
     found = _STATED_WINDOW.search(message)
     return int(found[1].replace(",", "")) if found else None
 
@@ -145,7 +145,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _excerpt(body: bytes) -> str:
-    """The beginning of a page, without its marks."""
+    """The beginning of a response page, without its markup."""
     text = re.sub(
         r"<(style|script|head)\b.*?</\1>|<[^>]*>", " ", body[:20_000].decode("utf-8", "replace"), flags=re.S
     )
@@ -179,7 +179,7 @@ def _until_s(text: str) -> float | None:
 
 
 def _detail_wait_s(error: dict[str, Any]) -> float | None:
-    """Gemini says it in the body."""
+    """Gemini sends the wait time in the body."""
     details = error.get("details")
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None

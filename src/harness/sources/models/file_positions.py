@@ -1,7 +1,7 @@
-"""On which line of a TOML or JSON file each value stands, so that a mistake can be shown where it is.
+"""The line of each value in a TOML or JSON file, so that an error message can name it.
 
-The parsers of the standard library keep no positions. This reader trusts that the file was parsed
-before: it only follows brackets, keys and strings, and gives up quietly where it loses its way.
+The parsers of the standard library do not record positions. This reader assumes that the file has already
+been parsed successfully: it only follows brackets, keys and strings, and stops silently where it cannot.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class _Token(NamedTuple):
 
 
 class Positions:
-    """Contract: `line` never raises; an unknown path has the line of the value around it."""
+    """Contract: `line` never raises; an unknown path has the line of the enclosing value."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[Path, int] = {(): 1}
         self._tokens = list(_tokens(text))
         self._at = 0
         self._repeated: dict[Path, int] = {}
-        """`[[name]]` → how many of these tables have begun."""
+        """`[[name]]` → how many of these tables have been seen."""
         try:
             self._document()
         except IndexError:
@@ -112,7 +112,7 @@ class Positions:
                 self._pair(path)
 
     def _next_member(self, end: str) -> bool:
-        """Step over commas; False when the end was stepped over too."""
+        """Skip commas; False when the end was reached and skipped too."""
         while (token := self._skip_newlines()).text in (",", end) and token.kind == "mark":
             self._take()
             if token.text == end:

@@ -1,11 +1,11 @@
 """Gemini: `POST …/models/MODEL:streamGenerateContent?alt=sse`.
 
-The surprising things: a result names the function, not only the call; calls often have no id; the
-signature of the reasoning hangs on the call or the text that came out of it, and newer models refuse a
-call without one; what is malformed is never shown, only named.
+Peculiarities of the API: a tool result names the function, not only the call; calls often have no id; the
+signature of the reasoning is attached to the call or the text that followed it, and newer models refuse a
+call without one; a malformed call is reported by name, without its content.
 
-The stream of Gemini: chunks of parts, each a piece of text or a whole call. The reader of it comes first in this file,
-the request below.
+The stream consists of chunks of parts, each a piece of text or a whole call. The stream reader comes first in
+this file, the request below it.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _REFUSALS = frozenset(
 )
 _MALFORMED_CALL = "MALFORMED_FUNCTION_CALL"
 _BOTCHED = frozenset(("MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"))
-"""The model failed at its own format; what it wrote is not shown."""
+"""The model broke its own output format; the API does not return what it wrote."""
 _CALLED = re.compile(r"default_api\.(\w+)\(|call:(?:default_api:)?(\w+)")
-"""How the provider's message quotes what the model wrote."""
+"""How the provider's message quotes the malformed call."""
 
 
 class _FunctionCall(msgspec.Struct):
@@ -112,7 +112,7 @@ class GeminiReader:
         self.failure: ModelFailure | None = None
         self.is_complete = False
         self.is_over = False
-        """Never known before the end: usage may follow the last part."""
+        """Never set: usage may follow the last part, so only the end of the stream is certain."""
         self._stop = ""
 
     def read(self, data: bytes) -> None:
@@ -155,7 +155,7 @@ class GeminiReader:
             self.is_complete = True
 
     def _read_malformed(self, message: str) -> None:
-        """A call that the provider could not read is one all the same: the model is told so, and tries again."""
+        """Record a call that the provider could not parse: the model gets an error result and can retry."""
         found = _CALLED.search(message)
         name = (found[1] or found[2]) if found else "malformed_call"
         self.answer.argue(self.answer.call(None, name), message)
@@ -181,7 +181,7 @@ class GeminiReader:
 
 
 def _usage(told: dict[str, Any]) -> Usage:
-    """What comes from the cache is part of the prompt; thoughts are no part of the candidates."""
+    """Cached tokens are included in the prompt count; thoughts are not included in the candidates count."""
     cache_read = count_in(told, "cachedContentTokenCount")
     prompt = count_in(told, "promptTokenCount")
     if prompt is not None:
@@ -199,9 +199,9 @@ _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
 _HAS_BUDGET = re.compile(r"gemini-2\.5")
 _CHECKS_SIGNATURES = re.compile(r"gemini-[3-9]")
 _NO_SIGNATURE = "skip_thought_signature_validator"
-"""The API's own word for a call that one of its models did not make."""
+"""The API's own placeholder for a call that was not made by one of its models."""
 _SHOWN = re.compile(r"image/(png|jpe?g|webp|heic|heif)\b|application/pdf\b|audio/|video/")
-"""Of which kinds a file may be; the rest is refused, and the whole conversation with it."""
+"""The accepted media types; with any other file the API refuses the whole request."""
 _BUDGETS = {"low": 1_024, "medium": 8_192, "high": 24_576}
 
 
@@ -209,9 +209,9 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
     role: bytes
     parts: bytes
     calls: dict[str, bytes] | None = None
-    """By our ids: how a result has to name the call."""
+    """By our call id: how a result must refer to the call."""
     result_of: str = ""
-    """Our id of the call whose result this is."""
+    """Our id of the call that this result belongs to."""
 
 
 class Gemini:
@@ -298,7 +298,7 @@ class Gemini:
 
 
 def _contents(encoded: Iterable[_Encoded]) -> list[bytes]:
-    """Neighbours of one role are one content: all results of one answer must be together."""
+    """Join adjacent turns of one role into one content: all results of one answer must be together."""
     pieces: list[bytes] = []
     role = b""
     calls: dict[str, bytes] = {}
@@ -325,7 +325,7 @@ _UNKNOWN_CALL = b'{"functionResponse":{"name":"unknown",'
 
 def _tool(tool: ToolSpec) -> bytes:
     declaration: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    if tool.schema.get("properties"):  # an object without properties is refused
+    if tool.schema.get("properties"):  # the API refuses an object without properties
         declaration["parametersJsonSchema"] = tool.schema
     return encode(declaration)
 

@@ -1,10 +1,10 @@
-"""A model behind HTTP: one call is one streamed request, asked again when the provider cannot answer now.
+"""A model behind HTTP: one call is one streamed request, retried after temporary failures.
 
 Rules
-1. What differs between APIs is a `ModelApi`; everything that can go wrong on the way is here.
-2. A new try is told as a `Warning`. What was already shown of an answer that broke off is taken back before.
-3. Closing the iterator closes the socket. A connection is kept for the next call only when an answer was
-   read to its end. Each event loop has connections of its own, which end with it.
+1. What differs between APIs is a `ModelApi`; all error handling of the transport is here.
+2. A retry is reported as a `Warning`. Before that, the part of a broken answer already shown is withdrawn.
+3. Closing the iterator closes the socket. A connection is reused for the next call only when the answer was
+   read to its end. Each event loop has its own connections, which are closed with it.
 4. The key is in the request's headers and nowhere else.
 """
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 class SseDecoder:
-    """Server-sent events: bytes of a response in, the data of each event out as soon as it is whole.
+    """Decoder for server-sent events: takes bytes of a response, returns the data of each complete event.
 
-    Names, ids and comments are left out: every model API says in the data what it is. Lines end with a
-    line feed; a carriage return before it is white space to whoever decodes the JSON. There is no
-    longest line.
+    Names, ids and comments are ignored: every model API states the kind of event in the data. Lines end with
+    a line feed; a carriage return before it is white space to the JSON decoder. The length of a line is not
+    limited.
     """
 
     __slots__ = ("_data", "_rest")
@@ -66,7 +66,7 @@ class SseDecoder:
         return found
 
     def finish(self) -> list[bytes]:
-        """What a server sent last without an empty line behind it."""
+        """The last event, if the server did not send an empty line after it."""
         return self.feed(b"\n\n")
 
 
@@ -76,20 +76,20 @@ _BLANK = (b"", b"\r")
 HIDDEN = "***"
 _LONGEST_REFUSAL_BYTES = 256 * 1024
 _DRAIN_S = 0.25
-"""How long a server may take to end a stream after its last event, before the connection is given up."""
+"""How long a server may take to end a stream after its last event, before the connection is closed."""
 
 _KEPT_S = 90.0
-"""How long a connection without a call is kept: tools take longer than the usual five seconds."""
+"""How long an idle connection stays open: tools take longer than the default of five seconds."""
 
 
 class HttpTimeouts(msgspec.Struct, frozen=True, kw_only=True):
     connect_s: float = 15.0
     silence_s: float = 300.0
-    """Without a byte; some models reason for minutes before they say anything."""
+    """Read timeout: some models reason for minutes before they send anything."""
 
 
 class ModelEndpoint:
-    """Where a model is, and what opens it. Not a struct: what prints this must not print the key."""
+    """The address of a model, and its key. Not a struct, so that its `repr` does not contain the key."""
 
     __slots__ = ("key", "model", "provider", "url")
 
@@ -105,13 +105,13 @@ class ModelEndpoint:
 
     @property
     def bearer_headers(self) -> dict[str, str]:
-        """Of a request with JSON, for the servers that take a key this way; those of one's own may need none."""
+        """The headers of a JSON request with a bearer key; a self-hosted server may need no key."""
         secret = {"authorization": f"Bearer {self.key}"} if self.key else {}
         return {"content-type": "application/json", **secret}
 
     @property
     def place(self) -> str:
-        """For messages: without what a URL may carry of credentials."""
+        """The URL without credentials, for messages."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
 
@@ -121,7 +121,7 @@ class ModelEndpoint:
 
 
 class Prepared(NamedTuple):
-    """One request's body, and how to learn the ids of the calls that it tells of."""
+    """One request's body, and a function that returns the ids of the calls in it."""
 
     body: bytes
     call_ids: Callable[[], set[str]]
@@ -132,21 +132,21 @@ class StreamReader(Protocol):
 
     answer: ModelAnswer
     failure: ModelFailure | None
-    """The provider said that it failed."""
+    """The failure that the provider reported."""
     is_complete: bool
-    """The provider said that the answer is whole, if not yet how much it used."""
+    """The provider reported the end of the answer; usage may still follow."""
     is_over: bool
-    """Nothing more will come."""
+    """Nothing more will follow."""
 
     def read(self, data: bytes) -> None: ...
 
     def end(self) -> None:
-        """Make the last events of a complete answer."""
+        """Add the last events of a complete answer."""
         ...
 
 
 class ModelApi(Protocol):
-    """Contract: one instance per model; several calls may be under way."""
+    """Contract: one instance per model; several calls may be open at once."""
 
     def url(self) -> str: ...
 
@@ -158,7 +158,7 @@ class ModelApi(Protocol):
 
 
 class HttpModel:
-    """Contract: that of `Model`. Raises MissingExtra when it is made and httpx is not there."""
+    """Implements `Model`. Creating one raises MissingExtra if httpx is not installed."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class HttpModel:
         return Warning(message=self._masked(message), code="retry")
 
     def _masked(self, text: str) -> str:
-        """Some providers quote the key that they refuse."""
+        """Mask the key: some providers quote the key that they refuse."""
         key = self._endpoint.key
         return text.replace(key, HIDDEN) if len(key) >= SHORTEST_CREDENTIAL else text
 
@@ -223,7 +223,7 @@ class HttpModel:
 
 
 class _Exchange:
-    """One try: a request, and what came back."""
+    """One attempt: a request and its response."""
 
     def __init__(self, reader: StreamReader, endpoint: ModelEndpoint, silence_s: float) -> None:
         self.failure: ModelFailure | None = None
@@ -234,7 +234,7 @@ class _Exchange:
     async def run(
         self, client: httpx.AsyncClient, wire: ModelApi, body: bytes
     ) -> AsyncGenerator[list[Event]]:
-        """The events of the answer, in batches as they come."""
+        """The events of the answer, in batches as they arrive."""
         import httpx
 
         try:
@@ -257,7 +257,7 @@ class _Exchange:
         stream = SseDecoder()
         chunks = self._chunks(response)
         if "json" in response.headers.get("content-type", ""):
-            reader.read(await _start_of(response, limit_bytes=None))  # a server that knows no streams
+            reader.read(await _start_of(response, limit_bytes=None))  # a server that does not stream
         else:
             async for chunk in chunks:
                 for data in stream.feed(chunk):
@@ -279,7 +279,7 @@ class _Exchange:
             self.failure = _incomplete(answer)
 
     async def _chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        """The body as it comes: past the client where that is safe, and what is left through it."""
+        """The body as it arrives: from the socket where that is safe, the rest through the client."""
         from harness.sources.models.sockets import SocketStream
 
         headers = response.headers
@@ -332,7 +332,7 @@ def _final(failure: ModelFailure, retries: Retries) -> str:
 
 
 async def _start_of(response: httpx.Response, limit_bytes: int | None = _LONGEST_REFUSAL_BYTES) -> bytes:
-    """The body, or as much of it as anybody wants to read."""
+    """The body, up to a limit."""
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
@@ -342,7 +342,7 @@ async def _start_of(response: httpx.Response, limit_bytes: int | None = _LONGEST
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    """Read to the end, so that the connection serves again; a server that does not end it loses it."""
+    """Read to the end so that the connection can be reused; it is closed if that takes too long."""
     try:
         async with asyncio.timeout(_DRAIN_S):
             async for _ in chunks:
@@ -355,20 +355,20 @@ _Key: TypeAlias = tuple[bool, bool, HttpTimeouts]
 _clients: weakref.WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[_Key, tuple[httpx.AsyncClient, AsyncIterator[httpx.AsyncClient]]]
 ] = weakref.WeakKeyDictionary()
-"""The connections of each loop, whichever models they serve."""
+"""The clients of each event loop, shared by all models."""
 
 
 async def _kept_client(
     is_secure: bool, is_here: bool, patience: HttpTimeouts
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A generator because a loop knows its generators: it closes them at its end, and this the connections."""
+    """A generator, because an event loop closes its generators when it ends, which closes the connections."""
     import httpx
 
     try:
         async with httpx.AsyncClient(
             timeout=httpx.Timeout(patience.silence_s, connect=patience.connect_s, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_S),
-            verify=is_secure,  # certificates take a while to load, and plain HTTP has no use for them
+            verify=is_secure,  # loading certificates is slow, and plain HTTP does not need them
             trust_env=not is_here,
             headers={"user-agent": "harness", "accept-encoding": "identity"},
         ) as client:
@@ -379,7 +379,7 @@ async def _kept_client(
 
 
 def _quicken(client: httpx.AsyncClient) -> None:
-    """Give it our own sockets. httpx has no option for that: where it is built otherwise, it keeps its own."""
+    """Use our own sockets. httpx has no option for that; if its internals differ, it uses its own."""
     from harness.sources.models.sockets import SocketBackend
 
     pool: Any = getattr(getattr(client, "_transport", None), "_pool", None)

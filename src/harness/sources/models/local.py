@@ -1,7 +1,7 @@
-"""A small model inside of this process, for a machine that has neither a key nor a network.
+"""A small model inside this process, for a machine that has neither a key nor a network.
 
-llama.cpp serves it on loopback with its own Chat Completions server, so that it is asked like any other.
-Each file of weights is loaded once per process, when it is first asked.
+llama.cpp serves it on loopback with its own Chat Completions server, so it is called like any other model.
+Each file of weights is loaded once per process, at the first call.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from harness.sources.models.local_weights import SIZE_MB, has_weights, weights_p
 USUAL = "smollm2"
 _CONTEXT_TOKENS = 8192
 _OUTPUT_TOKENS = 512
-"""Unless asked for more: a small model often does not find an end."""
+"""The default output limit: a small model often does not stop by itself."""
 _MOST_THREADS = 4
 
 
 def trouble() -> str:
-    """Why there is no local model here; empty when there is one."""
+    """Why the local model cannot be used here; empty when it can."""
     if find_spec("xllamacpp") is None:
         return how_to_install("local")
     return "" if has_weights() else f"harness models fetch local ({SIZE_MB} MB)"
@@ -51,7 +51,7 @@ def open_local(model: str) -> Local:
 
 
 class Local:
-    """Contract: that of `Model`."""
+    """Implements `Model`."""
 
     def __init__(self, model: str, path: str) -> None:
         self.name = f"local/{model}"
@@ -78,11 +78,11 @@ class Local:
 
 _lock = threading.Lock()
 _servers: dict[str, tuple[Any, str]] = {}
-"""By path of the weights: the server, which ends when it is forgotten, and its key."""
+"""By path of the weights: the server, which ends when it is dropped from here, and its key."""
 
 
 def _served(path: str) -> tuple[str, str]:
-    """Where the model is served, and the key that this process alone knows. Takes a while the first time."""
+    """The URL of the model's server, and its key, known to this process only. Slow the first time."""
     with _lock:
         if path not in _servers:
             if not _servers:
@@ -96,7 +96,7 @@ def _served(path: str) -> tuple[str, str]:
 def _start(path: str, key: str) -> Any:
     import xllamacpp
 
-    # One thread less than there are: those that wait for each other on a busy core wait very long.
+    # One thread less than there are cores: threads that wait for each other on a busy core are very slow.
     threads = max(1, min(_MOST_THREADS, (os.cpu_count() or 2) - 1))
     params = xllamacpp.CommonParams()
     params.model.path = path

@@ -1,7 +1,7 @@
-"""The weights of the local model: where they lie, and how they come there.
+"""The weights of the local model: where they are stored, and how they are downloaded.
 
-They are inside of a Python package, so that every mirror of the package index has them. Only the one
-file is taken out of it: the package's own dependencies would have to be compiled.
+They are part of a Python package, so every mirror of the package index has them. Only that one file is
+extracted: the package's own dependencies would have to be compiled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def has_weights() -> bool:
 
 
 def fetch(say: Callable[[str], object]) -> str:
-    """Download the weights unless they are there; where they are. Raises HarnessError when it fails."""
+    """Download the weights unless they are present; returns their path. Raises HarnessError on failure."""
     import tempfile
 
     path = weights_path()
@@ -51,7 +51,7 @@ def fetch(say: Callable[[str], object]) -> str:
 
 
 def _download(folder: str) -> None:
-    """By pip, or by uv where the environment was made by uv and has no pip."""
+    """Download with pip, or with uv if the environment was created by uv and has no pip."""
     pip = (sys.executable, "-m", "pip", "download", "--no-deps", "--no-input", "--quiet", "--dest", folder)
     complaint = _run((*pip, PACKAGE), folder)
     if complaint:
@@ -64,7 +64,7 @@ def _download(folder: str) -> None:
 
 
 def _run(argv: tuple[str, ...], folder: str) -> str:
-    """Its last words when it fails; empty when it succeeds."""
+    """The end of its output on failure; empty on success."""
     from harness.sources.process.child import Child
 
     said: list[bytes] = []
@@ -83,7 +83,7 @@ def _run(argv: tuple[str, ...], folder: str) -> str:
 
 
 def _unpack(folder: str, path: str) -> None:
-    """Through a second name, so that a half-written file is never taken for the weights."""
+    """Write under a temporary name first, so that a partial file is never used as the weights."""
     import hashlib
 
     partial = os.path.join(folder, "partial")
@@ -99,7 +99,7 @@ def _unpack(folder: str, path: str) -> None:
 
 
 def _opened(folder: str) -> IO[bytes]:
-    """The weights: inside of a wheel, or where an installer has put them."""
+    """The weights: inside a wheel, or where an installer has put them."""
     import zipfile
 
     for place, _, files in os.walk(folder):

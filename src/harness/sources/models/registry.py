@@ -1,6 +1,6 @@
-"""Which models there are: `provider/model`, where each provider is, and what it needs.
+"""The available models: `provider/model`, the address of each provider, and what it needs.
 
-A provider is a row of the table. Keys come from the environment, and go into a request's headers alone.
+A provider is a row of the table. Keys come from the environment and are used only in request headers.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from harness.sources.models.http import HttpModel, HttpTimeouts, ModelApi, Model
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     wire: str
-    """Which file of `models/` speaks to it."""
+    """The module of `models/` that implements its API."""
     url: str
     keys: tuple[str, ...] = ()
-    """Variables: the first that is set holds the key. None at all: no key is needed."""
+    """Environment variables: the first that is set holds the key. Empty: no key is needed."""
     urls: tuple[str, ...] = ()
-    """Variables: the first that is set replaces `url`, and a key is then optional."""
+    """Environment variables: the first that is set replaces `url`, and a key is then optional."""
     habits: Mapping[str, Any] = {}
-    """Of Chat Completions servers, where they differ from the others."""
+    """For Chat Completions servers: how they differ from the others."""
     usual_model: str = ""
-    """Asked when nobody names one."""
+    """The model used when none is named."""
 
     @property
     def is_own_server(self) -> bool:
-        """Somebody's own, on this machine unless told otherwise."""
+        """A self-hosted server, on this machine by default."""
         return urlsplit(self.url).hostname == "localhost"
 
 
@@ -159,7 +159,7 @@ PROVIDERS: dict[str, Provider] = {
 }
 LOCAL, SCRIPTED = "local", "scripted"
 DEMO = f"{SCRIPTED}/demo"
-"""A script of ours: what it says is written, what it does is real."""
+"""A built-in script: its answers are scripted, its tool calls are real."""
 _FAMILIES = (
     ("claude", "anthropic"),
     ("gpt", "openai"),
@@ -181,7 +181,7 @@ class Usability(NamedTuple):
     title: str
     is_usable: bool
     reason: str
-    """Why it is not, as what to do about it; else where it is."""
+    """If it is not usable: what to do about it; otherwise its address."""
 
 
 def provider_names() -> list[str]:
@@ -218,7 +218,7 @@ def open_model(
 
 
 def usable(environ: Mapping[str, str] | None = None) -> list[Usability]:
-    """Every provider: whether it can be asked here, or what is missing. Nobody is asked but this machine."""
+    """Every provider: whether it can be used here, or what is missing. Checks only this machine."""
     from harness.sources.models.local import USUAL, trouble
 
     environ = os.environ if environ is None else environ
@@ -230,7 +230,7 @@ def usable(environ: Mapping[str, str] | None = None) -> list[Usability]:
 
 
 def usual_model(environ: Mapping[str, str] | None = None) -> str:
-    """The name of a model that can be asked here without a choice: by key, then the local one; else empty."""
+    """The default model here: one with a key, else the local one, else empty."""
     from harness.sources.models.local import USUAL, trouble
 
     environ = os.environ if environ is None else environ
@@ -241,7 +241,7 @@ def usual_model(environ: Mapping[str, str] | None = None) -> str:
 
 
 def any_model(environ: Mapping[str, str] | None = None) -> str:
-    """The same, or else the demonstration: something that answers on any machine."""
+    """The same, or else the demo, which works on any machine."""
     return usual_model(environ) or DEMO
 
 
@@ -269,7 +269,7 @@ def _endpoint(
 
 
 def _url(text: str, variable: str) -> str:
-    """Ollama's variable holds a host and maybe a port; the others a whole URL."""
+    """Ollama's variable holds a host and optionally a port; the others hold a whole URL."""
     is_host = variable == "OLLAMA_HOST"
     try:
         parts = urlsplit(text if "://" in text or not is_host else f"http://{text}")

@@ -1,10 +1,10 @@
-"""OpenAI Responses: `POST …/responses`, without anything kept on the other side.
+"""OpenAI Responses: `POST …/responses`, with nothing stored on the server.
 
-The surprising things: an answer is a list of items, and the reasoning behind a call must come back,
-encrypted, right before the call; fields for models that reason are errors for those that do not.
+Peculiarities of the API: an answer is a list of items, and the reasoning behind a call must be sent back,
+encrypted, right before the call; fields for reasoning models are errors for other models.
 
-The stream of OpenAI Responses: items that begin, grow and are sent once more whole. The reader of it comes first in this file,
-the request below.
+The stream consists of items that begin, grow and are finally sent whole. The stream reader comes first in
+this file, the request below it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class ResponsesReader:
         self._stop = "end"
         self._calls: dict[int, StreamedCall] = {}
         self._has_said = False
-        """Whether the item under way has been streamed."""
+        """Whether the current item has been streamed."""
 
     def read(self, data: bytes) -> None:
         try:
@@ -188,7 +188,7 @@ class ResponsesReader:
         self.answer.end(self._stop)
 
     def _read_unknown(self, data: bytes) -> None:
-        """Kinds of events that nobody needs here are many, and none is an error."""
+        """Ignore other kinds of events: there are many, and none is an error."""
         try:
             if _decode_any(data).type not in _KNOWN:
                 return
@@ -260,7 +260,7 @@ def _usage(told: dict[str, Any]) -> Usage:
 
 
 _REASONS = re.compile(r"(o\d|gpt-[5-9]|gpt-\d\d|codex)")
-"""Models that reason, by the beginning of their names."""
+"""Reasoning models, by the beginning of their names."""
 
 _CALL_ID = r"[!-~]{1,64}"
 
@@ -351,7 +351,7 @@ def _result(turn: ToolTurn) -> dict[str, Any]:
 
 def _tool(tool: ToolSpec) -> bytes:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-    # Unless told, this API holds every schema to its strict rules, which few tools obey.
+    # By default this API applies its strict rules to every schema, and few tools follow them.
     return encode({"type": "function", **function, "strict": False})
 
 

@@ -38,7 +38,7 @@ from msgspec import Meta
 from harness.events import Usage
 
 MAIN = "main"
-"""The name of the conversation whose turns stand at the top of the file: for all that have no other marker."""
+"""The conversation whose turns are at the top of the file; it is used where no other marker matches."""
 
 _Count: TypeAlias = Annotated[int, Meta(ge=0)]
 _Positive: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -53,7 +53,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class ScriptText(_Part, frozen=True, kw_only=True):
     text: str
     pieces: _Positive | None = None
-    """In how many pieces it is streamed."""
+    """The number of pieces in which it is streamed."""
 
 
 class ScriptReasoning(_Part, frozen=True, kw_only=True):
@@ -64,13 +64,13 @@ class ScriptReasoning(_Part, frozen=True, kw_only=True):
 class ScriptToolCall(_Part, frozen=True, kw_only=True):
     tool: str
     input: dict[str, Any] | str = {}
-    """A string is for tools that take free text; where there are none, it is sent as it is."""
+    """A string is for tools that take free text; if there are none, it is sent unchanged."""
     id: str = ""
-    """Of the call, where the script chooses it; the lab makes its own."""
+    """The id of the call, if the script sets it; the lab generates its own."""
     namespace: str = ""
-    """Of the Responses API."""
+    """The namespace of the Responses API."""
     literal: bool = False
-    """Whether `{{…}}` in the input is only text."""
+    """Whether `{{…}}` in the input is plain text."""
 
 
 class ScriptError(_Part, frozen=True, kw_only=True):
@@ -226,11 +226,11 @@ class StatusFault(_Part, frozen=True, kw_only=True):
 
     fault: Status
     times: Times = 1
-    """How many requests for this turn meet it; then the turn is answered, and the count begins again."""
+    """How many requests for this turn fail; then the turn is answered, and the count starts again."""
     retry_after_s: _Seconds | None = None
     message: str = ""
     after: _Count | None = None
-    """A stream begins well, and says this after so many events; what is not streamed is refused."""
+    """A stream begins normally and fails after this many events; a request without streaming is refused."""
 
 
 class DropFault(_Part, frozen=True, kw_only=True):
@@ -246,9 +246,9 @@ class SlowFault(_Part, frozen=True, kw_only=True):
     fault: Literal["slow"]
     times: Times = "always"
     pause_s: _Seconds = 0.25
-    """Before every stream event."""
+    """The pause before every stream event."""
     wait_s: _Seconds = 0
-    """Before the answer begins."""
+    """The wait before the answer begins."""
 
 
 class ArgumentsFault(_Part, frozen=True, kw_only=True):
@@ -285,24 +285,24 @@ class ScriptTurn(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[ScriptPart, ...]
     faults: tuple[Fault, ...] = ()
     usage: Usage = Usage()
-    """What neither the turn nor its file says is None."""
+    """Fields set neither by the turn nor by its file are None."""
     stop: str | None = None
     place: str = ""
-    """Where it stands, for error messages: `file.toml:12`."""
+    """Its position, for error messages: `file.toml:12`."""
 
 
 class ScriptConversation(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[ScriptTurn, ...]
     marker: str = ""
     order: TurnOrder = "conversation"
-    """How the turn is found: by the answers that the conversation already holds, or one after the other."""
+    """How the next turn is chosen: by the number of answers in the conversation, or one after the other."""
     repeat_last: bool = False
-    """After the last turn: the last one again and again."""
+    """After the last turn: repeat it."""
     start_over: bool = False
-    """After the last turn: from the first one again."""
+    """After the last turn: start again with the first."""
 
     def turn_at(self, index: int) -> ScriptTurn | None:
-        """None: the script is over."""
+        """The turn for this index; None: the script is over."""
         if index < len(self.turns):
             return self.turns[index]
         if not self.turns or not (self.repeat_last or self.start_over):
@@ -317,7 +317,7 @@ class SideRequests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     toolless: bool | None = None
     """Whether a request without tools is one. By default: yes for an agent with a fixture, else no."""
     markers: tuple[str, ...] = ()
-    """Texts that only such a request holds."""
+    """Texts that only such a request contains."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,7 +325,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """Name → conversation; the name is `main`, or that of a table of `lanes`."""
     side: SideRequests = SideRequests()
     pause_ms: int = 0
-    """Before every piece of an answer."""
+    """The pause before every piece of an answer."""
     name: str = "script"
 
 
@@ -333,7 +333,7 @@ _PLACEHOLDER = re.compile(r"\{\{(?:(all|each|[1-9]\d?) )?(.+)\}\}", re.DOTALL)
 
 
 def fill_placeholders(value: Any, results: tuple[str, ...]) -> Any:
-    """An input with what it takes from the latest results; where there is no match, with an empty text."""
+    """Fill the placeholders of an input from the latest results; without a match, with an empty text."""
 
     def match(which: str, expression: str) -> Any:
         found = [
@@ -348,7 +348,7 @@ def fill_placeholders(value: Any, results: tuple[str, ...]) -> Any:
 
 
 def replace_placeholders(value: Any, put: Callable[[str, str], Any]) -> Any:
-    """An input with another value for each placeholder: `put(which, expression)`."""
+    """Replace each placeholder of an input by `put(which, expression)`."""
     if isinstance(value, dict):
         return {name: replace_placeholders(inner, put) for name, inner in value.items()}
     if isinstance(value, list):
@@ -358,7 +358,7 @@ def replace_placeholders(value: Any, put: Callable[[str, str], Any]) -> Any:
 
 
 def wrong_expression(value: Any) -> str:
-    """What is wrong with the expressions that an input holds; empty when nothing is."""
+    """What is wrong with the expressions in an input; empty when they are valid."""
     mistakes: list[str] = []
 
     def check(_which: str, expression: str) -> None:

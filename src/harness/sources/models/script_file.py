@@ -51,7 +51,7 @@ _OLD_PARTS = {
     "tool_call": {"name": "tool", "input": "input", "id": "id"},
     "error": {"message": "error", "code": "code"},
 }
-"""Kind → the old name of each field, and the name that it has now. The first is required."""
+"""Kind → the old name of each field, and its current name. The first is required."""
 _OLD_USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens", "reasoningTokens")
 _OLD_ORDERS: dict[str, dict[str, Any]] = {"call": {"order": "arrival"}, "conversation": {"start_over": True}}
 
@@ -81,12 +81,12 @@ def read_script(path: str) -> Script:
 
 
 def parse_script(data: dict[str, Any], name: str = "script", text: str = "") -> Script:
-    """The same from a value that was made in a program, or is a part of the file with this text."""
+    """Parse a script from a value built in Python, or from the part of a file with this text."""
     return _Reader(name, Positions(text)).script(data)
 
 
 def parse_turn(data: Any, name: str = "script") -> ScriptTurn:
-    """One turn that was made in a program: a text, a part, a list of parts, or a response of the old spelling."""
+    """Parse one turn built in Python: a text, a part, a list of parts, or a response in the old spelling."""
     if isinstance(data, str):
         data = {"text": data}
     plain = dict(data) if isinstance(data, Mapping) else list(data) if isinstance(data, tuple) else data
@@ -260,7 +260,7 @@ class _Reader:
                 return kind, part
 
     def _new_part(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
-        """A part of the old spelling, in the one of now."""
+        """Convert a part from the old spelling to the current one."""
         kind = value["type"]
         if not isinstance(kind, str) or kind not in _OLD_PARTS:
             raise self._error((*path, "type"), f"{kind!r} is not an event", ", ".join([*_OLD_PARTS, "usage"]))

@@ -1,10 +1,10 @@
-"""The scripted model: it says what a script says, turn after turn, without a network.
+"""The scripted model: it answers with the turns of a script, without a network.
 
     Scripted(["Hello.", [{"text": "Let me look."}, {"tool": "read", "input": {"path": "a.txt"}}]])
 
-A turn is a text, a part, a list of parts (see `harness.sources.models.script`), or a function of what is asked that
-gives one of these. `scripted/FILE` is the same from a file. Calls by intent and faults of the wire need an agent or a
-server: the lab has both (`harness lab`).
+A turn is a text, a part, a list of parts (see `harness.sources.models.script`), or a function that takes the
+request and returns one of these. `scripted/FILE` reads the turns from a file. Calls by intent and wire faults
+need an agent or a server: the lab has both (`harness lab`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from harness.sources.models.script_file import parse_turn, read_script
 from harness.sources.models.turn_cache import encode
 
 ScriptedTurn: TypeAlias = str | ScriptTurn | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""A text alone, or a turn, or one as a file has it."""
+"""A text, a turn, or a turn in the form of a script file."""
 
 
 class Scripted:
-    """Contract: that of `Model`. Each call takes the next turn, unless it goes by conversation."""
+    """Implements `Model`. Each call takes the next turn, unless turns are chosen by conversation."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Scripted:
         pause_ms: int = 0,
         goes_by: Literal["call", "conversation"] = "call",
     ) -> None:
-        """`lanes` maps a text to the turns of the conversations whose first message has it.
+        """`lanes` maps a text to the turns of the conversations whose first message contains it.
 
-        `goes_by="conversation"`: the next turn is the one after as many answers as the conversation has, from the
-        first again after the last. Raises UsageError for a turn that cannot be read.
+        `goes_by="conversation"`: the number of answers in the conversation selects the next turn; after the
+        last turn it starts again with the first. Raises UsageError for a turn that cannot be read.
         """
         self.name = name
         self._pause_s = pause_ms / 1000
@@ -98,7 +98,7 @@ class Scripted:
 
 
 class _Conversation:
-    """The turns of one conversation of a script, and how many were taken."""
+    """The turns of one conversation of a script, and how many have been used."""
 
     def __init__(
         self, how: ScriptConversation, turns: Sequence[ScriptedTurn | Callable[[Ask], ScriptedTurn]]
@@ -137,7 +137,7 @@ def _turn(given: ScriptedTurn) -> ScriptTurn:
 
 
 def _say(turn: ScriptTurn, answer: ModelAnswer, ask: Ask) -> Iterator[None]:
-    """The turn, step by step."""
+    """Stream the turn, step by step."""
     for part in turn.parts:
         match part:
             case ScriptText():
@@ -161,7 +161,7 @@ def _say(turn: ScriptTurn, answer: ModelAnswer, ask: Ask) -> Iterator[None]:
 
 
 def _latest_results(ask: Ask) -> tuple[str, ...]:
-    """Of the tools that were called last."""
+    """The results of the latest tool calls."""
     after = itertools.takewhile(lambda turn: not isinstance(turn, AssistantTurn), reversed(ask.turns))
     return tuple(turn.text for turn in after if isinstance(turn, ToolTurn))[::-1]
 
@@ -172,7 +172,7 @@ def _cut(text: str, count: int) -> list[str]:
 
 
 def open_script(path: str) -> Scripted:
-    """The model of a script file; `demo` is one of ours. Raises UsageError: which file, and what is wrong with it."""
+    """The model of a script file; `demo` is built in. Raises UsageError, naming file and mistake."""
     if path == "demo":
         demo = str(files("harness.sources.models").joinpath("demo.toml"))
         return Scripted.from_script(read_script(demo), "scripted/demo")

@@ -1,10 +1,10 @@
-"""Sockets for model APIs: asyncio alone below httpx, and a short way out of them for the body of an answer.
+"""Sockets for model APIs: plain asyncio below httpx, with a fast path for the body of an answer.
 
-A model's answer comes as hundreds of tiny HTTP chunks. Taking each through every layer of a general client
-costs more than everything else that is done with it. So the client gets the heads of answers from a
-`SocketStream`, and whoever reads the answer takes the chunks from the same `SocketStream` past the client
-(`SocketStream.body`). What ends a body, and everything unusual in it, is left for the client, which thus still
-knows in which state a connection is.
+A model's answer arrives as hundreds of tiny HTTP chunks. Passing each through every layer of a general client
+costs more than all other processing of it. So the client reads only the head of a response from a
+`SocketStream`, and the reader of the answer takes the chunks directly from the same `SocketStream`
+(`SocketStream.body`). The end of a body, and everything unusual in it, is left for the client, so the client
+still knows the state of the connection.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _LINE_END = b"\r\n"
 
 
 class Dechunker:
-    """Fed with a chunked body; gives its content, as far as all chunks are of the plain kind."""
+    """Decodes a chunked body, as long as all chunks are plain ones."""
 
     def __init__(self) -> None:
         self.left_over: bytes | None = None
-        """From the first chunk on that is not: the last one, one with an extension, or none at all."""
+        """The rest, from the first chunk that is not plain: the last, one with an extension, or invalid."""
         self._begun = b""
-        """Of a line that is not whole yet."""
+        """The beginning of an incomplete line."""
         self._missing = 0
-        """Bytes of the current chunk that are still to come, -1 for the line end behind it."""
+        """Bytes of the current chunk that are still missing; -1 for the line end after it."""
 
     def feed(self, data: bytes) -> bytes:
         if self._begun:
@@ -78,12 +78,12 @@ class Dechunker:
         return len(data)
 
     def give_up(self) -> bytes:
-        """There is no more: what was not taken."""
+        """No more data will follow: return what was not decoded."""
         return self._begun if self._missing == 0 else b""
 
 
 class _Line(asyncio.Protocol):
-    """What comes in, until somebody takes it."""
+    """Buffers incoming data until it is read."""
 
     def __init__(self) -> None:
         self.unread: list[bytes] = []
@@ -96,7 +96,7 @@ class _Line(asyncio.Protocol):
         self._is_full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # other event loops have classes of their own
+        self.transport = cast("asyncio.Transport", transport)  # other event loops have their own classes
 
     def data_received(self, data: bytes) -> None:
         self.unread.append(data)
@@ -126,7 +126,7 @@ class _Line(asyncio.Protocol):
         self._writers.clear()
 
     async def take(self, timeout_s: float | None) -> bytes:
-        """All there is, waiting for it if need be; empty at the end. Raises OSError, of which TimeoutError is one."""
+        """Read all available data, waiting if there is none; empty at the end. Raises OSError."""
         while not self.unread:
             if self.error is not None:
                 raise self.error
@@ -141,13 +141,13 @@ class _Line(asyncio.Protocol):
         return taken
 
     def give_back(self, data: bytes) -> None:
-        """What was taken, and is for somebody else."""
+        """Return data that was read but belongs to another reader."""
         if data:
             self.unread.insert(0, data)
             self._size += len(data)
 
     async def _something(self, timeout_s: float | None) -> None:
-        """Not `asyncio.timeout`, which costs as much as all the rest of reading."""
+        """Wait for data. `asyncio.timeout` is not used: it costs as much as all the rest of reading."""
         loop = asyncio.get_running_loop()
         self._reader = reader = loop.create_future()
         late = None if timeout_s is None else loop.call_later(timeout_s, _give_up, reader)
@@ -159,7 +159,7 @@ class _Line(asyncio.Protocol):
                 late.cancel()
 
     async def put(self, data: bytes) -> None:
-        """Returns when the system has taken most of it. Raises OSError."""
+        """Write; returns when the system has accepted most of it. Raises OSError."""
         if self.transport.is_closing():
             raise self.error or ConnectionResetError("the connection was closed")
         self.transport.write(data)
@@ -185,11 +185,11 @@ class SocketStream(httpcore.AsyncNetworkStream):
     def __init__(self, line: _Line) -> None:
         self._line = line
         self._head: bytes | None = None
-        """What there is of the head of an answer, while one is expected."""
+        """The part of a response head received so far, while one is expected."""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        """Never anything behind the head of an answer together with it."""
-        del max_bytes  # the client keeps what is more than it asked for
+        """Never returns data of a body together with the head of a response."""
+        del max_bytes  # the client buffers what exceeds its request
         try:
             data = await self._line.take(timeout)
         except TimeoutError as error:
@@ -204,13 +204,13 @@ class SocketStream(httpcore.AsyncNetworkStream):
         if end < 4:
             self._head = None if len(head) > _LONGEST_HEAD_BYTES else head
             return data
-        # After one with a status of 1xx comes another.
+        # A head with status 1xx is followed by another.
         self._head = b"" if head.startswith(b"HTTP/1.1 1") else None
         self._line.give_back(head[end:])
         return data[: end - len(before)]
 
     async def body(self, timeout_s: float | None) -> AsyncIterator[bytes]:
-        """The content of a chunked body whose head the client has read; it ends with what the client must read."""
+        """The content of a chunked body after its head; stops before the part that the client must read."""
         dechunker = Dechunker()
         while dechunker.left_over is None:
             try:
@@ -250,13 +250,13 @@ class SocketStream(httpcore.AsyncNetworkStream):
         except BaseException:
             await self.aclose()
             raise
-        if transport is None:  # it was lost meanwhile
+        if transport is None:  # the connection was lost meanwhile
             raise httpcore.ConnectError("the connection was closed")
         secure.connection_made(transport)
         return SocketStream(secure)
 
     def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable":  # asked of a connection without a call, which then cannot be used again
+        if info == "is_readable":  # asked of an idle connection: if True, it cannot be reused
             return bool(self._line.unread) or self._line.is_over
         names = {"client_addr": "sockname", "server_addr": "peername"}
         return self._line.transport.get_extra_info(names.get(info, info))
@@ -273,7 +273,7 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
         own = (local_address, 0) if local_address else None
-        # Those of others may not know how to try several addresses at once.
+        # Other event loops may not support trying several addresses at once.
         haste: dict[str, Any] = (
             {"happy_eyeballs_delay": 0.25} if isinstance(loop, asyncio.BaseEventLoop) else {}
         )
@@ -289,7 +289,7 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
 
 @asynccontextmanager
 async def _told(timeout_s: float | None, late: type[Exception], lost: type[Exception]) -> AsyncIterator[None]:
-    """What goes wrong, in the words that the client knows."""
+    """Convert errors into the exceptions that the client knows."""
     try:
         async with asyncio.timeout(timeout_s):
             yield
@@ -300,5 +300,5 @@ async def _told(timeout_s: float | None, late: type[Exception], lost: type[Excep
 
 
 def _words(error: OSError) -> str:
-    """Without the numbers and addresses that asyncio puts around them."""
+    """The error message, without the numbers and addresses that asyncio adds."""
     return os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)

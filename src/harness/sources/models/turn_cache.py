@@ -1,6 +1,7 @@
-"""Turns in a provider's own form: each is encoded once, so that a long conversation costs a join per call.
+"""Turns in a provider's format: each is encoded once, so a call in a long conversation costs only a join.
 
-Below that, what every API needs of calls and attachments: names and ids that fit, text, media types, image sizes.
+Below that, helpers for calls and attachments that all APIs need: valid names and ids, text, media types,
+image sizes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Encoded = TypeVar("_Encoded")
 
 
 def encode(value: Any) -> bytes:
-    """JSON of any value; what is not Unicode (half a surrogate pair, from a tool's output) becomes `?`."""
+    """JSON of any value; invalid Unicode (half a surrogate pair, from a tool's output) becomes `?`."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -37,10 +38,10 @@ def _clean(value: Any) -> Any:
 
 
 class EncodedOnce(Generic[_Item, _Encoded]):
-    """Remembers what each object was encoded to, for as long as it is used.
+    """Caches the encoding of each object for as long as it is used.
 
     Contract: may be used from several threads; two may then encode the same thing, which does no harm.
-    Objects are told apart by identity, and kept alive, because an id may else come again.
+    Objects are compared by identity, and kept alive, because an id could otherwise be reused.
     """
 
     def __init__(self, encode_one: Callable[[_Item], _Encoded]) -> None:
@@ -51,12 +52,12 @@ class EncodedOnce(Generic[_Item, _Encoded]):
     def all(self, items: Sequence[_Item]) -> list[_Encoded]:
         young = self._young
         if len(young) > 2 * len(items) + _SPARE:
-            # Most of it belongs to conversations that are over: what is not used from now on is forgotten.
+            # Most entries belong to finished conversations: those that are not used from now on are dropped.
             self._old, self._young = young, {}
             young = self._young
         known = len(items)
         while known and id(items[known - 1]) not in young:
-            known -= 1  # what is new stands at the end
+            known -= 1  # new entries are at the end
         try:
             encoded = [young[id(item)][1] for item in items[:known]]
         except KeyError:
@@ -81,7 +82,7 @@ def ids_in(turns: Sequence[Turn]) -> set[str]:
 
 
 def fitting_id(id: str, allowed: str, length: int = 32) -> str:
-    """The id of a call as an API takes it: another provider's model may have made it, or another agent."""
+    """A call id that the API accepts: the original may come from another provider or another agent."""
     if re.fullmatch(allowed, id):
         return id
     from hashlib import sha256
@@ -90,12 +91,12 @@ def fitting_id(id: str, allowed: str, length: int = 32) -> str:
 
 
 def fitting_name(call: Call) -> str:
-    """What a call says that it calls, as every API takes it: models make names up, and APIs refuse to be shown them."""
+    """A tool name that every API accepts: models invent names, and APIs refuse invalid ones."""
     return _UNUSABLE.sub("_", call.name)[:_LONGEST_NAME] or "unknown"
 
 
 def arguments_of(call: Call) -> dict[str, Any]:
-    """An object, as every API wants it; other agents' calls may have had a text, a list, or nothing."""
+    """The arguments as an object, as every API requires; other agents may send a text, a list, or nothing."""
     if isinstance(call.input, dict):
         return call.input
     return {} if call.input is None else {"input": call.input}
@@ -106,7 +107,7 @@ _LONGEST_NAME = 64
 
 
 def split_system(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
-    """What stands before the conversation, and the conversation."""
+    """Split off the leading system turns: their text, and the conversation."""
     count = 0
     for turn in turns:
         if not isinstance(turn, SystemTurn):
@@ -117,12 +118,12 @@ def split_system(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
 
 
 def later_instruction(turn: SystemTurn) -> str:
-    """An instruction in the middle of a conversation, for APIs that have none but at its beginning."""
+    """An instruction in the middle of a conversation, for APIs that accept one only at the beginning."""
     return f"<system>\n{turn.text}\n</system>"
 
 
 def text_of(attachment: Attachment) -> str | None:
-    """What a text file says; None for everything else."""
+    """The content of a text file; None for everything else."""
     kind = attachment.media_type.partition(";")[0].strip().lower()
     if not (kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(("+json", "+xml"))):
         return None
@@ -138,7 +139,7 @@ _TEXTUAL = frozenset(
 
 
 def true_media_type(attachment: Attachment) -> str:
-    """What its first bytes say, where it says to be an image or a document of a known kind; empty when it is none."""
+    """The media type. For known kinds of images and documents, the first bytes decide; empty if none fits."""
     claimed = attachment.media_type
     if claimed not in _BEGINNINGS:
         return claimed
@@ -166,7 +167,7 @@ def titled_text(attachment: Attachment, text: str) -> str:
 
 
 def cannot_show(attachment: Attachment) -> str:
-    """In the place of an attachment that an API does not take."""
+    """The text that replaces an attachment which the API does not accept."""
     return f"[{attachment.name or 'a file'} of type {attachment.media_type} cannot be shown to this model]"
 
 
@@ -179,14 +180,14 @@ _VALUES = frozenset(("enum", "const", "default", "examples"))
 
 
 def schema_format(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema for an answer, strict where it allows that: servers refuse others."""
+    """A response schema, strict if it qualifies: servers refuse strict mode for others."""
     shut = closed(schema)
     strict = is_strict(shut)
     return {"name": "answer", "schema": shut if strict else schema, "strict": strict}
 
 
 def closed(schema: Any) -> Any:
-    """The same schema where an object that lists its properties allows no others, as providers demand."""
+    """The same schema, with no additional properties in objects that list theirs, as providers require."""
     if isinstance(schema, list):
         return [closed(inner) for inner in schema]
     if not isinstance(schema, dict):
@@ -203,7 +204,7 @@ def closed(schema: Any) -> Any:
 
 
 def is_strict(schema: Any) -> bool:
-    """Whether every object of a closed schema requires all its properties: what strict modes accept."""
+    """Whether every object of a closed schema requires all its properties, as strict modes demand."""
     if isinstance(schema, list):
         return all(map(is_strict, schema))
     if not isinstance(schema, dict):
@@ -222,13 +223,13 @@ def is_strict(schema: Any) -> bool:
 
 
 _IMAGE_HEAD_CHARACTERS = 4 * 65_536
-"""Of base64: before the size of a JPEG there may be long descriptions of it."""
+"""In base64: long metadata may precede the size of a JPEG."""
 _FRAMES = frozenset((*range(0xC0, 0xC4), *range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)))
-"""The segments of a JPEG that tell its size."""
+"""The segments of a JPEG that contain its size."""
 
 
 def longest_side(media_type: str, data: str) -> int:
-    """Of an image in pixels, from its first bytes; 0 when that is unknown. `data` is base64."""
+    """The longest side of an image in pixels, from its first bytes; 0 if unknown. `data` is base64."""
     reader = _READERS.get(media_type)
     if reader is None:
         return 0
