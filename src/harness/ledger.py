@@ -4,9 +4,9 @@ Rules
 1. The deltas of a run add up to what it used; its result repeats that, and is not added.
 2. What an agent states of a run's cost counts, sub-agents included; only where it states none is the
    cost computed from prices. Tokens without a price have no cost, which is not the cost 0.
-3. A run that tells the total of its whole session (`usage_cumulative`) counts for what it adds to the
+3. A run that states the total of its whole session (`usage_cumulative`) counts for what it adds to the
    runs before it in that session.
-4. A model call that a later run of the same session tells again counts once.
+4. A model call that a later run of the same session repeats counts once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WORDS = (
     "new_session",
     "session_id",
 )
-"""Lines of a log without any of these tell a ledger nothing."""
+"""Lines of a log without any of these say nothing about usage."""
 
 By: TypeAlias = Literal["agent", "model", "day", "session", "sub-agent"]
 CostSource: TypeAlias = Literal["stated", "computed", "mixed"]
@@ -55,11 +55,11 @@ class Charge(NamedTuple):
     """Its name; empty for the agent itself."""
     usage: Usage
     is_unpriced: bool
-    """Tokens were used, nobody states their cost, and there is no price for them."""
+    """Tokens were used, no cost is stated, and there is no price for them."""
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """A sum of charges. None: nobody ever says."""
+    """A sum of charges. None: it is never stated."""
 
     sessions: int
     input: int | None
@@ -111,7 +111,7 @@ class _Invocation(msgspec.Struct, kw_only=True):
 
 
 class Account(msgspec.Struct, kw_only=True):
-    """What one log says was used, as far as it was read. It can be kept, and goes on from what was kept."""
+    """What one log says was used, as far as it was read. It can be stored, and continues from its stored form."""
 
     invocations: list[_Invocation] = msgspec.field(default_factory=list)
     next_seq: int = 0
@@ -147,7 +147,7 @@ class Ledger:
     def __init__(self, accounts: Iterable[Account] = ()) -> None:
         self._invocations = [one for account in accounts for one in account.invocations]
         self.unsettled: list[str] = []
-        """Logs with a run that tells the total of a session whose earlier runs are not known."""
+        """Logs with a run that states the total of a session whose earlier runs are not known."""
 
     def add(self, metadata: Metadata, events: Iterable[Event]) -> None:
         """One log. Events that do not speak of usage may be left out."""
@@ -169,7 +169,7 @@ class Ledger:
         return charges
 
     def silent(self, since_ms: int = -1) -> int:
-        """How many logs begin from then on and tell nothing of what was used."""
+        """How many logs begin from then on and say nothing of what was used."""
         logs = {one.log_id for one in self._invocations if one.started_ms >= since_ms}
         return len(logs - {one.log_id for one in self._invocations if one.deltas})
 
@@ -283,16 +283,16 @@ def _note(invocation: _Invocation, event: Event) -> None:
 def _once(
     session: tuple[str, str], deltas: Iterable[_Delta], calls: dict[tuple[str, str, str], Usage]
 ) -> Iterator[_Delta]:
-    """Without what earlier runs of the session have told of the same model calls."""
+    """Without what earlier runs of the session have stated for the same model calls."""
     own: dict[str, Usage] = {}
     for delta in deltas:
         if not delta.call_id:
             yield delta
             continue
-        told = calls.get((*session, delta.call_id))
+        counted = calls.get((*session, delta.call_id))
         already = own.get(delta.call_id)
         own[delta.call_id] = delta.usage if already is None else already.plus(delta.usage)
-        yield from (delta,) if told is None else _beyond((delta,), told.minus(already or Usage()))
+        yield from (delta,) if counted is None else _beyond((delta,), counted.minus(already or Usage()))
     for call_id, usage in own.items():
         known = calls.get((*session, call_id), Usage())
         calls[*session, call_id] = known.plus(usage.minus(known))
@@ -308,7 +308,7 @@ def _beyond(deltas: Iterable[_Delta], known: Usage) -> Iterator[_Delta]:
 
 
 def _includes(total: Usage, part: Usage) -> bool:
-    """Whether a total goes on from an earlier one. Prompt and answer as wholes: versions split them differently."""
+    """Whether a total continues an earlier one. Prompt and answer as wholes: versions split them differently."""
     prompt, answer = ("input", "cache_read", "cache_write"), ("output", "reasoning")
     return all(
         sum(getattr(total, name) or 0 for name in names) >= sum(getattr(part, name) or 0 for name in names)

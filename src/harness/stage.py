@@ -59,7 +59,7 @@ class ViewOptions(NamedTuple):
     color: bool = False
     width: int = 100
     live: bool = False
-    """Written to a terminal while the run is going on: progress may be shown."""
+    """Written to a terminal while the run is active: progress may be shown."""
 
 
 def feed_all(stage: Stage[In_contra, Out_co], items: Sequence[In_contra]) -> Sequence[Out_co]:

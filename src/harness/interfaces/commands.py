@@ -57,9 +57,9 @@ class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
     tool_call_id: str = ""
     relay_id: str = ""
     always: bool = False
-    """From now on as well: what the relay's first option `allow-always` grants."""
+    """From now on as well: what the first option `allow-always` of the `Relay` grants."""
     option_id: str = ""
-    """Another one of the relay's options."""
+    """The id of another option of the `Relay`."""
 
 
 class Deny(_Command, frozen=True, kw_only=True, tag="deny"):

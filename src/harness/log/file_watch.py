@@ -1,4 +1,4 @@
-"""Tells when a file has changed, whichever process changed it."""
+"""Notifies when a file has changed, whichever process changed it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _EVERY_S = 0.05
 
 
 class FileWatch:
-    """Looks at files again and again, in one thread for all of them, as long as anybody wants to know."""
+    """Polls files, in one thread for all of them, as long as any is watched."""
 
     def __init__(self) -> None:
         self._watched: list[_Watched] = []

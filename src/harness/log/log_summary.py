@@ -1,7 +1,7 @@
 """What stores know of a log without reading it again: where its messages begin, their words, what was used.
 
-A digest is fed the log's own events once, in order, and goes on from its saved form. Events of other kinds
-than `KINDS` tell it nothing but how far the log has come, so a store need not decode them.
+A digest is fed the log's own events once, in order, and continues from its saved form. Events of other kinds
+than `KINDS` only say how far the log has come, so a store need not decode them.
 
 Where messages begin
 - A message of the user begins where it stands, or with the start of the run that it is the first word of.

@@ -262,16 +262,16 @@ class RunTree:
         self.began, self.shown, self.unheard, self.call, self.relays = False, None, "", None, ()
         if not self.ended:
             return
-        kept = self._state.ended
+        ended = self._state.ended
         for run in self.ended:
             run.texts, run.calls, run.start = {}, {}, None
             if not run.depth:
                 self._state.callers.clear()
-            kept.append(run.id)
+            ended.append(run.id)
         self.ended = ()
-        while len(kept) > self._remembered:
-            old = self._runs.get(run_id := kept.pop(0))
-            if old is not None and old.status == "ended" and run_id not in kept:
+        while len(ended) > self._remembered:
+            old = self._runs.get(run_id := ended.pop(0))
+            if old is not None and old.status == "ended" and run_id not in ended:
                 del self._runs[run_id]
 
     def _begin(

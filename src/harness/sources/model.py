@@ -5,7 +5,7 @@ Rules
    `ToolInputDelta` as they come; `Warning` (code `retry`) for each new try, after a `TextRetracted` for
    what the one before had said, under ids that do not come again; then one `Message` (role
    assistant: the text, the calls among its `parts`, what must be sent back in `opaque`), one
-   `UsageDelta` where the provider tells, and one `StepEnd`, last.
+   `UsageDelta` where the provider states usage, and one `StepEnd`, last.
 2. A failure of the far side is an `Error` with the provider's own message and code, followed by
    `StepEnd(stop_reason="error")`; there is then no `Message`. It is never an exception.
 3. Closing the iterator closes the connection.
@@ -67,7 +67,7 @@ Turn: TypeAlias = SystemTurn | UserTurn | AssistantTurn | ToolTurn
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """What a model is told of a tool."""
+    """The description of a tool that a model gets."""
 
     name: str
     description: str

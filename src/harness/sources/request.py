@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     prompt: str = ""
     briefing: str = ""
-    """What the agent is told before the prompt. In the log the prompt stands alone: a briefing has an event of its own."""
+    """Text the agent gets before the prompt. The log has it as an event of its own, apart from the prompt."""
     cwd: str = ""
     model: str = ""
     permissions: Permissions = "full-access"
@@ -49,11 +49,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     mcp: tuple[str, ...] = ()
     """`mcp.json` files, whose servers the agent may use."""
     resume: str = ""
-    """The agent's own session id to go on with."""
+    """The id of the agent's own session to continue."""
     session_id: str = ""
     """The id that the agent's new session is to have; made by the harness, for agents that take one."""
     continue_last: bool = False
-    """Go on with the agent's latest session in this directory."""
+    """Continue the agent's latest session in this directory."""
     effort: str = ""
     """How much the model is to reason: low, medium, high, or what else its provider knows."""
     temperature: float | None = None

@@ -3,8 +3,8 @@
     run = start(Request(agent="claude", prompt="fix the bug"))
     for event in run: ...
 
-A run lives in a thread of its own and only ever appends to its log; whoever wants its events
-follows the log from a cursor, during the run or after it. It always ends with one `Result`.
+A run lives in a thread of its own and only ever appends to its log. Readers follow the log from a
+cursor, during the run or after it. It always ends with one `Result`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ class Run:
     ) -> bool:
         """Answer a `Relay`; False when nothing of that id waits (any more): the first answer counts.
 
-        `choice`: the id of one of its choices. Raises UsageError for what is no answer to it: it waits on.
+        `choice`: the id of one of its choices. Raises UsageError for an answer that does not fit; the question then
+        stays open.
         """
         if not isinstance(self._worker, Answerable):
             return False
@@ -216,8 +217,8 @@ def start(
     """Begin a run and return at once. Raises UsageError and its kin for what cannot be asked.
 
     An agent that is not installed, or does not start, is an outcome of the run, not an exception.
-    `hub`: a log that is being written already, and in which this is one run of several; its metadata are left
-    to whoever writes it. `run_id`: what the run is to be called there.
+    `hub`: a log that is being written already, and in which this is one run of several; its owner writes
+    its metadata. `run_id`: what the run is to be called there.
     """
     launch = prepare(request)
     if hub is not None:

@@ -5,15 +5,15 @@ becomes one with `harness.sources.tools.function_tool.tool`.
 
 Rules
 1. `run` may be called several times at once, and is cancelled like any coroutine: it then ends what it
-   started (processes, connections) and lets the cancellation pass. What is to go on after a call is a
+   started (processes, connections) and lets the cancellation pass. What has to continue after a call is a
    `resource` of the run.
-2. What goes wrong is raised. `ToolFailure` says it in words for the model; of any other exception the
-   model is told its type and text. The run goes on either way.
+2. What goes wrong is raised. `ToolFailure` carries a message for the model; of any other exception the
+   model gets type and text. The run continues either way.
 3. `operations` does no I/O, and says what the call will do before it does it: permission is decided by
-   it. A tool that starts a program says `Command`, whatever the program is. No operations means that
-   nobody knows, and counts as dangerous.
+   it. A tool that starts a program says `Command`, whatever the program is. No operations means
+   unknown, and counts as dangerous.
 4. The text of the output goes to the model; `result` is for the program around the loop.
-5. A tool may wait for somebody's answer: `answer = await context.suspend(payload)`. The run then lets go of
+5. A tool may wait for a person's answer: `answer = await context.suspend(payload)`. The run then releases
    everything, maybe for days; when the answer is there, the tool is called again with the same arguments and
    `suspend` gives the answer at once. So a tool does nothing before it suspends that it must not do twice.
 """
@@ -102,7 +102,7 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """What the model reads."""
     result: Any = None
-    """The same as data, for whoever shows or evaluates it; in the log if it is JSON and not too large."""
+    """The same as data, for programs that show or evaluate it; in the log if it is JSON and not too large."""
     success: bool = True
     exit_code: int | None = None
     operations: list[Operation] | None = None
@@ -143,13 +143,13 @@ class Previewing(Protocol):
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
         """Called before a person is asked about a call: what it would change, to be shown.
 
-        It changes nothing, and raises what would keep the call from being carried out: then nobody is asked.
+        It changes nothing, and raises what would keep the call from being carried out: then no one is asked.
         """
         ...
 
 
 class Resource(Protocol):
-    """What calls leave to later calls of their run, such as a program that goes on. It ends with the run."""
+    """What calls leave to later calls of their run, such as a background process. It ends with the run."""
 
     def kill(self) -> None:
         """End it at once, without waiting; nothing may be begun with it any more. Called once or more."""
@@ -238,20 +238,20 @@ class ToolContext:
         """For programs that the tool starts: without the secrets of ours, unless they were asked for."""
         self.files = FileTimes() if files is None else files
         self.request: Mapping[str, Any] = {} if request is None else request
-        """What whoever asked for the run passed along for its tools; the model does not see it."""
+        """Data the caller of the run passed along for its tools; the model does not see it."""
         self.cancelled = False
         """For code in a thread of its own, which cannot be interrupted: leave soon when this is true."""
         self._on_progress = on_progress
         self._on_stream = on_stream
         self.can_suspend = on_suspend is not None
-        """Whether there is somebody who could answer."""
+        """Whether a question can be answered here."""
         self._on_spawn = on_spawn
         self._on_resource = on_resource
         self._on_suspend = on_suspend or _no_answer
         self._on_ask = on_ask or _no_answer
 
     def progress(self, text: str, stream: Stream = "") -> None:
-        """Show something of a call that is still going on, from any thread; `stream`: which a program wrote it to."""
+        """Show output of a call that is still running, from any thread; `stream`: the one a program wrote it to."""
         if stream and self._on_stream is not None:
             self._on_stream(text, stream)
         else:
@@ -275,10 +275,10 @@ class ToolContext:
         options: list[str] | None = None,
         schema: Any = None,
     ) -> Any:
-        """Wait for somebody's answer, by rule 5 above; `schema` is that of the answer.
+        """Wait for a person's answer, by rule 5 above; `schema` is that of the answer.
 
         Called a second time in the same call, it asks a second question. Raises ToolFailure when the question
-        was refused, or nobody answered.
+        was refused, or not answered.
         """
         return await self._on_suspend(
             Question(kind=kind, payload=payload, question=question, options=options, schema=schema)

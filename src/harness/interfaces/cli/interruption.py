@@ -28,8 +28,8 @@ def raise_on_interrupt() -> None:
 class Interruption:
     """Contract: entered in the main thread, before the run is started.
 
-    Before there is a run, a signal is kept for it; a second one ends the program at once. So does a
-    third one after the run: then only a reader that does not read holds us up.
+    A signal that comes before there is a run is passed to it once it starts; a second one ends the program at once.
+    So does a third one after the run: by then only a reader that does not read can be blocking.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ def drop_lost_clients(listening: socket.socket) -> None:
 class SteeringBody(msgspec.Struct, frozen=True):
     message: str
     key: str = ""
-    """What is said again under the same key is heard once."""
+    """A message that is repeated under the same key counts once."""
 
 
 class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

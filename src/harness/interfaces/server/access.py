@@ -80,8 +80,8 @@ class Access:
     def new_link_code(self) -> str:
         """For one link; the oldest of very many are forgotten."""
         code = secrets.token_urlsafe(32)
-        kept = list(self._links.items())[-(_MOST_LINKS - 1) :]
-        self._links = {**dict(kept), code: self._clock() + LINK_S}
+        newest = list(self._links.items())[-(_MOST_LINKS - 1) :]
+        self._links = {**dict(newest), code: self._clock() + LINK_S}
         return code
 
     def redeem(self, code: str) -> bool:
@@ -96,14 +96,14 @@ class Access:
 
     def nonce(self) -> str:
         """Something that only this server says, and only now, to prove a key with."""
-        told = f"{int(self._clock()) + _NONCE_S}.{secrets.token_urlsafe(16)}"
-        return f"{told}.{self._seal(told)}"
+        payload = f"{int(self._clock()) + _NONCE_S}.{secrets.token_urlsafe(16)}"
+        return f"{payload}.{self._seal(payload)}"
 
     def log_in_again(self, key_name: str, nonce: str, proof: str) -> str:
         """A credential for a browser that proves its key; empty when it does not. Raises StoreError."""
-        told, _, seal = nonce.rpartition(".")
-        is_ours = _is_same(self._seal(told), seal)
-        if not is_ours or int(told.partition(".")[0]) < self._clock():
+        payload, _, seal = nonce.rpartition(".")
+        is_ours = _is_same(self._seal(payload), seal)
+        if not is_ours or int(payload.partition(".")[0]) < self._clock():
             return ""
         return self._new_credential(key_name) if self._keys.is_proof(key_name, nonce, proof) else ""
 

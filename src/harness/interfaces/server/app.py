@@ -113,7 +113,7 @@ class ServerApp:
         return (method, path) in PUBLIC or (method in ("GET", "HEAD") and self._pages.has(path))
 
     async def _is_ready(self) -> bool:
-        """Whether sessions can be read; asked by anybody, so it is not looked at for each who asks."""
+        """Whether sessions can be read. Any client may ask, so the answer is cached for a moment."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._ready_until_s:
             self._ready_until_s = now_s + _READY_KNOWN_S

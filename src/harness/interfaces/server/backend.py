@@ -66,7 +66,7 @@ class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """Contract: everything is called in one event loop. What cannot be done raises HarnessError and changes
     nothing. Commands for one conversation are carried out in the order in which they are given. The first answer
-    to a relay counts; a later one raises. A prompt that arrives during a run is queued.
+    to a `Relay` counts; a later one raises. A prompt that arrives during a run is queued.
     """
 
     def check(self, setup: Setup, prompt: Submit | None = None) -> None:

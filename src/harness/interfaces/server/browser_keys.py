@@ -33,7 +33,7 @@ class _Key(msgspec.Struct, rename="camel"):
 class _Kept(msgspec.Struct, rename="camel"):
     keys: dict[str, _Key] = msgspec.field(default_factory=dict)
     logouts: int = 0
-    """How often everybody was logged out."""
+    """How often all browsers were logged out."""
 
 
 class BrowserKeys:
@@ -63,12 +63,12 @@ class BrowserKeys:
     def add(self) -> tuple[str, str]:
         """A new key: its name and its secret. Raises StoreError."""
         name, secret = secrets.token_urlsafe(12), secrets.token_hex(32)
-        with self._changing() as kept:
-            kept.keys[name] = _Key(secret, int(time.time()))
+        with self._changing() as stored:
+            stored.keys[name] = _Key(secret, int(time.time()))
         return name, secret
 
     def is_proof(self, name: str, message: str, proof: str) -> bool:
-        """Whether it was made with the key of this name, which is kept longer then."""
+        """Whether it was made with the key of this name; if so, the key stays valid for longer."""
         self.refresh()
         key = self._kept.keys.get(name)
         if key is None or time.time() - key.used_s > _KEPT_S:
@@ -76,21 +76,21 @@ class BrowserKeys:
         expected = hmac.new(bytes.fromhex(key.secret), message.encode(), sha256).hexdigest()
         if not hmac.compare_digest(expected, proof.encode("ascii", "replace").decode()):
             return False
-        with self._changing() as kept:
-            if name in kept.keys:
-                kept.keys[name].used_s = int(time.time())
+        with self._changing() as stored:
+            if name in stored.keys:
+                stored.keys[name].used_s = int(time.time())
         return True
 
     def remove(self, name: str) -> None:
         """Raises StoreError."""
-        with self._changing() as kept:
-            kept.keys.pop(name, None)
+        with self._changing() as stored:
+            stored.keys.pop(name, None)
 
     def log_out(self) -> None:
         """Make all keys and credentials invalid. Raises StoreError."""
-        with self._changing() as kept:
-            kept.keys.clear()
-            kept.logouts += 1
+        with self._changing() as stored:
+            stored.keys.clear()
+            stored.logouts += 1
 
     @contextmanager
     def _changing(self) -> Iterator[_Kept]:

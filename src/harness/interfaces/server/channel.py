@@ -84,10 +84,10 @@ class SessionChannel:
         self._tail = tail
         self._frames = Frames(self._fold.encoded, self._fold.seq)
         self._look()
-        self._schedule()  # what came meanwhile has woken nobody
+        self._schedule()  # what came meanwhile has not been scheduled
 
     async def reopen(self) -> None:
-        """The log begins otherwise than before: everybody gets all of it anew. Raises as `open` does."""
+        """The log has a new beginning: every client gets all of it anew. Raises as `open` does."""
         self._stop_tail()
         fold, tail = await asyncio.to_thread(self._recovered)
         self._fold, self._tail = fold, tail
@@ -194,7 +194,7 @@ class SessionChannel:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._schedule)
-            except RuntimeError:  # the loop is closed: nobody watches any more
+            except RuntimeError:  # the loop is closed: no one is connected any more
                 return
 
     def _schedule(self) -> None:
@@ -266,7 +266,7 @@ class SessionChannel:
             self._deliver(self._frames.since(head))
 
     def _deliver(self, packet: Packet) -> None:
-        """To everybody; it brings those who were at the head before to the head now."""
+        """To all listeners; it brings those who were at the previous head to the current one."""
         for listener in [listener for listener in self._listeners if not listener(packet)]:
             self._listeners.discard(listener)
         published, self._published = self._published, asyncio.Event()
@@ -316,7 +316,7 @@ class SessionChannel:
         ]
 
     def _note_end(self) -> list[Operation]:
-        """Nobody writes the log: a run that has no end there has died."""
+        """The log has no writer: a run that has no end there has died."""
         operations: list[Operation] = []
         is_more = True
         while is_more:  # what was written last may not have been read yet
@@ -331,7 +331,7 @@ class SessionChannel:
         return operations
 
     def _look(self) -> None:
-        """Nobody tells when another process stops writing."""
+        """Poll, since there is no notification when another process stops writing."""
         self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
         self._note_status()
         if self._missed > 1:  # once may be the moment in which it is put in another's place

@@ -87,7 +87,7 @@ class RelayResponse(msgspec.Struct, frozen=True):
     reason: str = ""
     answer: Any = None
     choice: str = ""
-    """The id of one of the relay's options."""
+    """The id of one of the options of the `Relay`."""
 
 
 class RelayRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

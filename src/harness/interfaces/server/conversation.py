@@ -157,10 +157,10 @@ class HostedConversation:
 
     def withdraw(self, follow_up_id: str) -> None:
         queued = self._core.runs.queued
-        kept = [one for one in queued if one.get("id") != follow_up_id]
-        if len(kept) == len(queued):
+        remaining = [one for one in queued if one.get("id") != follow_up_id]
+        if len(remaining) == len(queued):
             raise UsageError("no such prompt is queued", hint="it may have been sent already")
-        self._core.append(FollowUpsChanged(pending=kept))
+        self._core.append(FollowUpsChanged(pending=remaining))
 
     def cancel(self, queue: Literal["keep", "clear"] = "keep") -> None:
         self._session.abort(queue=queue)
@@ -242,9 +242,9 @@ class HostedConversation:
         setup, agent = self._setup, load(self._setup.agent)
         opened.metadata.agent, opened.metadata.agent_name = agent.title, agent.name
         opened.metadata.model = self._session.model.get()
-        kept = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
-        kept["runner"] = setup.runner
-        opened.save_settings({**kept, "maxTurns": setup.max_turns, "effort": setup.effort})
+        settings = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
+        settings["runner"] = setup.runner
+        opened.save_settings({**settings, "maxTurns": setup.max_turns, "effort": setup.effort})
 
     def _wanted(self, command: Approve | Deny | AnswerCommand) -> Relay:
         self._core.bus.deliver()

@@ -93,8 +93,8 @@ class Frames:
 
     def snapshot(self) -> tuple[int, Packet]:
         """A position, and the message with the whole state there."""
-        kept = self._snapshot
-        if kept is None or kept[0] < max(self._base, self.head - _STALEST_SNAPSHOT):
+        snapshot = self._snapshot
+        if snapshot is None or snapshot[0] < max(self._base, self.head - _STALEST_SNAPSHOT):
             self.snapshots_made += 1
-            kept = self._snapshot = (self.head, Packet(state_message(self._encode(), self._seq)))
-        return kept
+            snapshot = self._snapshot = (self.head, Packet(state_message(self._encode(), self._seq)))
+        return snapshot

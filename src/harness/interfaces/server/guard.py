@@ -5,7 +5,7 @@ Rules
 2. An `Origin`, if there is one, must be that of our own page (else 403); so must be what the browser says of the
    site that a request comes from.
 3. The token, or the credential that a browser's link was changed for (else 401), in a header that no browser sends by
-   itself. Open to everybody are the files of the page, the way to log in, and whether the server lives.
+   itself. The files of the page, the login and the health check are public.
 4. What changes something comes as JSON (else 415): no form and no plain text of another page can be that.
 5. Bodies, the time they take and the rate of changes are limited (413, 408, 429). No answer ever allows another
    origin to read it.
@@ -56,7 +56,7 @@ LIVENESS, READINESS = "/healthz", "/readyz"
 
 Report = Callable[[str], object]
 IsPublic = Callable[[str, str], bool]
-"""Whether a request with this method and path is open to everybody."""
+"""Whether a request with this method and path is public."""
 
 
 class Refused(Exception):

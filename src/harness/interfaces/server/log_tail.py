@@ -87,7 +87,7 @@ class LogTail:
         return events
 
     def is_live(self) -> bool:
-        """Whether anybody has the log open for writing."""
+        """Whether any process has the log open for writing."""
         if self._hub is not None:
             return True
         try:

@@ -1,4 +1,4 @@
-"""`/api/login`: how a browser is let in and out, and how everybody is logged out. See `access` for the rules."""
+"""`/api/login`: how a browser logs in and out, and how all browsers are logged out. See `access` for the rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LoginRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 class LoginKey(msgspec.Struct, frozen=True):
     id: str
     secret: str
-    """In hexadecimal digits; to be kept where no page can read it."""
+    """In hexadecimal digits; to be stored where no page can read it."""
 
 
 class LoggedIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -215,11 +215,11 @@ class UsageReports:
         if version is not None and version == self._version:
             return False
         player = inventory.player()
-        kept = self._load()
+        stored = self._load()
         found = [one for one in self._store.find(Query()) if player is None or one.agent_name != player.name]
         new: list[tuple[str, int, bytes]] = []
         for metadata in reversed(found):
-            self._read(metadata, kept.get(metadata.session_id), new)
+            self._read(metadata, stored.get(metadata.session_id), new)
         there = {metadata.session_id for metadata in found}
         self._known = {log_id: known for log_id, known in self._known.items() if log_id in there}
         self._save(new)

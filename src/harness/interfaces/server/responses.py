@@ -46,8 +46,8 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 def error_response(error: HarnessError) -> Response:
     status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
-    told = {"message": error.message} | ({"hint": error.hint} if error.hint else {})
-    return json_response({"error": told}, status)
+    body = {"message": error.message} | ({"hint": error.hint} if error.hint else {})
+    return json_response({"error": body}, status)
 
 
 def plain_error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -115,7 +115,7 @@ def _protocols(
             super().connection_lost(exc)
 
     class Websocket(WebSocketsSansIOProtocol):
-        """Goes on with a connection of the other one."""
+        """Takes over a connection of the HTTP protocol."""
 
         def connection_lost(self, exc: Exception | None) -> None:
             connections.closed(self.client)

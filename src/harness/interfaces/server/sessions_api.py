@@ -70,7 +70,7 @@ class SessionsApi:
         self._past = PastStates(channels.store)
         self._listing = Listing(channels.store, channels.backend)
         self._name = token_hex(8)
-        """Tells the versions of this process from those of another."""
+        """Distinguishes the versions of this process from those of another."""
         self._changes = 0
         """Of what conversations can be asked."""
         self._backend.listen(self._note_change)

@@ -1,8 +1,8 @@
-"""The way to the index of a folder: opened when it is first asked, made again when it is broken.
+"""Access to the index of a folder: opened when it is first used, rebuilt when it is broken.
 
 An index that cannot be used (a folder that may only be read, a full disk) is made in memory instead: slower,
-and with the same answers. Every process that has the index open holds the lock file for reading, so that none throws
-it away under him.
+and with the same answers. Every process that has the index open holds the lock file for reading, so that none
+deletes it while another uses it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables of the index, version after version.
 
 Every version that was ever published stays in this list, so that an index of any of them becomes a current
-one. An index that a newer Harness made is not read: it is thrown away and made again.
+one. An index that a newer Harness made is not read: it is deleted and rebuilt.
 """
 
 from __future__ import annotations

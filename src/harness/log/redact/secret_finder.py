@@ -32,7 +32,7 @@ class PartialSecret(NamedTuple):
     """A text ends with what may be the beginning of a secret, from `start` on.
 
     `secret` is where the part begins that would be masked, and `visible` counts its
-    characters beyond what everybody knows of such a secret.
+    characters beyond the publicly known prefix of such a secret.
     """
 
     start: int
@@ -114,7 +114,7 @@ class SecretFinder:
         hits = self._search.hits(text)
         if not hits:
             return [], False
-        # Values come first: of two spans of equal length the more telling name stays.
+        # Values come first: of two spans of equal length the more specific name stays.
         hits.sort()
         found = [span for number, end in hits if (span := self._verified(text, number, end))]
         return united(found) if len(found) > 1 else found, hits[0][0] < self._shapes_from

@@ -45,8 +45,8 @@ def _in_json(value: str) -> Iterator[str]:
 
 def _in_url(raw: bytes) -> Iterator[bytes]:
     yield re.sub(rb"%[0-9A-Fa-f]{2}", lambda match: bytes([int(match[0][1:], 16)]), raw)
-    for kept in (b"", b"/", _KEPT_BY_JAVASCRIPT):
-        yield _percent_encoded(raw, _UNRESERVED + kept)
+    for unescaped in (b"", b"/", _KEPT_BY_JAVASCRIPT):
+        yield _percent_encoded(raw, _UNRESERVED + unescaped)
     yield b"+".join(_percent_encoded(part, _UNRESERVED) for part in raw.split(b" "))
     yield _percent_encoded(raw, _UNRESERVED, b"%%%02x")
 

@@ -112,11 +112,11 @@ class Outbox:
 
 
 class LogChannel:
-    def __init__(self, outbox: Outbox, source: Source, redactor: EventRedactor | None) -> None:
+    def __init__(self, outbox: Outbox, source: Source, veil: EventRedactor | None) -> None:
         self.run_id = source.run_id
         self._outbox = outbox
         self._source = source
-        self._veil = redactor
+        self._veil = veil
         self._is_timed = False
         self._is_closed = False
         self.on_stamped: Callable[[Sequence[Event]], None] | None = None

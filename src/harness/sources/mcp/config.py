@@ -43,7 +43,7 @@ class McpServer(msgspec.Struct, kw_only=True):
     headers: dict[str, str] = {}
     disabled: bool = False
     startup_timeout_s: float = msgspec.field(name="startupTimeoutSeconds", default=10.0)
-    """Nobody waits longer for it to answer; its tools are offered when it does."""
+    """The run waits no longer for it to answer; its tools are offered when it does."""
 
 
 def user_file() -> str:
@@ -57,7 +57,7 @@ def load_servers(
     *,
     with_users_own: bool = True,
 ) -> dict[str, McpServer]:
-    """Of these files, and of the user's own; what is wrong in them is told and left out.
+    """The servers of these files, and of the user's own; invalid entries are reported and left out.
 
     Of several with one name, the first counts.
     """

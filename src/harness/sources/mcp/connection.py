@@ -175,7 +175,7 @@ class ServerProcess:
                         self._tell(self._lines.put_nowait, line)
 
     def _has_room(self) -> bool:
-        """Wait until somebody has read; no longer once nobody will."""
+        """Wait until the reader has caught up; give up once the connection is closing."""
         while not self._is_closing:
             if self._room.acquire(timeout=0.1):
                 return True
@@ -207,7 +207,7 @@ async def transport(process: ServerProcess) -> AsyncIterator[tuple[Any, Any]]:
             async for line in process.lines():
                 try:
                     item = messages.SessionMessage(adapter.validate_json(line, by_name=False))
-                except ValueError as error:  # the session is told, and goes on
+                except ValueError as error:  # the session gets the error, and continues
                     item = error
                 await incoming.send(item)
 
@@ -267,10 +267,10 @@ class Connection:
         self._is_over: asyncio.Event
         self._has_changed: asyncio.Event
         self._is_current: asyncio.Event
-        """Whether `tools` are those that the server last told of."""
+        """Whether `tools` are those that the server last announced."""
         self._opening = asyncio.Lock()
         self._calling: list[ToolContext] = []
-        """Of the calls that go on, the latest last."""
+        """The contexts of the calls under way, the latest last."""
 
     def open(self) -> None:
         self._refusal = ""
@@ -286,7 +286,7 @@ class Connection:
         return self._listed
 
     def failure(self) -> str:
-        """Why there is no connection; empty when there is one, or nobody knows yet."""
+        """Why there is no connection; empty when there is one, or it is not known yet."""
         if not self._listed.done() or self._listed.cancelled() or (error := self._listed.exception()) is None:
             return ""
         return self._told_by(error)
@@ -336,7 +336,7 @@ class Connection:
 
     async def _be_current(self) -> None:
         """A call may change what there is to call: who asked for it sees that with its next step."""
-        await asyncio.sleep(0)  # what came before the answer is heard before it
+        await asyncio.sleep(0)  # what came before the answer is handled before it
         with suppress(TimeoutError):
             async with asyncio.timeout(_LIST_PATIENCE_S):
                 await self._is_current.wait()
@@ -352,7 +352,7 @@ class Connection:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
         if self._listed.done() and not self._listed.cancelled():
-            self._listed.exception()  # somebody has looked at it
+            self._listed.exception()  # marks it as retrieved
 
     async def _own(self) -> None:
         listed, client = self._listed, None
@@ -390,7 +390,7 @@ class Connection:
                 tasks.remove(changed)
                 changed.cancel()
         finally:
-            self._is_current.set()  # nobody will tell any more
+            self._is_current.set()  # no further change will be announced
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -404,8 +404,8 @@ class Connection:
             )
 
     async def _subscribe(self, client: Any) -> None:
-        """Newer servers tell of changes only those who listen for them."""
-        with suppress(Exception):  # others do not know how to, and tell everybody
+        """Newer servers announce changes only to clients that subscribe."""
+        with suppress(Exception):  # others do not support it, and notify every client
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
                     self._note_change()
@@ -448,7 +448,7 @@ class Connection:
         return types.ListRootsResult(roots=[root])
 
     async def _elicit(self, context: Any, params: Any) -> Any:
-        """Asked of whoever is asked about the call that goes on."""
+        """Passed on as a question of the latest call under way."""
         del context
         types = import_module("mcp_types")
         if not self._calling:
@@ -493,8 +493,8 @@ class Connection:
         while isinstance(error, BaseExceptionGroup) and error.exceptions:
             error = error.exceptions[0]
         text = error.message if isinstance(error, HarnessError) else str(error)
-        told = (text or type(error).__name__).partition("\n")[0]
-        return (f"{self._refusal}: {told}" if self._refusal else told) + self._last_words()
+        reason = (text or type(error).__name__).partition("\n")[0]
+        return (f"{self._refusal}: {reason}" if self._refusal else reason) + self._last_words()
 
     def _last_words(self) -> str:
         words = self._process.last_words() if self._process is not None else ""
@@ -502,7 +502,7 @@ class Connection:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the client says, in its own words, that it will hear no more: the server is gone, or is a new one."""
+    """Whether the client's message says that the connection is lost: the server is gone, or is a new one."""
     return getattr(error, "message", "") in ("Connection closed", "Session terminated")
 
 

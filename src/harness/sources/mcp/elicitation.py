@@ -14,7 +14,7 @@ _NO = frozenset(("no", "n", "false", "off", "0"))
 
 
 async def ask(server: str, params: Any, context: ToolContext) -> tuple[str, dict[str, Any] | None]:
-    """What the server is told: `accept` with what was filled in, `decline`, or `cancel` for an answer that fits
+    """The answer to the server: `accept` with what was filled in, `decline`, or `cancel` for an answer that fits
     nothing.
     """
     url = getattr(params, "url", None)

@@ -149,7 +149,7 @@ def _is_installed() -> bool:
 
 
 class McpTool(Tool):
-    """One tool of a server. What it does nobody here knows, so it says no operations."""
+    """One tool of a server. What it does is unknown, so it has no operations."""
 
     category = "mcp"
 
@@ -171,12 +171,12 @@ class McpTool(Tool):
         answer = await self._connection.call(self._name, arguments, context)
         texts, attachments = _content(answer)
         shown = HeadAndTail(SHOWN_BYTES)
-        kept = self._outputs.new(context.call_id or self.spec.name, SHOWN_BYTES)
+        stored = self._outputs.new(context.call_id or self.spec.name, SHOWN_BYTES)
         data = "\n".join(texts).encode("utf-8", "replace")
         shown.feed(data)
-        kept.feed(data)
-        kept.close()
-        parts = [part for part in (shown.text(), kept.notice()) if part]
+        stored.feed(data)
+        stored.close()
+        parts = [part for part in (shown.text(), stored.notice()) if part]
         return ToolOutput(
             text="\n".join(parts) or "done",
             result=answer.structured_content,

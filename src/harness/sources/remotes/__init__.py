@@ -1,3 +1,3 @@
-"""Runs that happen elsewhere, told over the network."""
+"""Runs that happen elsewhere, received over the network."""
 
 from __future__ import annotations

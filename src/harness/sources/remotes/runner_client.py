@@ -144,8 +144,8 @@ def _refusal(answer: HTTPResponse) -> Exception:
 
 def _message(answer: HTTPResponse) -> str:
     try:
-        told = msgspec.json.decode(answer.read(65536))
-        return f"the runner refuses ({answer.status}): {told['error']['message']}"
+        answered = msgspec.json.decode(answer.read(65536))
+        return f"the runner refuses ({answer.status}): {answered['error']['message']}"
     except (msgspec.DecodeError, KeyError, TypeError, *BROKEN):
         return f"the runner refuses ({answer.status})"
 

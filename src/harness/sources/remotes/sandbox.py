@@ -2,12 +2,12 @@
 
 Rules
 1. The log gets every event of the runner's log once, in order, with the runs' ids mapped to ours.
-2. A connection that is cut off is made again, and the stream taken up after the last event that was written. So is
-   the beginning: the run's id there is made here, and asking for it again begins nothing.
+2. A connection that is cut off is opened again, and the stream resumed after the last event that was written. The
+   request that starts the run is repeated as well: the run's id there is chosen here, so it starts only once.
 3. A runner that stays away, or has forgotten the run, ends the run: it failed. What still runs there ends by itself
-   when nobody has claimed it for a while.
-4. In a conversation the agent there goes on with its own session of it, where it has one in this runner; else it is
-   told what was said before.
+   when it has not been claimed for a while.
+4. In a conversation the agent there continues its own session of it, where it has one in this runner; else it gets
+   a briefing of what was said before.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _OPENING = (
 
 class RemoteMemory(NamedTuple):
     session_id: str = ""
-    """To go on with."""
+    """The session to continue."""
     words: str = ""
-    """To be told besides, of what that session has not seen."""
+    """A briefing besides, of what that session has not seen."""
     tell_all: Callable[[], str] = str
 
     def in_words(self) -> RemoteMemory:
@@ -72,8 +72,8 @@ class RemoteMemory(NamedTuple):
 
 
 def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
-    """A run with a log of its own goes on with what it was told to go on with. In a thread, the session may be one of
-    another runner, or of another agent there.
+    """A run with a log of its own continues the session it was asked to. In a thread, that session may belong to
+    another runner, or to another agent there.
     """
     resume = launch.request.resume
     if not launch.run_id or not resume:
@@ -98,14 +98,14 @@ def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
 def briefing(turns: list[Turn]) -> str:
     """Empty when nothing was said; the last of it where it is too much."""
     parts = [part for turn in turns if (part := _told(turn))]
-    kept, size = list[str](), 0
+    shown, size = list[str](), 0
     for part in reversed(parts):
         size += len(part)
         if size > _MOST_CHARACTERS:
-            kept.append(f"[{len(parts) - len(kept)} earlier messages and results are left out]")
+            shown.append(f"[{len(parts) - len(shown)} earlier messages and results are left out]")
             break
-        kept.append(part)
-    return "\n\n".join([_OPENING, *reversed(kept)]) if kept else ""
+        shown.append(part)
+    return "\n\n".join([_OPENING, *reversed(shown)]) if shown else ""
 
 
 def _told(turn: Turn) -> str:
@@ -126,7 +126,7 @@ _PATIENCE_S = 60.0
 """How long a runner may be away."""
 _PATIENCE_ONCE_STOPPED_S = 10.0
 _LEASE_S = 120.0
-"""How long what runs there goes on without us. Longer than we try to come back."""
+"""How long what runs there continues without us. Longer than we try to reconnect."""
 _LAST_WORDS_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _UNKNOWN = 404
@@ -230,8 +230,8 @@ class RemoteRun:
         heard_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
         while not self._has_ended():
             try:
-                for told in self._client.events(self._remote_id, self._last):
-                    self._take(told)
+                for message in self._client.events(self._remote_id, self._last):
+                    self._take(message)
                     heard_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
             except BROKEN:
                 pass  # it is tried again below
@@ -251,7 +251,7 @@ class RemoteRun:
 
     def _take(self, told: ServerEvent) -> None:
         if told.id <= self._last:
-            return  # it was told twice
+            return  # it was sent twice
         for value in told.data.get("events", ()):
             try:
                 event = decode(msgspec.json.encode(value))
@@ -301,7 +301,7 @@ class RemoteRun:
 
     def _wanted(self, memory: RemoteMemory) -> dict[str, Any]:
         request, place = self._launch.request, self._place
-        told = "\n\n".join(filter(None, (request.append_system_prompt, memory.words)))
+        appended = "\n\n".join(filter(None, (request.append_system_prompt, memory.words)))
         wanted = {
             "agent": place.agent,
             "prompt": request.prompt,
@@ -312,7 +312,7 @@ class RemoteRun:
             "permissions": request.permissions,
             "resume": memory.session_id,
             "systemPrompt": request.system_prompt,
-            "appendSystemPrompt": told,
+            "appendSystemPrompt": appended,
             "timeoutS": request.limits.timeout_s,
             "maxTurns": request.limits.max_turns,
             "maxBudgetUsd": request.limits.max_budget_usd,
@@ -324,7 +324,7 @@ _WORDS = ("--runner", "--agent", "--cwd", "--token-file")
 
 
 def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
-    """The worker of a run. Raises UsageError when nobody says where the runner is."""
+    """The worker of a run. Raises UsageError when the address of the runner is not given."""
     return RemoteRun(launch, hub, on_end, place_of(launch))
 
 

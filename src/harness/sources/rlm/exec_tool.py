@@ -134,7 +134,7 @@ class _Running:
 
 
 class _Captured:
-    """One stream of a command: kept up to a limit, shown up to another."""
+    """One stream of a command: stored up to a limit, shown up to another."""
 
     def __init__(self, name: Stream, on_output: Callable[[Stream, str], None]) -> None:
         self._name: Stream = name
@@ -149,8 +149,8 @@ class _Captured:
     def add(self, text: str) -> None:
         if shown := text[: max(0, _MOST_SHOWN_CHARACTERS - self._characters)]:
             self._show(self._name, shown)
-        if kept := text[: max(0, _MOST_CHARACTERS - self._characters)]:
-            self._pieces.append(kept)
+        if stored := text[: max(0, _MOST_CHARACTERS - self._characters)]:
+            self._pieces.append(stored)
         self._characters += len(text)
 
     @property

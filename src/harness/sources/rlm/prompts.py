@@ -1,4 +1,4 @@
-"""What a recursive language model is told, and what is understood of its answers."""
+"""The prompts of a recursive language model, and how its answers are parsed."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A Python REPL for code that nobody has checked: a confined process of its own, never this one.
+"""A Python REPL for untrusted code: a confined process of its own, never this one.
 
-`repl_process` is what runs there, and says how the two speak. Nothing that comes from there is believed:
-it is bounded here again, and whoever breaks the rules is killed.
+`repl_process` runs there, and describes the protocol between the two. Nothing that comes from there is trusted:
+it is bounded here again, and a process that breaks the rules is killed.
 
-    time      of a turn, not counting what it waits for an answer; first interrupted, so that variables are
-              kept, then killed
+    time      of a turn, not counting what it waits for an answer; first interrupted, so that variables
+              survive, then killed
     memory    a MemoryError in the code; a process that dies of it is replaced by a new one
 """
 
@@ -65,7 +65,7 @@ class CodeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Turn:
-    """What is known of the turn that is going on."""
+    """What is known of the current turn."""
 
     def __init__(self, time_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -219,7 +219,7 @@ class Repl:
     def _fail(self, error: SpawnFailed) -> None:
         if not self._ready.done():
             self._ready.set_exception(error)
-            self._ready.exception()  # whoever waits is told; perhaps nobody does any more
+            self._ready.exception()  # marks it as retrieved: perhaps nothing waits for it any more
 
     def _on_printed(self, frame: dict[str, Any]) -> None:
         turn, text, stream = self._turn, str(frame["text"]), frame["stream"]
@@ -266,7 +266,7 @@ class Repl:
             self._resume_clock(turn)
 
     async def _end_calls(self) -> None:
-        """Whoever still waits for an answer when the turn is over waits in vain."""
+        """Cancel the queries that are still open when the turn is over."""
         while self._calls:
             for task in self._calls:
                 task.cancel()
@@ -301,7 +301,7 @@ class Repl:
         self._resume_clock(turn)
 
     def _on_end(self, ended: Future[ChildExit]) -> None:
-        """The process has gone, whoever wanted that."""
+        """The process has ended, for whatever reason."""
         self._child = None
         message = f"the interpreter has ended: {self._reason or _cause(ended.result(), self._last_words)}"
         self._fail(SpawnFailed(message))

@@ -51,7 +51,7 @@ MODULES = (
 """What a model's code may import. Some are here because others fetch them only when they are used."""
 
 _OUR_TOOLS = ("ctypes", "_ctypes", "resource")
-"""Of no use to anybody any more: the kernel refuses what they could do."""
+"""No longer of use: the kernel refuses what they could do."""
 _DEAF = 70
 _THREAD_STACK_BYTES = 1024 * 1024
 _OUR_FILES = (__file__, repl_pipe.__file__)
@@ -114,7 +114,7 @@ class Interpreter:
         self._names.update(self._functions)
 
     def serve(self) -> NoReturn:
-        sys.stdin = io.StringIO()  # nobody types here, and the frames are not for the code
+        sys.stdin = io.StringIO()  # there is no keyboard, and the frames are not for the code
         sys.stdout = Printer(self._output, "stdout")
         sys.stderr = Printer(self._output, "stderr")
         signal.signal(signal.SIGINT, self._on_interrupt)
@@ -157,7 +157,7 @@ class Interpreter:
         return ExecResult(_value_of(self._wait(self._ask("exec", arguments))))
 
     def final(self, answer: Any) -> None:
-        """Give the final answer. The code goes on to its end."""
+        """Give the final answer. The code continues to its end."""
         self._final = str(answer)
 
     # Turns
@@ -199,7 +199,7 @@ class Interpreter:
                 elif frame["type"] == "interrupt":
                     signal.pthread_kill(main, signal.SIGINT)
         finally:
-            os._exit(_DEAF)  # without anybody to speak to there is nothing to do
+            os._exit(_DEAF)  # without the other end of the pipe there is nothing to do
 
     def _ask(self, name: str, arguments: dict[str, Any]) -> Pending:
         self._output.flush()
@@ -292,7 +292,7 @@ def main() -> NoReturn:
 
 
 def _main() -> None:
-    # Nobody but us writes to Harness: what prints past `sys.stdout` goes where errors go.
+    # Only this module writes to Harness: what prints past `sys.stdout` goes where errors go.
     target = os.dup(1)
     os.dup2(2, 1)
     pipe = Pipe(0, target)

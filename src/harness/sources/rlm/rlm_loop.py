@@ -4,12 +4,12 @@ Each round the model writes one block of Python, which runs in a REPL (`repl`) t
 shown what was printed, until the code calls FINAL.
 
 Rules
-1. Everything that a run says has the run's own id: it tells no steps. Queries are runs of their own, below
+1. Everything that a run emits has the run's own id: it emits no steps. Queries are runs of their own, below
    the `ReplInput` whose code asked: recursive models down to `max_depth`, single calls of a model below that.
-2. The usage of a single call is told and counted by the run that made it, that of a recursive model by
+2. The usage of a single call is emitted and counted by the run that made it, that of a recursive model by
    itself: nothing is counted twice.
-3. An answer that cannot be run costs an iteration, and so does code that fails; both go on. A failure of the
-   model ends the run. When the iterations are used up there is no answer.
+3. An answer that cannot be run costs an iteration, and so does code that fails; the run continues. A failure of
+   the model ends the run. When the iterations are used up there is no answer.
 4. Cancelling the task that runs `run` stops it at once: the model's stream, the REPL, commands and queries.
 """
 
@@ -317,7 +317,7 @@ class RlmRun:
         return GRACE_S / (1 + self.depth)
 
     async def _close(self) -> None:
-        """End the REPL and everything that was asked from there; however often somebody presses."""
+        """End the REPL and everything that was asked from there, however often it is cancelled."""
         if self._repl is None:
             return
         closing = asyncio.ensure_future(self._repl.close())
@@ -325,7 +325,7 @@ class RlmRun:
             try:
                 await asyncio.wait([closing])
             except asyncio.CancelledError:
-                continue  # it is being cancelled already, and every process was told to end
+                continue  # it is being cancelled already, and every process was asked to end
 
     def _finish(self, outcome: Outcome) -> Result:
         self._calls.close()
@@ -350,13 +350,13 @@ class RlmRun:
 
 
 def _in_words(failure: str) -> str:
-    """A refusal is told to models that call tools as data; code reads an exception."""
+    """A model that calls tools gets a refusal as data; code gets an exception with this text."""
     try:
-        told = msgspec.json.decode(failure)
+        answer = msgspec.json.decode(failure)
     except msgspec.DecodeError:
         return failure
-    is_refusal = isinstance(told, dict) and told.get("status") == "denied"
-    return f"denied: {told.get('reason', '')}" if is_refusal else failure
+    is_refusal = isinstance(answer, dict) and answer.get("status") == "denied"
+    return f"denied: {answer.get('reason', '')}" if is_refusal else failure
 
 
 async def _no_spawn(call_id: str, task: str, name: str) -> str:

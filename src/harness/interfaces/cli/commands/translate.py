@@ -54,7 +54,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[Event]]:
-    """Stamped as in any log, though nothing is kept."""
+    """Stamped as in any log, though nothing is stored."""
     from harness.log.clock import new_clock
     from harness.log.hub import Hub
     from harness.log.ids import new_run_id

@@ -112,7 +112,7 @@ class PostgresStore:
         return iter(sorted(found, key=age, reverse=True))
 
     def delete(self, log_id: str) -> None:
-        # On the connection that holds no locks, so that our own are in the way like everybody's.
+        # On the connection that holds no locks, so that our own locks count like those of others.
         _checked(log_id)
         with self._reading.use() as connection, connection.transaction():
             row = connection.execute(

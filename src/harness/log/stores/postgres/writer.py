@@ -113,7 +113,7 @@ class PostgresWriter:
         return len(lines)
 
     def _regain(self, connection: Connection[Any]) -> None:
-        """Nobody may have written since the connection broke; what we wrote last may or may not be there."""
+        """Check that no other process has written since the connection broke. Our last write may be missing."""
         if not self._locked(connection):
             raise self._refused(connection)
         row = connection.execute(
