@@ -97,8 +97,15 @@ def test_the_wire_tells_it_as_one_run_from_start_to_end() -> None:
     wire = [one for event in run.events for one in told.feed(event) if type(one).__name__ != "UserEvent"]
     assert {one.run_id for one in wire} == {run.run_id}
     assert [type(one).__name__ for one in wire] == [
-        *("HarnessStart", "Text", "Usage", "ReplInput", "ReplProgress", "ReplOutput"),
-        *("Text", "Usage", "ReplInput", "ReplOutput", "Text", "HarnessEnd"),
+        *(
+            "HarnessStart",
+            "TextEvent",
+            "UsageEvent",
+            "ReplInputEvent",
+            "ReplProgressEvent",
+            "ReplOutputEvent",
+        ),
+        *("TextEvent", "UsageEvent", "ReplInputEvent", "ReplOutputEvent", "TextEvent", "HarnessEnd"),
     ]
     end = wire[-1]
     assert (end.reason, end.iterations, end.total_usage.input_tokens) == ("final", 2, 20)
