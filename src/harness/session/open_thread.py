@@ -1,5 +1,6 @@
-"""A thread that a session has open: its log, locked for writing, and what is known of it; and how logs whose
-process died are completed before they are read.
+"""An open thread of a session: its log, locked for writing, and the state folded from it.
+
+Also completes the logs of processes that died, before they are read.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _BYTES_PER_EVENT = 500
 
 
 class OpenThread:
-    """Contract: as long as it is not closed, nobody else writes the log."""
+    """Contract: until it is closed, no other process writes the log."""
 
     def __init__(
         self, store: Store, metadata: Metadata, hub: Hub, fold: ThreadFold, secrets: Secrets = None
@@ -36,10 +37,10 @@ class OpenThread:
         self.fold = fold
         fold.read_log = self._read_log
         self.cursor = hub.next_seq
-        """From which event on listeners are told."""
+        """The first event that listeners are notified of."""
         self._secrets = secrets
         self._snapshot_seq, self._snapshot_bytes = 0, 0
-        """Of the last one that was kept here."""
+        """Sequence number and size of the last snapshot that was saved here."""
 
     @property
     def id(self) -> str:
@@ -60,8 +61,10 @@ class OpenThread:
         return self.metadata.settings.get(key)
 
     def save_settings(self, changes: dict[str, Any]) -> None:
-        """Change what is kept with the thread; None takes a key away. Best effort: the log is the truth, and
-        what could not be saved is not kept here either. Raises UsageError for what no store can hold.
+        """Change the settings stored with the thread; None removes a key.
+
+        Best effort: the log is the truth, and a change that could not be saved is undone here too. Raises
+        UsageError for values that no store can hold.
         """
         before = self.metadata.settings
         settings = {key: value for key, value in {**before, **changes}.items() if value is not None}
@@ -70,7 +73,7 @@ class OpenThread:
             self.metadata.settings = before
 
     def save(self) -> bool:
-        """False when that was not possible."""
+        """Save the metadata; False if that failed."""
         mask(self.metadata, self._secrets)
         try:
             self.store.save_metadata(self.metadata)
@@ -83,7 +86,7 @@ class OpenThread:
         return storable_text(title, self._secrets)
 
     def save_snapshot(self) -> None:
-        """So that opening it again reads only what comes after this."""
+        """Save a snapshot, so that opening the thread again reads only later events."""
         data = self.fold.snapshot()
         try:
             self.store.save_snapshot(self.id, _SNAPSHOT, self.fold.next_seq, data)
@@ -92,20 +95,20 @@ class OpenThread:
         self._snapshot_seq, self._snapshot_bytes = self.fold.next_seq, len(data)
 
     def save_snapshot_in_time(self) -> None:
-        """The same, but a large one only when much has come since the last: it costs no more than the log does."""
+        """The same, but a large snapshot only after many new events: it costs no more than the log does."""
         fresh = self.fold.next_seq - self._snapshot_seq
         if fresh * _BYTES_PER_EVENT >= self._snapshot_bytes:
             self.save_snapshot()
 
     def close_inherited(self, reason: str) -> None:
-        """A clone begins with nothing under way: what waits or runs in the other thread does so there alone."""
+        """End in a clone what is queued, running or waiting in its source: it continues only there."""
         if self.fold.facts.follow_ups:
             self.append(FollowUpsChanged(pending=[]), self.id)
         if self.fold.facts.open_run:
             self.close_runs(reason)
 
     def close_runs(self, reason: str) -> None:
-        """Write the end of every run that has none: a question that waits counts as refused, for that reason."""
+        """Write the end of every unfinished run; a waiting question counts as refused, with `reason`."""
         from harness.sources.loop.history import history
         from harness.sources.loop.suspended_run import closing_events
         from harness.sources.translation.logged_runs import closing_of_loop, runs_in
@@ -119,7 +122,7 @@ class OpenThread:
                 self.hub.append(*closing_of_loop(run.events, run.id))
 
     def close(self) -> None:
-        """Let it go, whatever fails: else nobody, not even this process, could take it up again."""
+        """Release the log even if something fails; otherwise not even this process could reopen it."""
         try:
             self.save_snapshot()
         except Exception:
@@ -129,7 +132,7 @@ class OpenThread:
 
 
 def create_thread(store: Store, metadata: Metadata, secrets: Secrets = None) -> OpenThread:
-    """A new thread. Raises StoreError, and then there is none."""
+    """Create a thread. Raises StoreError, and then leaves none behind."""
     mask(metadata, secrets)
     thread_id, writer = metadata.session_id, store.create(metadata)
     try:
@@ -142,15 +145,15 @@ def create_thread(store: Store, metadata: Metadata, secrets: Secrets = None) -> 
 
 
 def reopen_thread(store: Store, thread_id: str, secrets: Secrets = None) -> OpenThread:
-    """A thread that is there. A run that died in it is closed, or waits for its answer.
+    """Open an existing thread. A run that died in it is closed, or waits for its answer.
 
     Raises UnknownSession, LogLocked, StoreError.
     """
     metadata = known_thread(store, thread_id)
     writer = store.open(thread_id)
-    kept = _snapshot_of(store, thread_id)
-    if kept is None or kept[0] != writer.next_seq:
-        # Whoever had it last did not put it away: a run may have died in it.
+    saved = _snapshot_of(store, thread_id)
+    if saved is None or saved[0] != writer.next_seq:
+        # The last process did not close it properly: a run may have died in it.
         writer.close()
         recover_thread(store, thread_id)
         writer = store.open(thread_id)
@@ -163,7 +166,7 @@ def reopen_thread(store: Store, thread_id: str, secrets: Secrets = None) -> Open
 
 
 def known_thread(store: Store, thread_id: str) -> Metadata:
-    """Of a thread; where they are damaged, what its log says. Raises UnknownSession for what is no thread."""
+    """The metadata of a thread, or what its log says if they are damaged. Raises UnknownSession."""
     metadata = store.metadata(thread_id)
     if metadata.kind == "thread":
         return metadata
@@ -176,18 +179,18 @@ def known_thread(store: Store, thread_id: str) -> Metadata:
 
 
 def folded(store: Store, thread_id: str) -> ThreadFold:
-    """What is known of a thread: the latest snapshot, and what came after it."""
+    """The state of a thread: the latest snapshot, and the events after it."""
     fold, cursor = ThreadFold(), 0
-    kept = _snapshot_of(store, thread_id)
-    if kept is not None and fold.restore(kept[1]):
-        cursor = fold.next_seq = kept[0]
+    saved = _snapshot_of(store, thread_id)
+    if saved is not None and fold.restore(saved[1]):
+        cursor = fold.next_seq = saved[0]
     for event in read_all(store, thread_id, cursor):
         fold.take(event)
     return fold
 
 
 def _snapshot_of(store: Store, thread_id: str) -> tuple[int, bytes] | None:
-    """It is only a cache: where it cannot be had, everything is read."""
+    """The snapshot is only a cache: without it the whole log is read."""
     try:
         return store.snapshot(thread_id, _SNAPSHOT)
     except HarnessError:
@@ -196,7 +199,7 @@ def _snapshot_of(store: Store, thread_id: str) -> tuple[int, bytes] | None:
 
 
 def thread_of(metadata: Metadata) -> HarnessThread:
-    """As the application sees it."""
+    """The thread as the application sees it."""
     settings = dict(metadata.settings)
     usage = settings.pop("tokenUsage", None)
     return HarnessThread(
@@ -211,7 +214,7 @@ def thread_of(metadata: Metadata) -> HarnessThread:
 
 
 def _remove(store: Store, thread_id: str) -> None:
-    """What could not be finished is not left lying about."""
+    """Remove a thread whose creation failed."""
     try:
         store.delete(thread_id)
     except (HarnessError, OSError):
@@ -219,15 +222,15 @@ def _remove(store: Store, thread_id: str) -> None:
 
 
 def complete(store: Store, log_id: str) -> None:
-    """End the runs of a log whose process died, in the log itself; a run that waits for an answer waits on."""
+    """End the runs of a log whose process died, in the log itself; a suspended run stays suspended."""
     try:
         recover_any(store, log_id)
     except (HarnessError, OSError):
-        return  # it is being written after all, or cannot be: then it is only shown as interrupted
+        return  # it is being written, or cannot be: then it is only shown as interrupted
 
 
 def recover_any(store: Store, log_id: str) -> bool:
-    """The same; False if there was no need. Raises HarnessError, OSError."""
+    """The same; False if nothing had to be done. Raises HarnessError, OSError."""
     metadata = store.metadata(log_id)
     if metadata.kind != "thread":
         return isinstance(store, FileStore) and recover(store, log_id)

@@ -180,7 +180,7 @@ class Runs:
         self._queued_contexts: dict[str, RequestContext] = {}
         """Request contexts of queued messages, by message id. They hold any objects and are never logged."""
         self._answered: set[str] = set()
-        """Ids of approvals and questions that the current run has answers to; the log may not have them yet."""
+        """Ids of answered approvals and questions of the current run; the answers may not be logged yet."""
         self._holds_queue = False
         self._is_paused = False
         """Whether the queue is held back because the user stopped the run."""

@@ -1,4 +1,4 @@
-"""What a harness may be given from outside, each as a small protocol, and what it offers itself."""
+"""The services that a harness can be given, each as a small protocol, and those it offers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ModelAuthStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class ThreadLock(Protocol):
-    """Contract: `acquire` raises when somebody else holds the thread. Both may be plain or async."""
+    """Contract: `acquire` raises when another owner holds the thread. Both may be plain or async."""
 
     def acquire(self, thread_id: str) -> Awaitable[None] | None: ...
 
@@ -43,7 +43,7 @@ class ThreadLock(Protocol):
 
 class PubSub(Protocol):
     """Contract: what is published under a topic reaches every subscriber of it, in order; `subscribe`
-    returns how to stop.
+    returns a function that unsubscribes.
     """
 
     def publish(self, topic: str, message: bytes) -> None: ...
@@ -66,7 +66,7 @@ class Observability(Protocol):
 
 
 class Browser(Protocol):
-    """Contract: `tools` are added to the agents' tools; `close` lets go of everything."""
+    """Contract: `tools` are added to the agents' tools; `close` releases everything."""
 
     def tools(self) -> Sequence[Tool]: ...
 
@@ -74,7 +74,7 @@ class Browser(Protocol):
 
 
 class Gateway(Protocol):
-    """Somebody through whom models are reached. Contract: `resolve` gives None for a model that is not its own."""
+    """A provider of models. Contract: `resolve` returns None for a model that is not its own."""
 
     id: str
 
@@ -87,7 +87,7 @@ class Gateway(Protocol):
 
 @runtime_checkable
 class Workspace(Protocol):
-    """Where agents work. Contract: `init` may raise, which the harness survives without it."""
+    """Where agents work. Contract: `init` may raise; the harness then continues without it."""
 
     id: str
     name: str

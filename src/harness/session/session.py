@@ -1,4 +1,4 @@
-"""One conversation with its user: identity, thread, mode, model, state, permissions, and what is going on."""
+"""One conversation with its user: identity, thread, mode, model, state, permissions, and the current run."""
 
 from __future__ import annotations
 

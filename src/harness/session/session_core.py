@@ -1,4 +1,4 @@
-"""One conversation with its user: identity, thread, mode, model, state, permissions, and what goes on now."""
+"""One conversation with its user: identity, thread, mode, model, state, permissions, and the current run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SessionCore:
         self.bus = Bus(self._notice, self._note_activity, quiet=QUIET if harness.pubsub is None else ())
         self._drivers: list[tuple[BackingAgent | CommandAgent, AgentDriver]] = []
         self._workspace: Workspace | None = None
-        """What a factory made for this session."""
+        """The workspace that a factory made for this session."""
         self.thread = Threads(self)
         self._loose = self._new_loose()
         self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
@@ -84,22 +84,22 @@ class SessionCore:
         self.display_state = SessionDisplay(self)
         self.hooks = RunHooks(self)
 
-    # What goes into the log, and who hears of it
+    # The log and its listeners
 
     @property
     def hub(self) -> Hub:
-        """The log of the thread in hand; without one, a log that nobody keeps."""
+        """The log of the current thread; without one, a log that is not stored."""
         opened = self.thread.current
         return opened.hub if opened is not None else self._loose
 
     def append(self, event: Event) -> Event:
-        """Put a fact into the log, and tell it at once; returns it as it is there."""
+        """Append an event to the log and notify listeners at once. Returns it as logged."""
         return self.append_all([event])[-1]
 
     def append_all(self, events: Sequence[Event], run_id: str = "") -> Sequence[Event]:
         self._flush()
-        self.bus.deliver()  # only what was told is known: which run has not ended
-        if self.bus.fold.next_seq == self.hub.next_seq:  # else nobody knows what waits before these
+        self.bus.deliver()  # the fold knows the open run only from delivered events
+        if self.bus.fold.next_seq == self.hub.next_seq:  # else the queue before these is not known
             events = [self._briefly(event) for event in events]
         masked = list(events) if self._redactor is None else self._redactor.mask(list(events))
         stamped = self.hub.source(run_id or self.bus.fold.facts.open_run or self.hub.log_id).append(masked)
@@ -115,7 +115,7 @@ class SessionCore:
 
     @property
     def agent(self) -> BackingAgent | CommandAgent:
-        """Of the mode, else of the harness; without either, the native loop."""
+        """The agent of the mode, else of the harness; without either, the native loop."""
         agent = self.mode.resolve().agent or self.harness.agent
         return described(agent) if isinstance(agent, str) else agent
 
@@ -131,18 +131,18 @@ class SessionCore:
 
     @property
     def conversation(self) -> AgentConversation | None:
-        """Of the loop of our own; None for agent programs."""
+        """The conversation of the native loop; None for agent programs."""
         driver = self.driver
         return driver.conversation if isinstance(driver, NativeDriver) and self.thread.is_set() else None
 
     @property
     def workspace(self) -> Workspace | None:
-        """Where this session works: what a factory made for its latest run, or what the harness has for all."""
+        """The workspace that a factory made for the latest run, or the one of the harness."""
         workspaces = self.harness.workspaces
         return self._workspace if workspaces.has_factory else workspaces.get()
 
     async def resolve_workspace(self, context: RequestContext) -> Workspace | None:
-        """For a run that is about to begin."""
+        """Resolve the workspace for a run that is about to begin."""
         self._workspace = await self.harness.workspaces.resolve_for(context)
         return self._workspace
 
@@ -152,11 +152,11 @@ class SessionCore:
         return workspace.cwd if workspace is not None else self.cwd
 
     def may_have(self, tool_name: str) -> bool:
-        """Whether a tool of that name is for the agent of this mode, or for one that works for it."""
+        """Whether the agent of this mode, and its sub-agents, may have a tool of that name."""
         shown = self.mode.resolve().available_tools
         return not self.permissions.is_denied(tool_name) and (shown is None or tool_name in shown)
 
-    # The thread in hand
+    # The current thread
 
     def use(self, opened: OpenThread) -> None:
         """Follow another thread from now on."""
@@ -177,7 +177,7 @@ class SessionCore:
         self.bus.fold.knows(self.state.stored())
 
     async def after_run(self) -> None:
-        """Keep what is to be kept of a run that has ended."""
+        """Save memory, metadata, usage and snapshot after a run."""
         self._flush()
         self.bus.deliver()
         await self.hooks.memory.after_run()
@@ -204,13 +204,13 @@ class SessionCore:
         self.bus.deliver()
 
     async def destroy(self) -> None:
-        """Stop everything and let the thread go."""
+        """Stop everything and release the thread."""
         await self.thread.release()
         await self.hooks.close()
         self.bus.detach()
 
     def _briefly(self, event: Event) -> Event:
-        """What waits in the queue already is named by its place, not said again."""
+        """Replace entries that are already queued by their position, so that they are not logged again."""
         if not isinstance(event, FollowUpsChanged):
             return event
         waited = self.bus.fold.facts.follow_ups
@@ -227,7 +227,7 @@ class SessionCore:
         self.hooks.notice(event)
 
     def _note_activity(self) -> None:
-        """So that whoever lists threads sees which of them wait for him, whatever becomes of this process."""
+        """Save the activity, so that lists of threads show which ones wait, even if this process dies."""
         opened = self.thread.current
         if opened is None or opened.metadata.activity == opened.fold.facts.activity:
             return
@@ -237,7 +237,7 @@ class SessionCore:
         opened.save()
 
     def _flush(self) -> None:
-        """What a loop still holds back goes into the log first."""
+        """Write events that a loop still buffers to the log."""
         for _, driver in self._drivers:
             if isinstance(driver, NativeDriver):
                 driver.flush()

@@ -1,5 +1,6 @@
-"""A session as its parts see it: what built-in tools, goals, notifications and forks may ask of it, and what tools and
-factories find under `harness` in their request context.
+"""A session as its parts see it: the interface for built-in tools, goals, notifications and forks.
+
+Also what tools and factories find under `harness` in their request context.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class SessionHost:
     # The thread
 
     def store(self) -> Store | None:
-        """Threads beside the one in hand are for a harness with a memory."""
+        """Where child threads are stored; None for a harness without memory."""
         harness = self._session.harness
         return harness.store if harness.memory_input is not None else None
 
@@ -100,7 +101,7 @@ class SessionHost:
         return self._session.hooks.options
 
     def fork_options(self, options: AgentOptions, log_id: str) -> AgentOptions:
-        """A fork needs no memory of its own: it is short. It is shown what its parent was, and what came after."""
+        """A fork is short and needs no memory: it is shown what its parent was shown, and what followed."""
         del log_id
         return replace(options, before_step=self._session.hooks.shown_to_forks())
 
@@ -131,7 +132,7 @@ class SessionHost:
         return self._session.permissions.of(tools)
 
     def request_context(self) -> RequestContext:
-        """Without what belongs to the parent's thread alone."""
+        """The request context without the ids of the parent's thread."""
         context = RequestContext(self._session.runs.context)
         for key in ("threadId", "resourceId", "thread_id", "resource_id"):
             context.pop(key, None)
@@ -167,7 +168,7 @@ class SessionInboxHost:
 
 
 def words_of_user(event: Event) -> str:
-    """What a person says with it; empty when it is something else."""
+    """The text that the user wrote; empty for any other event."""
     if isinstance(event, Message):
         return event.text if event.role == "user" else ""
     if isinstance(event, Signal) and event.category == "user":
@@ -179,7 +180,7 @@ KEY = "harness"
 
 
 class AskingSession(NamedTuple):
-    """What is known of the session, at the moment when it is asked for."""
+    """Mode, model and state of the session, at the time of access."""
 
     mode_id: str
     model_id: str
@@ -187,7 +188,7 @@ class AskingSession(NamedTuple):
 
 
 class HarnessRequest:
-    """Contract: it speaks of the moment when it is asked, but for `state`, which is that of the run's beginning."""
+    """Contract: everything is current at the time of access, except `state`: that of the start of the run."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -217,12 +218,12 @@ class HarnessRequest:
 
     @property
     def abort_signal(self) -> asyncio.Event | None:
-        """Of the run that goes on: set when it is to stop."""
+        """Of the current run: set when it should stop."""
         return self._session.runs.abort_signal
 
     @property
     def is_aborted(self) -> bool:
-        """For code in a thread of its own: whether somebody wants the run to stop."""
+        """Whether the run should stop; for code in another OS thread."""
         return self._session.runs.is_abort_requested
 
     def get_state(self) -> dict[str, Any]:
@@ -236,15 +237,16 @@ class HarnessRequest:
         return await self._session.state.update(transaction)
 
     def emit_event(self, event: Event) -> None:
-        """Put a fact into the thread's log; listeners are told of it, in the event loop's thread, whoever calls.
+        """Append an event to the thread's log. Safe to call from any OS thread.
 
-        Raises UsageError for what no log could hold.
+        Listeners are notified in the event loop's thread.
+        Raises UsageError for an event that cannot be encoded.
         """
         check_event(event, "Invalid event")
         if threading.get_ident() == self._home:
             self._session.append(event)
             return
-        with suppress(RuntimeError):  # the loop is closed: there is nobody to tell
+        with suppress(RuntimeError):  # the loop is closed: no listener is left
             self._loop.call_soon_threadsafe(self._session.append, event)
 
     def get_subagent_model_id(self, agent_type: str = "") -> str | None:
@@ -252,5 +254,5 @@ class HarnessRequest:
 
 
 def request_context(session: SessionCore, given: Mapping[str, Any] | None) -> RequestContext:
-    """What a caller passed along, and who asks."""
+    """The caller's context, with the session under `harness`."""
     return RequestContext({**(given or {}), KEY: HarnessRequest(session)})

@@ -1,4 +1,4 @@
-"""What can be done with a conversation: written once, for a `Session` and for the `Harness` that has one of its own."""
+"""The methods of a conversation, shared by `Session` and by `Harness`, which has a session of its own."""
 
 from __future__ import annotations
 

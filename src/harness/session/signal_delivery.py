@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Action: TypeAlias = Literal["deliver", "wake", "persist", "discard"]
 
 _ADDRESSED = frozenset(("user", "notification"))
-"""What wants an answer: who cannot hear it now is told by a run of its own, afterwards."""
+"""Categories that want an answer: if the agent accepts no input now, they start a run afterwards."""
 
 
 class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignalDelivery:
-    """Contract: that of `Door`."""
+    """Contract: that of `SignalTarget`."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -55,10 +55,10 @@ class SignalDelivery:
         if_idle: Branch | Mapping[str, Any] | None = None,
         request_context: RequestContext | None = None,
     ) -> SentSignal:
-        """Give a signal to the model: into the run that goes on, or by a new one. Raises UsageError.
+        """Give a signal to the model: in the current run, or by starting one. Raises UsageError.
 
-        Who hears nothing while it runs is told later, and the sender that it is kept. What goes wrong later is
-        told as an `error`.
+        If the agent accepts no input while it runs, the model sees the signal later, and the result says
+        `persist`. Failures after that are emitted as an `error`.
         """
         session = self._session
         signal = from_input(value, id=session.harness.new_id())
@@ -78,14 +78,14 @@ class SignalDelivery:
     async def notify(
         self, value: NotificationInput | Mapping[str, Any], *, policy: Policy | None = None
     ) -> Notification:
-        """Put something into the inbox, and tell the model as the policy says."""
+        """Put a notification into the inbox, and deliver it as the policy says."""
         await self._session.thread.ensure()
         return await notify(self.post, value, policy or self.policy)
 
     async def save_reminder(
         self, message: str, reminder_type: str, role: Role, metadata: Mapping[str, Any] | None
     ) -> HarnessMessage | None:
-        """Keep a reminder in the thread, for the model to see when it is next asked; the message as it is kept."""
+        """Store a reminder in the thread, for the next time the model is asked. Returns it as stored."""
         session = self._session
         if not session.thread.is_set() or not session.harness.has_storage:
             return None
@@ -99,12 +99,14 @@ class SignalDelivery:
         follower = session.hub.follower(session.hub.next_seq)
         try:
             self.add(signal)
-            kept = [event for event in follower.poll() if isinstance(event, Signal) and event.id == signal.id]
+            saved = [
+                event for event in follower.poll() if isinstance(event, Signal) and event.id == signal.id
+            ]
         finally:
             follower.close()
-        return history_messages(kept)[-1]
+        return history_messages(saved)[-1]
 
-    # Door
+    # SignalTarget
 
     def activity(self) -> Literal["active", "idle"]:
         return "active" if self._session.runs.is_running else "idle"
@@ -125,28 +127,28 @@ class SignalDelivery:
             self.add(signal)
 
     async def show(self, signal: Signal) -> None:
-        """The same, for tools."""
+        """`add`, for tools."""
         self.add(signal)
 
     def add(self, signal: Signal) -> None:
-        """Into the log, for the model's next step."""
+        """Add the signal to the log, for the model's next step."""
         session = self._session
         conversation = session.conversation
         if conversation is not None:
             conversation.add(signal)
-            conversation.host.outbox.flush()  # it counts as accepted: it is in the log by then
+            conversation.host.outbox.flush()  # an accepted signal must be in the log
             session.bus.deliver()
         else:
             session.append(signal)
 
     def _would_cut_off(self, signal: Signal) -> bool:
-        """Whether a run that waits for an answer would be given up for it. Nothing but a person's words is worth
-        that: everything else is seen when the run goes on.
+        """Whether starting a run for it would give up a suspended one. Only messages of the user may do that;
+        the model sees everything else when the run continues.
         """
         return self._session.bus.fold.facts.is_suspended and signal.category != "user"
 
     def _is_heard(self) -> bool:
-        """Whether the agent takes in anything while it runs."""
+        """Whether the agent accepts input while it runs."""
         return "steer" in self._session.driver.capabilities
 
     def _accept(self, action: Action, signal: Signal, context: RequestContext | None) -> Accepted:
@@ -165,7 +167,7 @@ class SignalDelivery:
         return Accepted(action=action, run_id=run_id)
 
     def _carry_out(self, action: Action, signal: Signal, context: RequestContext | None) -> str:
-        """The id of the run that hears it; empty when it is for a later one."""
+        """Returns the id of the run that receives it; empty when that is a later one."""
         session = self._session
         if action == "discard":
             return ""

@@ -1,8 +1,8 @@
-"""Signals: what the model is told that nobody typed, and a person's words with attributes.
+"""Signals: what the model should know and no user typed, and user messages with attributes.
 
-A signal has a category and a tag. The model sees `<tag name="value">escaped text</tag>`, and a person's words
-without attributes as they are: `harness.sources.loop.turns` writes them, for live runs and old ones alike.
-Nothing here does I/O: ids come from the caller, the time from the log.
+A signal has a category and a tag. The model sees `<tag name="value">escaped text</tag>`, and user messages
+without attributes as they are. `harness.sources.loop.turns` renders them, for live and for logged runs.
+Nothing here does I/O: ids come from the caller, times from the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NORMAL: dict[str, tuple[Category, str]] = {
     "user-message": ("user", "user"),
     "system-reminder": ("reactive", "system-reminder"),
 }
-"""What each type is called, older names among them, and the tag it has when none is given."""
+"""By type, including older names: its category, and its default tag."""
 _MODES = ("snapshot", "delta")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _DATA_URI = re.compile(r"data:[^,]*;base64,")
@@ -50,7 +50,7 @@ def create(
     metadata: Mapping[str, Any] | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> Signal:
-    """Raises UsageError for a type, a tag or an attribute's name that cannot be."""
+    """Raises UsageError for an invalid type, tag or attribute name."""
     if type not in _NORMAL:
         raise UsageError(
             f"Invalid signal type: {type}", hint=f"use one of {', '.join(_NORMAL)}, and a tag of your own"
@@ -79,20 +79,20 @@ def from_input(value: str | Mapping[str, Any] | Signal, *, id: str) -> Signal:
         return create("user", value, id=id)
     contents = value.get("contents", value.get("content", ""))
     state = _lane(value)
-    told = {name: value[name] for name in ("value", "delta") if value.get(name) is not None} if state else {}
+    data = {name: value[name] for name in ("value", "delta") if value.get(name) is not None} if state else {}
     return create(
         str(value.get("type", "user")),
         contents if isinstance(contents, str) else [dict(part) for part in contents],
         id=id if state else str(value.get("id") or id),
         tag_name=str(value.get("tagName") or value.get("tag_name") or ""),
         attributes=value.get("attributes"),
-        metadata={**(value.get("metadata") or {}), **told},
+        metadata={**(value.get("metadata") or {}), **data},
         state=state,
     )
 
 
 def split(contents: Any) -> tuple[list[str], tuple[Attachment, ...]]:
-    """The texts and the files of contents; parts that nobody knows are passed over."""
+    """The texts and the files of contents; unknown parts are ignored."""
     if isinstance(contents, str):
         return [contents], ()
     texts: list[str] = []
@@ -116,7 +116,7 @@ def split(contents: Any) -> tuple[list[str], tuple[Attachment, ...]]:
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do in one of the two cases; attributes are added to those of the signal."""
+    """What to do while a run is going on, or while idle. Attributes are added to those of the signal."""
 
     behavior: Literal["", "deliver", "wake", "persist", "discard"] = ""
     attributes: dict[str, Any] | None = None
@@ -124,14 +124,14 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     action: Literal["deliver", "wake", "persist", "discard"]
-    """`deliver`: into the run that is going on. `wake`: begin one. `persist`: into the log, for the next one."""
+    """`deliver`: to the current run. `wake`: start one. `persist`: to the log, for the next one."""
     signal: Signal
 
 
 def decide(
     signal: Signal, *, is_active: bool, if_active: Branch | None = None, if_idle: Branch | None = None
 ) -> Delivery:
-    """How a signal reaches the model. Raises UsageError for what cannot be done in that case."""
+    """How a signal reaches the model. Raises UsageError for a behavior that does not apply."""
     branch = (if_active if is_active else if_idle) or Branch()
     usual: Literal["deliver", "wake"] = "deliver" if is_active else "wake"
     action = branch.behavior or usual
@@ -144,17 +144,17 @@ def decide(
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a signal that was sent."""
+    """What was done with a signal."""
 
     action: Literal["deliver", "wake", "persist", "discard"]
     run_id: str = ""
-    """Of the run that hears it; empty when that is a later one, or none."""
+    """The run that receives it; empty when that is a later one, or none."""
     reason: Literal["", "unchanged"] = ""
-    """Why it was discarded although nobody asked for that: `unchanged`, the model knows that state already."""
+    """Why it was discarded without a request to. `unchanged`: the model already has that state."""
 
 
 def _lane(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of a state signal with a cache key: which thing's state it tells, and how. Its `id` is that of the lane."""
+    """The lane of a state signal with a cache key, and its mode. The given `id` is that of the lane."""
     key = value.get("cacheKey", value.get("cache_key"))
     if value.get("type") != "state" or key is None:
         return None
@@ -183,13 +183,13 @@ _DATA_URI_HEAD = re.compile(r"data:(?P<media>[^,;]*)(?P<parameters>(?:;[^,;]*)*)
 
 class File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     data: str
-    """A data URI, or what it would hold; of a text file also the text itself. In a mapping also bytes."""
+    """A data URI or its base64 content; for a text file also the plain text. In a mapping also bytes."""
     media_type: str
     filename: str = ""
 
 
 def contents(text: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Contents:
-    """What is said: the text alone, or the parts in order. A part is never empty."""
+    """The contents of a message: the text alone, or the parts in order. A text part is never empty."""
     given = [_given(file) for file in files]
     if not given:
         return text
@@ -203,7 +203,7 @@ def is_text(media_type: str) -> bool:
 
 
 def _given(file: File | Mapping[str, Any]) -> File:
-    """Raises UsageError for what is no file."""
+    """Raises UsageError for input that is not a file."""
     fields = msgspec.to_builtins(file, builtin_types=(bytes,)) if isinstance(file, File) else dict(file)
     data = fields.get("data")
     if isinstance(data, bytes | bytearray | memoryview):
@@ -229,7 +229,7 @@ def _part(file: File) -> dict[str, Any]:
 
 
 def _decoded(data: str) -> str:
-    """The text of a data URI; anything else is the text already."""
+    """The text of a data URI; anything else is returned as it is."""
     head = _DATA_URI_HEAD.match(data)
     if head is None:
         return data

@@ -1,4 +1,4 @@
-"""The application's own typed state: checked as a whole, changed one write after the other, told in the log."""
+"""The application's typed state: validated as a whole, changed by one write at a time, logged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICIES = get_args(PermissionPolicy)
 
 
 def check_rules(value: Any) -> None:
-    """Raises UsageError for rules that say nothing, or nothing that anybody would keep to."""
+    """Raises UsageError for permission rules that are not valid."""
     if value is None:
         return
     if not isinstance(value, Mapping):
@@ -52,7 +52,7 @@ _logger = logging.getLogger("harness.session")
 
 
 class StateUpdate(msgspec.Struct, kw_only=True):
-    """What a transaction does: changes, events to be told after them, and its result."""
+    """What a transaction returns: changes, events to be emitted after them, and its result."""
 
     updates: Mapping[str, Any] | None = None
     events: Sequence[Event] = ()
@@ -60,12 +60,12 @@ class StateUpdate(msgspec.Struct, kw_only=True):
 
 
 class Restored(NamedTuple):
-    """What taking over a thread's state has done."""
+    """What restoring a thread's state has changed."""
 
     changed: list[str]
-    """The keys of the log's that have another value than before."""
+    """The logged keys whose values differ from before."""
     unsaid: dict[str, Any]
-    """What the thread's log does not say, and is true all the same."""
+    """Current values that the thread's log does not have."""
 
 
 _YOLO = "yolo"
@@ -82,33 +82,33 @@ _OWN: dict[str, type] = {
     "reflectionThreshold": int,
     "subagentModelId": str,
 }
-"""What the harness itself keeps in a state, and reads there, with what it must be. (Nothing but True is `yolo`; rules
-are read with care.)"""
+"""Keys that the harness itself stores in a state, with their types. (Only True counts as `yolo`; rules are
+checked when read.)"""
 _WORDS: dict[type, str] = {str: "text", int: "whole number"}
 _inside: ContextVar[object | None] = ContextVar("harness_state_transaction", default=None)
-"""The transaction in which the code that asks is running."""
+"""The transaction in which the calling code runs."""
 
 Update: TypeAlias = StateUpdate | Mapping[str, Any]
-"""A mapping has the same keys."""
+"""A mapping has the fields of `StateUpdate`."""
 Transaction: TypeAlias = Callable[[dict[str, Any]], Update | Awaitable[Update]]
 
 
 class SessionState:
-    """Contract: a failed write leaves the state as it was and does not hold up the next one. What the harness keeps
-    here for itself never reaches the application's schema, unless that names it.
+    """Contract: a failed write leaves the state as it was and does not block the next one. Keys of the
+    harness never reach the application's schema, unless the schema names them.
     """
 
     def __init__(
         self, schema: Any, initial: Mapping[str, Any] | None, append: Callable[[Event], object]
     ) -> None:
-        """Raises UsageError for what is no schema, and for initial values that do not fit it."""
+        """Raises UsageError for an invalid schema, and for initial values that do not fit it."""
         self._schema = schema_of(schema)
         self._append = append
         self._turn = asyncio.Lock()
         self._transaction: object | None = None
-        """That which goes on."""
+        """The current one."""
         self._changed: set[str] = set()
-        """Keys that somebody has set here: no thread says otherwise."""
+        """Keys that were set here; restoring a thread does not change them."""
         if initial is not None and not isinstance(initial, Mapping):
             raise UsageError(
                 f"an initial state cannot be a {type(initial).__name__}",
@@ -139,7 +139,7 @@ class SessionState:
             self._apply(changes)
 
     async def update(self, transaction: Transaction) -> Any:
-        """Read, decide and write as one step; nobody else's write comes in between."""
+        """Read, decide and write as one step; no other write comes in between."""
         self._check_outside()
         async with self._turn:
             self._transaction = object()
@@ -159,10 +159,10 @@ class SessionState:
             return update.result
 
     def restore(self, logged: Mapping[str, Any], kept: Mapping[str, Any]) -> Restored:
-        """Take over what a thread's log says, but for what was changed here since; `kept` counts in any case.
+        """Restore the state in a thread's log, except keys that were changed here; `kept` always applies.
 
-        What may be done without asking is not for an old log to say: `yolo` is never taken over, rules only where
-        the application gave none. A state that does not fit (any more) is left alone.
+        An old log must not widen permissions: `yolo` is never restored, rules only if the application gave
+        none. A state that does not fit the schema is not restored.
         """
         said = {key: value for key, value in logged.items() if key not in self._changed}
         if _YOLO in said:
@@ -183,7 +183,7 @@ class SessionState:
         return Restored(changed, unsaid)
 
     def _check_outside(self) -> None:
-        """Whoever waited for himself would wait for ever."""
+        """A write within a transaction would wait for itself for ever."""
         if self._transaction is not None and _inside.get() is self._transaction:
             raise UsageError(
                 "Invalid state update: the state cannot be set within a transaction",
@@ -192,7 +192,7 @@ class SessionState:
 
     def _apply(self, changes: Mapping[str, Any]) -> None:
         before = self._stored, self._value
-        self._stored, self._value = self._taken(changes)  # before it is told: listeners read it
+        self._stored, self._value = self._taken(changes)  # before it is emitted: listeners read it
         named = without_halves(dict(changes))
         changed = {
             key: one for key, one in self._stored.items() if key in named or self._differs(key, *before)
@@ -205,7 +205,7 @@ class SessionState:
         self._changed.update(changed)
 
     def _differs(self, key: str, stored: dict[str, Any], value: dict[str, Any]) -> bool:
-        """From what it was before. A set may be written in any order, and not everything can be compared."""
+        """Whether the key changed. A set may be stored in any order, and not every value can be compared."""
         if key not in self._stored or key not in stored:
             return key in self._stored
         return bool(self._stored[key] != stored[key] and self._value[key] != value[key])
@@ -231,13 +231,13 @@ class SessionState:
     def _read_parts(
         self, stored: dict[str, Any], own: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        kept = plain_json(own)
-        for key, one in kept.items():
+        settings = plain_json(own)
+        for key, one in settings.items():
             _check_own(key, one)
-        return {**stored, **kept}, {**self._schema.values(stored), **kept}
+        return {**stored, **settings}, {**self._schema.values(stored), **settings}
 
     def _divided(self, state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the harness keeps for itself, and what is the application's."""
+        """Keys of the harness, and keys of the application."""
         own = {key: one for key, one in state.items() if _is_own(key) and key not in self._schema.keys}
         return own, {key: one for key, one in state.items() if key not in own}
 
@@ -247,7 +247,7 @@ def _is_own(key: Any) -> bool:
 
 
 def _check_own(key: str, value: Any) -> None:
-    """Raises ValueError: what we work with ourselves must be what we take it for."""
+    """Raises ValueError if a key of the harness has a value of a wrong type."""
     kind = _OWN.get(key, str)
     if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
         raise ValueError(f"{key}: {value!r:.80} is no {_WORDS[kind]}")

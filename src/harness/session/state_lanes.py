@@ -1,7 +1,7 @@
-"""State signals: a lane for each thing whose state the model must know, with a base and what changed since.
+"""State signals: a lane for each thing whose state the model must know.
 
-A lane's base is a snapshot; deltas are read on top of it. What was told stays told: a signal is repeated only
-when the model no longer has it before its eyes.
+A lane has a snapshot as its base, and the deltas since. A signal is repeated only when the model no longer
+sees it in its context.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ IsVisible: TypeAlias = Callable[[str], bool]
 
 
 class StateReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a lane has to say."""
+    """The state of a lane, to be sent as a signal."""
 
     id: str
-    """Of the lane."""
+    """The id of the lane."""
     cache_key: str
     contents: str
     mode: Literal["snapshot", "delta"] = "snapshot"
@@ -34,7 +34,7 @@ class StateReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SentState(msgspec.Struct, kw_only=True):
-    """One signal of a lane, as far as it matters later."""
+    """One sent signal of a lane, with the fields that are needed later."""
 
     signal_id: str
     cache_key: str
@@ -44,7 +44,7 @@ class SentState(msgspec.Struct, kw_only=True):
 
 
 class StateLane(msgspec.Struct, kw_only=True):
-    """What was told of one thing: the last snapshot, and the deltas since."""
+    """What was sent about one thing: the last snapshot, and the deltas since."""
 
     snapshot: SentState | None = None
     deltas: list[SentState] = msgspec.field(default_factory=list)
@@ -57,7 +57,7 @@ class StateLane(msgspec.Struct, kw_only=True):
     def has_base(self, is_visible: IsVisible) -> bool:
         """Whether the model still sees all of it: without its base a delta means nothing."""
         return self.snapshot is not None and all(
-            is_visible(told.signal_id) for told in (self.snapshot, *self.deltas)
+            is_visible(sent.signal_id) for sent in (self.snapshot, *self.deltas)
         )
 
 
@@ -70,13 +70,13 @@ class StateLanes(msgspec.Struct, kw_only=True):
         return self.lanes.get(id) or StateLane()
 
     def feed(self, signal: Signal) -> None:
-        """Take note of a signal that is in the log; others than state signals are passed over."""
+        """Record a logged signal; signals without state are ignored."""
         state = signal.state
         if not state or not isinstance(state.get("id"), str):
             return
         lane = self.lanes.setdefault(state["id"], StateLane())
         metadata = signal.metadata or {}
-        told = SentState(
+        sent = SentState(
             signal_id=signal.id,
             cache_key=str(state.get("cacheKey", "")),
             mode=str(state.get("mode", "snapshot")),
@@ -84,13 +84,13 @@ class StateLanes(msgspec.Struct, kw_only=True):
             delta=metadata.get("delta"),
         )
         lane.version += 1
-        if told.mode == "delta":
-            lane.deltas.append(told)
+        if sent.mode == "delta":
+            lane.deltas.append(sent)
         else:
-            lane.snapshot, lane.deltas = told, []
+            lane.snapshot, lane.deltas = sent, []
 
     def signal(self, update: StateReport, *, id: str, is_visible: IsVisible) -> Signal | None:
-        """The signal that tells it; None when it is `unchanged`: the model has the very same before its eyes."""
+        """The signal for an update; None when it is unchanged: the model still sees the same state."""
         signal = create(
             "state",
             update.contents,
@@ -103,7 +103,7 @@ class StateLanes(msgspec.Struct, kw_only=True):
         return self.numbered(signal, is_visible=is_visible)
 
     def numbered(self, signal: Signal, *, is_visible: IsVisible) -> Signal | None:
-        """A signal as it goes into the log, with its place in its lane; None when it is `unchanged`."""
+        """The signal as it is logged, with its version in its lane; None when it is unchanged."""
         state = signal.state
         if not state or not isinstance(state.get("id"), str):
             return signal
@@ -120,5 +120,5 @@ class StateLanes(msgspec.Struct, kw_only=True):
 
 
 def cache_key(lane_id: str, *rows: tuple[str, ...]) -> str:
-    """A key that no other content has: each field is written with its length."""
+    """A key that is unique to its content: each field is written with its length."""
     return f"{lane_id}:" + "|".join("".join(f"{len(field)}:{field}" for field in row) for row in rows)

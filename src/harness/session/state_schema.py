@@ -1,8 +1,8 @@
-"""Schemas of the application's state: what they let pass, how they convert it, and how it stands in a log.
+"""Schemas of the application's state: what they accept, how they convert it, and how it is stored in a log.
 
-A state has two forms: the values that the application works with (models, dates, sets, whatever the schema says), and
-the JSON that is in the log. Whatever is set is turned into JSON and read back by the schema, so that the values are the
-same before a restart and after it; what does not survive that is refused.
+A state has two forms: the values that the application works with (models, dates, sets, whatever the schema
+says), and the JSON in the log. Every value that is set is converted to JSON and read back by the schema, so
+that the values are the same before and after a restart; a value that does not survive that is rejected.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _HINT = "give a pydantic model, a msgspec Struct, a dataclass, a TypedDict or a 
 
 
 class StateSchema(Protocol):
-    """Contract: both raise ValueError or TypeError with what is wrong; neither keeps what it is given."""
+    """Contract: both raise ValueError or TypeError that names the problem; neither stores its argument."""
 
     keys: frozenset[str]
-    """What it knows by name."""
+    """The keys that the schema names."""
 
     def stored(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Values, checked, completed and converted, as JSON."""
+        """Validate values, add defaults, and convert them to JSON."""
         ...
 
     def values(self, stored: dict[str, Any]) -> dict[str, Any]:
-        """JSON as the values that it stands for, checked and completed."""
+        """Convert JSON to values, validated and with defaults."""
         ...
 
 
 def schema_of(given: Any) -> StateSchema:
-    """Raises UsageError for what is no schema."""
+    """Raises UsageError for input that is not a schema."""
     try:
         return _schema_of(given)
     except (TypeError, ValueError, RecursionError) as error:
@@ -63,7 +63,7 @@ def _schema_of(given: Any) -> StateSchema:
 
 
 class AnySchema:
-    """None: everything that JSON has."""
+    """No schema: accepts everything that JSON can hold."""
 
     keys: frozenset[str] = frozenset()
 
@@ -102,7 +102,7 @@ class JsonSchema:
         return self.stored(stored)
 
     def _complete(self, value: Any, schema: Any, depth: int = 0) -> None:
-        """Put in the defaults of what is not there, also of what is inside."""
+        """Add the defaults of missing properties, also in nested values."""
         schema = self._resolved(schema)
         if not isinstance(schema, dict) or depth > _DEEPEST:
             return
@@ -118,7 +118,7 @@ class JsonSchema:
                 self._complete(one, schema["items"], depth + 1)
 
     def _resolved(self, schema: Any) -> Any:
-        """What a reference within the schema leads to; a default beside it counts."""
+        """Resolve a reference within the schema; keywords beside the reference, such as a default, win."""
         seen = 0
         while isinstance(schema, dict) and str(schema.get("$ref", "")).startswith("#/") and seen < _DEEPEST:
             found: Any = self._schema
@@ -182,7 +182,7 @@ class StructSchema:
 
 
 def _names_of(schema: Any) -> dict[str, str]:
-    """By key in the state: the name of the field."""
+    """By key in the state: the field name."""
     if dataclasses.is_dataclass(schema):
         return {field.name: field.name for field in dataclasses.fields(schema)}
     if issubclass(schema, dict):
@@ -198,7 +198,7 @@ class PydanticSchema:
         by_name = config.get("populate_by_name") or config.get("validate_by_name")
         self._names: dict[str, str] = {}
         self._keys: dict[str, str] = {}
-        """By the name of a field: its key, where it may be given under either."""
+        """By field name: its key, if the field may be given under either."""
         self._dumped_as: dict[str, str] = {}
         for name, field in schema.model_fields.items():
             key = _first_alias(field.validation_alias) or field.alias or name
@@ -250,7 +250,7 @@ class PydanticSchema:
 
 
 def _first_alias(alias: Any) -> str:
-    """What pydantic allows as an alias: a text, or choices of which the first text counts."""
+    """The alias of a pydantic field: a string, or the first string of its choices."""
     if isinstance(alias, str):
         return alias
     choices = getattr(alias, "choices", ())
@@ -258,7 +258,7 @@ def _first_alias(alias: Any) -> str:
 
 
 def plain_json(state: dict[str, Any]) -> dict[str, Any]:
-    """A copy of what JSON has, half characters replaced. Raises ValueError for all else, and says where it is."""
+    """A copy as plain JSON, with lone surrogates replaced. Raises ValueError with the path of a bad value."""
     return {key: _plain(one, (key,)) for key, one in _named(state, ()).items()}
 
 
@@ -279,7 +279,7 @@ def _plain(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Of everything but texts and containers: whether JSON has it."""
+    """Whether a value that is neither a string nor a container can be JSON."""
     kind = type(value)
     if kind is int:
         return bool(_LEAST <= value <= _MOST)
@@ -287,19 +287,19 @@ def _is_plain(value: Any) -> bool:
 
 
 def _named(value: Mapping[Any, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """With keys that can be stored; no two of them become one."""
+    """The mapping with keys that can be stored; keys stay distinct."""
     named: dict[str, Any] = {}
     for key, one in value.items():
         if not isinstance(key, str):
             what = f"the key {key!r:.80} is no text, and JSON has no other keys"
-            raise ValueError(_located(path, what))  # noqa: TRY004 told like all that is wrong with a state
+            raise ValueError(_located(path, what))  # noqa: TRY004 reported like every other invalid state
         plain = plain_text(str.__str__(key))
         named[spelled_out(key) if plain in named else plain] = one
     return named
 
 
 def without_halves(value: Any, depth: int = 0) -> Any:
-    """The same with half characters replaced in all its texts, as far as it consists of plain containers."""
+    """The value with lone surrogates replaced in all strings within plain containers."""
     kind = type(value)
     if kind is str:
         return plain_text(value)

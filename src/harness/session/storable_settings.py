@@ -1,4 +1,4 @@
-"""What is kept beside a log: nothing that cannot be written, and no secret in it."""
+"""Checks what is stored beside a log: it must be encodable, and secrets are masked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Secrets: TypeAlias = Mapping[str, str] | None
 
 
 def check_event(event: Event, problem: str) -> None:
-    """Raises UsageError when no log could hold it."""
+    """Raises UsageError for an event that cannot be encoded."""
     try:
         encode(event)
     except UNENCODABLE as error:
@@ -26,7 +26,7 @@ def check_event(event: Event, problem: str) -> None:
 
 
 def storable_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """A copy, as a store keeps it. Raises UsageError for what none can."""
+    """A copy as a store holds it. Raises UsageError for values that cannot be encoded."""
     try:
         line = _line(settings)
     except UNENCODABLE as error:
@@ -46,7 +46,7 @@ def storable_text(text: str, secrets: Secrets) -> str:
 
 
 def mask(metadata: Metadata, secrets: Secrets) -> None:
-    """Take the secrets out of what people have written there."""
+    """Mask secrets in the name, the prompt and the settings."""
     metadata.name = storable_text(metadata.name, secrets)
     metadata.prompt = storable_text(metadata.prompt, secrets)
     metadata.settings = storable_settings(metadata.settings, secrets)

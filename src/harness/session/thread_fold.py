@@ -1,4 +1,4 @@
-"""All that a session must know of a thread, as a fold of its log, so that a snapshot opens a long one at once."""
+"""What a session must know about a thread, as a fold of its log. With a snapshot a long log opens at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from harness.views.session.usage import NOTHING_USED, TokenUsage, read_usage, to
 
 
 class Facts(msgspec.Struct, kw_only=True):
-    """What is true of a thread now, apart from what it shows."""
+    """The current facts of a thread, apart from its display."""
 
     state: dict[str, Any] = msgspec.field(default_factory=dict)
     tasks: list[Task] = msgspec.field(default_factory=list)
@@ -52,30 +52,30 @@ class Facts(msgspec.Struct, kw_only=True):
     objective: dict[str, Any] | None = None
     notifications: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     relays: Mapping[str, Relay] = msgspec.field(default_factory=dict)
-    """What waits for an answer, by relay id."""
+    """The approvals and questions that wait for an answer, by relay id."""
     open_run: str = ""
     """The top-level run that has not ended."""
     is_suspended: bool = False
     agent_sessions: dict[str, str] = msgspec.field(default_factory=dict)
-    """By agent: its own id of its latest session in this thread."""
+    """By agent: the agent's own id for its latest session in this thread."""
     usage: TokenUsage = NOTHING_USED
-    """Of all runs, or since it was counted anew."""
+    """Of all runs, or since the count was last set."""
     last_agent: str = ""
     last_run: str = ""
     last_outcome: str = ""
-    """Of the last run that has ended; `suspended` while one waits."""
+    """Of the last run that has ended; `suspended` while one is."""
     untaken: dict[str, SteeringQueued] = msgspec.field(default_factory=dict)
-    """What was said to a run and not taken by it yet, by the id of the message that it will be."""
+    """Messages sent to a run that it has not read yet, by message id."""
     mode_id: str = ""
-    """The one that was last entered; empty when none was, since the thread was created."""
+    """The mode that was last entered; empty when none was since the thread was created."""
     is_plan_approved: bool = False
-    """Whether a plan was approved, and no mode was entered and no run begun since."""
+    """Whether a plan was approved, and since then no mode was entered and no run started."""
     lanes: StateLanes = msgspec.field(default_factory=StateLanes)
-    """What the model was told of changing things."""
+    """The states that the model was sent."""
 
     @property
     def activity(self) -> Literal["", "running", "waiting"]:
-        """Whether a run goes on, or waits for somebody."""
+        """Whether a run is going on, or waits for the user."""
         if not self.open_run:
             return ""
         return "waiting" if self.relays or self.is_suspended else "running"
@@ -84,14 +84,14 @@ class Facts(msgspec.Struct, kw_only=True):
 _VERSION = 5
 _OF_RUNS = frozenset((SessionStart, Result, Suspended, Resumed, Relay, RelayReply))
 _MOST_TOLD = 50
-"""Notifications that are kept after the model was told of them, or they were put away: the last changed."""
+"""How many notifications are kept that are no longer pending: the most recently changed."""
 
 
 class _Stored(msgspec.Struct):
     version: int
     facts: Facts
     tree: Any
-    """None when the display is current: then it is that of the translation."""
+    """None when the display is current: then the translation has the same tree."""
     translation: Any
     display: Any
     shown_seq: int
@@ -99,29 +99,29 @@ class _Stored(msgspec.Struct):
 
 
 class ThreadFold:
-    """Contract: that of `Fold`; what `feed` gives are the events for listeners.
+    """Contract: that of `Fold`; `feed` returns the events for listeners.
 
     `facts` and `tree` are always current. The translation for listeners and the display state need not be: while
-    they are hidden, events pass them by, and they catch up from the log when the display is read or somebody
-    listens again. A fold whose log cannot be read again (`read_log` is None) always has them current.
+    hidden, they skip events, and they catch up from the log when the display is read or a listener subscribes
+    again. A fold whose log cannot be read again (`read_log` is None) always has them current.
     """
 
     def __init__(self) -> None:
         self.facts = Facts()
         self.tree = RunTree()
-        """Of the thread's log; other folds of the same events may share it."""
+        """The runs in the thread's log; other folds of the same events may share it."""
         self.translation = SessionTranslation(tree=self.tree)
         self.memory = RecordFold()
         self.next_seq = 0
-        """Of the event that is to be fed next."""
+        """Of the next event to be fed."""
         self.read_log: Callable[[int], Iterable[Event]] | None = None
         """Reads the log again from that event on."""
         self.is_shown = True
         self._display = DisplayState()
         self._shown_seq = 0
-        """While hidden: of the event that the translation is to be fed next."""
+        """While hidden: of the next event for the translation."""
         self._deferred: list[tuple[int, Callable[[], None]]] = []
-        """While hidden: changes of the display that are not in the log, each with the event that it comes before."""
+        """While hidden: display changes that are not logged, each with the event that it comes before."""
         self._takers = {
             ThreadCreated: self._created,
             StateChanged: self._state,
@@ -142,7 +142,7 @@ class ThreadFold:
 
     @property
     def display(self) -> DisplayState:
-        """What is shown of the thread, current."""
+        """The display state of the thread, brought up to date."""
         self.show()
         return self._display
 
@@ -161,17 +161,17 @@ class ThreadFold:
         return self._translated(event) if self.is_shown else ()
 
     def knows(self, state: Mapping[str, Any]) -> None:
-        """Of a log that is not stored: what is true before anything was said in it."""
+        """Set the initial state, for a log that is not stored."""
         self.facts.state = dict(state)
         self.translation.knows(state)
 
     def take(self, event: Event) -> None:
-        """Feed it, and show it, without notifying anybody."""
-        for told in self.feed(event):
-            reduce(self._display, told)
+        """Feed an event and update the display, without notifying listeners."""
+        for shown in self.feed(event):
+            reduce(self._display, shown)
 
     def hide(self) -> None:
-        """Nobody listens: translation and display wait until they are needed."""
+        """Stop updating translation and display until they are needed; called when no listener is left."""
         if self.is_shown and self.read_log is not None:
             self.is_shown = False
             self._shown_seq = self.next_seq
@@ -189,13 +189,13 @@ class ThreadFold:
             if event.seq >= self.next_seq:
                 break
             self._change_before(event.seq)
-            for told in self._translated(event):
-                reduce(self._display, told)
+            for shown in self._translated(event):
+                reduce(self._display, shown)
         self._change_before(self.next_seq)
         self.translation.share(self.tree)
 
     def change_display(self, change: Callable[[], None]) -> None:
-        """Something that the log does not say: `change` is called now, or, while hidden, in its place."""
+        """Make a change that is not logged: at once, or, while hidden, when the display catches up."""
         if self.is_shown:
             change()
         else:
@@ -241,7 +241,7 @@ class ThreadFold:
         )
 
     def restore(self, snapshot: bytes) -> bool:
-        """False when it was made by another version: then everything is read again."""
+        """False when it is of another version or damaged: then the whole log is read."""
         try:
             stored = msgspec.json.decode(snapshot, type=_Stored)
             if stored.version != _VERSION:
@@ -265,7 +265,7 @@ class ThreadFold:
         self.facts.state.update(event.state or {})
         self.facts.usage = NOTHING_USED
         if event.cloned_from:
-            self.facts.untaken.clear()  # it is still to be said there, not here
+            self.facts.untaken.clear()  # the source thread still has them to send
             self.facts.is_plan_approved = False
 
     def _state(self, event: StateChanged) -> None:
@@ -284,13 +284,13 @@ class ThreadFold:
     def _notification(self, event: NotificationChanged) -> None:
         known = self.facts.notifications
         known[str(event.record.get("id", ""))] = event.record
-        told = [
+        settled = [
             (record.get("updatedAt") or 0, key)
             for key, record in known.items()
             if record.get("status") != "pending"
         ]
-        if len(told) > _MOST_TOLD:
-            del known[min(told)[1]]
+        if len(settled) > _MOST_TOLD:
+            del known[min(settled)[1]]
 
     def _note_runs(self, tree: RunTree) -> None:
         facts, top, waiting = self.facts, tree.top, tree.unfinished_top
@@ -309,7 +309,10 @@ class ThreadFold:
                 self.facts.is_plan_approved = True
 
     def _show_answers(self, tree: RunTree) -> None:
-        """Of a run that continues, as that of a sub-agent, nothing else says that it waits no longer."""
+        """Remove answered approvals and questions from the display.
+
+        For a run that continues, such as a sub-agent's, no other event says that it no longer waits.
+        """
         display = self._display
         for relay in tree.relays:
             display.pending_suspensions.pop(relay.call_id or relay.id, None)
@@ -329,7 +332,7 @@ class ThreadFold:
         if self.tree.run.depth:
             return
         self.facts.is_plan_approved = False
-        # An agent's session in a sandbox runner is none that the same agent could go on with here.
+        # The same agent cannot continue here a session that it had in a sandbox runner.
         self.facts.last_agent = REMOTE_AGENT if event.runner else event.agent
         self._note_session(event)
 
@@ -342,7 +345,7 @@ class ThreadFold:
             self._note_session(event)
 
     def _note_session(self, event: Event) -> None:
-        """A program's own id of its session; where it says none, the log puts that of the run."""
+        """Store the agent program's own session id. Without one, the log has the run id in its place."""
         if event.session_id and event.session_id != event.run_id and self.facts.last_agent:
             self.facts.agent_sessions[self.facts.last_agent] = event.session_id
 
@@ -362,7 +365,7 @@ class ThreadFold:
 
 
 def rest(fold: ThreadFold, *, is_running: bool) -> None:
-    """What is shown of a thread when it is opened: what holds on, and nothing of how it came about."""
+    """Reset the display of a thread that is opened: what still holds stays, finished work is not shown."""
     queued = len(fold.facts.follow_ups)
     asked = next((relay for relay in fold.facts.relays.values() if relay.kind == "permission"), None)
 

@@ -1,4 +1,4 @@
-"""What a harness remembers of its threads beyond their logs: the memory that it is given, and how a session uses it."""
+"""The memory of a harness beyond the logs of its threads, and how a session uses it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 
 _MEMORY = MemoryStatus.__module__
-"""Where the events of memories are defined."""
+"""The module that defines the memory events."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Given to a harness, it lets threads be cloned and forked; with `observational` long ones are condensed."""
+    """Lets the threads of a harness be cloned and forked; with `observational`, long ones are condensed."""
 
     observational: MemoryConfig | Mapping[str, Any] | bool | None = None
-    """True: with the usual numbers. None: the model always sees everything that was said."""
+    """True: with the default thresholds. None: the model always sees the whole conversation."""
 
 
 class ThreadMemory:
-    """The observational memory of the thread in hand, while there is one."""
+    """The observational memory of the current thread, if there is one."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -54,7 +54,7 @@ class ThreadMemory:
         given = session.harness.memory_input
         self._config = config_of(given) if isinstance(given, Memory) else None
         self._has_failed = False
-        """Whether that is why the run that goes on ends."""
+        """Whether the current run ends because the memory failed."""
 
     @property
     def memory(self) -> ObservationalMemory | None:
@@ -62,7 +62,7 @@ class ThreadMemory:
         return self._memory[1] if self._memory is not None and self._memory[0] == thread_id else None
 
     async def prepare(self) -> None:
-        """Make it ready for a run, if the harness has one."""
+        """Open the memory for a run, if the harness has one."""
         session = self._session
         config = config_of(await session.harness.resolved_memory(session.runs.context))
         bound = session.thread.current
@@ -77,7 +77,7 @@ class ThreadMemory:
         memory.set_thresholds(self._chosen("observation"), self._chosen("reflection"))
 
     def before_message(self, message_id: str) -> Signal | None:
-        """The mark of a long pause, to be put before a message."""
+        """The marker of a long pause, to be put before a message."""
         memory, conversation = self.memory, self._session.conversation
         if memory is None or conversation is None:
             return None
@@ -91,7 +91,7 @@ class ThreadMemory:
             return await memory.before_step(context)
         except MemoryFailure as failure:
             self._failed(failure)
-            # The run ends here, as if somebody had stopped it.
+            # The run ends here, as if the user had aborted it.
             raise asyncio.CancelledError from failure
 
     async def after_run(self) -> None:
@@ -110,16 +110,16 @@ class ThreadMemory:
         return [RecallTool(_Archive(self._session), scope=scope)] if scope else []
 
     async def record(self) -> MemoryRecord | None:
-        """None where there is no memory, or it has nothing to do with the thread yet."""
+        """None without a memory, or while it has done nothing for the thread."""
         await self.prepare()
         memory = self.memory
         return memory.record() if memory is not None and memory.has_worked else None
 
     async def close(self) -> None:
-        """Stop what goes on in the background; what becomes of it is not told any more."""
-        kept, self._memory = self._memory, None
-        if kept is not None:
-            await kept[1].close()
+        """Stop its background work, whose results are no longer emitted."""
+        opened, self._memory = self._memory, None
+        if opened is not None:
+            await opened[1].close()
 
     def _open(self, bound: OpenThread, config: MemoryConfig) -> ObservationalMemory:
         session = self._session
@@ -155,7 +155,7 @@ class ThreadMemory:
         return made
 
     def usual_threshold(self, kind: Noting) -> int:
-        """That of the memory itself, where nobody says another."""
+        """The threshold of the memory itself, used unless another one is set."""
         config = self._config or MemoryConfig()
         own = (
             config.observation.message_tokens
@@ -169,7 +169,7 @@ class ThreadMemory:
         return config.observation.model if kind == "observation" else config.reflection.model
 
     def _chosen(self, kind: Noting) -> int | None:
-        """The threshold that the session, its thread or the harness says; None: as usual."""
+        """The threshold that the session, its thread or the harness sets; None: the usual one."""
         said = self._session.state.peek(f"{kind}Threshold")
         said = said or getattr(self._session.harness.om_config, f"default_{kind}_threshold")
         return None if said == self.usual_threshold(kind) else said
@@ -179,14 +179,14 @@ class ThreadMemory:
         self._session.append(Error(message=str(failure), code="memory_failed"))
 
     def _failed_behind(self, failure: MemoryFailure) -> None:
-        """Something in the background did: a run that goes on must not go on without its memory."""
+        """Background work failed: abort the current run, which must not continue without its memory."""
         if self._session.runs.is_running:
             self._failed(failure)
             self._session.runs.abort(pauses_queue=False)
 
 
 class _Metered:
-    """Contract: that of `Model`. What it uses is counted, apart from what runs use."""
+    """Contract: that of `Model`. Its usage is counted apart from that of runs."""
 
     def __init__(self, model: Model, count: Callable[[UsageDelta], None]) -> None:
         self.name = model.name
@@ -206,7 +206,7 @@ class _Metered:
 
 
 def config_of(memory: Memory | None) -> MemoryConfig | None:
-    """How long threads are condensed; None: not at all."""
+    """The configuration of the observational memory; None: threads are not condensed."""
     if memory is None or memory.observational in (None, False):
         return None
     given = memory.observational

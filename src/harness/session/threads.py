@@ -1,9 +1,9 @@
-"""The threads of a session: which one is open, how another one is opened, and what can be read of all of them.
+"""The threads of a session: the open one, how another is opened, and what can be read of all of them.
 
 Rules
-1. The new thread is locked before the old one is released; what fails in between leaves the old one open.
+1. The new thread is locked before the old one is released; a failure in between leaves the old one open.
 2. No event names a thread before it can be used.
-3. One change at a time: a caller that comes while a thread is being opened waits for that.
+3. One change at a time: a caller waits while another thread is being opened.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SAID = (TextPart, ImagePart, FilePart)
 
 
 class Threads:
-    """`session.thread`. Without storage there is nothing to be read, and nothing is kept."""
+    """`session.thread`. Without storage nothing can be read and nothing is stored."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -70,7 +70,7 @@ class Threads:
     def list(
         self, *, all_resources: bool = False, include_forked_subagents: bool = False
     ) -> List[HarnessThread]:
-        """The last changed first. Raises StoreError."""
+        """Most recently changed first. Raises StoreError."""
         harness = self._session.harness
         if not harness.has_storage:
             return []
@@ -90,7 +90,7 @@ class Threads:
         return thread_of(metadata) if metadata is not None and not metadata.deleted else None
 
     def list_messages(self, *, thread_id: str, limit: int | None = None) -> List[HarnessMessage]:
-        """The newest `limit`, the oldest of them first."""
+        """The newest `limit` messages, oldest first."""
         harness = self._session.harness
         if not harness.has_storage or limit == 0:
             return []
@@ -127,11 +127,11 @@ class Threads:
         return {thread_id: message for thread_id, message in found.items() if message is not None}
 
     async def get_setting(self, *, key: str) -> Any:
-        """Of the thread in hand; None when it has none of that name."""
+        """A setting of the current thread; None when it has none of that name."""
         return self.setting(key) if self._session.harness.has_storage else None
 
     async def set_setting(self, *, key: str, value: Any) -> None:
-        """Keep something with the thread in hand. Best effort."""
+        """Store a setting with the current thread. Best effort."""
         if self._session.harness.has_storage:
             self.save_setting(key, value)
 
@@ -148,8 +148,9 @@ class Threads:
     # Opening and closing
 
     async def select_or_create(self) -> HarnessThread:
-        """The thread of this resource that was last changed and that nobody else has in hand, or a new one.
-        Nobody is told of a selection.
+        """Open the most recently changed thread of this resource that is not open elsewhere, or a new one.
+
+        Selecting an existing thread emits no `thread_changed`.
         """
         async with self._turn:
             for thread in self.list():
@@ -158,7 +159,7 @@ class Threads:
             return await self._create("", "")
 
     async def _has_taken(self, thread_id: str) -> bool:
-        """False when somebody else has it in hand, or has just deleted it."""
+        """Open it; False when it is open elsewhere, or was just deleted."""
         await self._session.runs.stop()
         try:
             await self._take(thread_id, lambda: self._open(thread_id))
@@ -168,7 +169,7 @@ class Threads:
         return True
 
     async def create(self, *, title: str = "", id: str = "") -> HarnessThread:
-        """Raises UsageError for an id that cannot be one, and StoreError."""
+        """Raises UsageError for an invalid id, and StoreError."""
         async with self._turn:
             return await self._create(title, id)
 
@@ -181,7 +182,7 @@ class Threads:
                 await self._create("", "")
 
     async def switch(self, *, thread_id: str) -> None:
-        """Raises UnknownSession, and LogLocked when somebody else has it."""
+        """Raises UnknownSession, and LogLocked when it is open elsewhere."""
         session = self._session
         async with self._turn:
             previous = self.get_id()
@@ -197,7 +198,7 @@ class Threads:
     async def clone(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
     ) -> HarnessThread:
-        """A thread that begins with everything the other one has said so far."""
+        """Open a new thread that begins with the whole log of the other one."""
         session = self._session
         async with self._turn:
             source_id = source_thread_id or self.get_id()
@@ -224,7 +225,7 @@ class Threads:
             return thread_of(opened.metadata)
 
     async def rename(self, *, title: str) -> None:
-        """Without a thread nothing happens."""
+        """Does nothing without a thread."""
         opened = self.current
         if opened is None:
             return
@@ -237,7 +238,7 @@ class Threads:
         self._session.append(ThreadRenamed(title=title, old_title=old_title))
 
     async def delete(self, *, thread_id: str) -> None:
-        """Raises UnknownSession, and LogLocked when somebody else has it."""
+        """Raises UnknownSession, and LogLocked when it is open elsewhere."""
         session = self._session
         if not session.harness.has_storage:
             return
@@ -255,7 +256,7 @@ class Threads:
             session.bus.tell(ThreadDeleted(thread_id=thread_id, was_current=was_current))
 
     async def release(self) -> None:
-        """No thread is in hand any more; whoever takes it up next may answer what waits."""
+        """Close the current thread. The next session that opens it may answer what waits there."""
         async with self._turn:
             await self._session.runs.leave()
             await self._release()
@@ -290,8 +291,10 @@ class Threads:
         return thread_of(opened.metadata)
 
     def _remove(self, thread_id: str) -> None:
-        """With the threads beside it, of its sub-agents and judges: nobody else knows of them, and while they are
-        there, what they began with is. Raises LogLocked before anything is gone.
+        """Delete a thread with the hidden threads of its sub-agents and judges.
+
+        Only this thread refers to them, and as its forks they would keep its log alive. Raises LogLocked
+        before anything is deleted.
         """
         store = self._session.harness.store
         if not store.is_live(thread_id):
@@ -329,7 +332,7 @@ class Threads:
         return opened
 
     async def _close(self, opened: OpenThread) -> None:
-        """Whatever fails on the way, nobody holds it afterwards."""
+        """Close the thread and release its lock, whatever fails."""
         try:
             opened.close()
         except Exception:
@@ -338,7 +341,7 @@ class Threads:
             await quietly_release(self._session.harness.thread_lock, opened.id)
 
     async def _take_back(self, thread_id: str) -> None:
-        """It could not be deleted: whoever worked in it goes on there, if that is possible."""
+        """Reopen a thread that could not be deleted, if possible."""
         try:
             await self._take(thread_id, lambda: self._open(thread_id))
         except Exception:
@@ -373,7 +376,7 @@ class Threads:
         return metadata
 
     def _load(self) -> None:
-        """Mode, model and the rest as the thread had them. What cannot be read is left as it is."""
+        """Restore mode, model, state and settings of the thread. What cannot be read is left as it is."""
         try:
             self._restore()
         except Exception:
@@ -411,16 +414,16 @@ class Threads:
             opened.save_settings(missing)
         target = session.harness.plan_target(mode)
         if opened.fold.facts.is_plan_approved and not opened.fold.facts.open_run and target.id != mode.id:
-            session.mode.change(target.id)  # whoever approved the plan was stopped before he could do it
+            session.mode.change(target.id)  # the process stopped between the approval and this change
 
 
 def _is_said(message: HarnessMessage) -> bool:
-    """Whether a person said it: signals look like messages of the user's as well."""
+    """Whether the user wrote it: signals have the role `user` too."""
     return message.role == "user" and any(isinstance(part, _SAID) for part in message.content)
 
 
 async def quietly_release(lock: Any, thread_id: str) -> None:
-    """Let a lock go whatever happens: the thread it belongs to is being left anyway."""
+    """Release a lock; a failure is only logged, since its thread is being closed anyway."""
     from harness.session.locking import call
 
     try:

@@ -1,4 +1,4 @@
-"""Where the agents of a harness work: given, described, or made anew by a factory."""
+"""Where the agents of a harness work: a given workspace, a configured one, or one made by a factory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.sources.request import Permissions
 from harness.sources.tool import Tool
 
 _OWN_KIND = ("agent", "todo")
-"""Tools of the agent of our own for which a harness has some of its own: sub-agents, and the task list of a thread."""
+"""Tools of the native agent that a harness replaces by its own: sub-agents, and the task list of a thread."""
 
 _logger = logging.getLogger("harness.session")
 
@@ -69,7 +69,7 @@ class DirectoryWorkspace:
 
 
 class Workspaces:
-    """The workspace of one harness, or how each session gets one, and what is told of it."""
+    """The workspace of a harness, or the factory that makes one per request; emits its status."""
 
     def __init__(self, given: WorkspaceInput | None, append: Callable[[Event], object]) -> None:
         self._factory: WorkspaceFactory | None = None
@@ -95,7 +95,7 @@ class Workspaces:
 
     @property
     def has_factory(self) -> bool:
-        """Whether each session has a workspace of its own, which nobody else may see."""
+        """Whether each session has a workspace of its own, which no other session may see."""
         return self._factory is not None
 
     def get(self) -> Workspace | None:
@@ -103,7 +103,7 @@ class Workspaces:
         return self._resolved
 
     async def init(self) -> None:
-        """Make a given workspace ready; one that fails is dropped, and everything else goes on."""
+        """Initialise a given workspace; one that fails is dropped, and the harness continues without it."""
         workspace = self._static
         if workspace is None:
             return
@@ -120,14 +120,14 @@ class Workspaces:
         )
 
     async def resolve_for(self, context: RequestContext) -> Workspace | None:
-        """The workspace for one request: a factory is asked each time, and nothing is kept of its answer."""
+        """The workspace for one request: a factory is called each time, and its result is not stored."""
         if self._factory is None:
             return self._resolved
         made = self._factory(context)
         return await made if inspect.isawaitable(made) else made
 
     async def destroy(self) -> None:
-        """Let go of a given workspace; what a factory made is its own affair."""
+        """Destroy a given workspace; a factory is responsible for what it made."""
         workspace = self._resolved
         if self._factory is not None or workspace is None:
             return
