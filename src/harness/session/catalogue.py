@@ -1,4 +1,4 @@
-"""Which models there are, which of them can be used here, and how a name becomes a model."""
+"""The catalogue of models: which there are, which have credentials here, and how an id becomes a `Model`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ModelCatalogue:
         return self._gateways
 
     def resolve(self, model_id: str) -> Model:
-        """The model of that name. Raises UsageError when nobody knows it, or its key is missing."""
+        """The model with that id. Raises UsageError for an unknown one, and when its key is missing."""
         if self._resolve_model is not None:
             return self._resolve_model(model_id)
         for gateway in self._gateways:
@@ -61,7 +61,7 @@ class ModelCatalogue:
         return open_model(model_id, self._environ)
 
     async def list_available(self) -> list[AvailableModel]:
-        """What can be chosen; asked again after ten seconds at the earliest."""
+        """The models that can be chosen, cached for ten seconds."""
         now_s = time.monotonic()
         if self._known is None or now_s - self._known[0] >= _FRESH_S:
             self._known = (now_s, await self._collect())
@@ -71,7 +71,7 @@ class ModelCatalogue:
         self._known = None
 
     async def auth_status(self, model_id: str) -> ModelAuthStatus:
-        """Whether the model could be asked; what is not known counts as possible."""
+        """Whether there are credentials for the model; True where that is unknown."""
         provider = model_id.partition("/")[0]
         answer = self._asked(provider)
         known = await self.list_available()
@@ -150,7 +150,7 @@ def _status(has_auth: bool, variable: str) -> ModelAuthStatus:
 
 
 def _model(given: Any) -> AvailableModel | None:
-    """An entry of anybody's catalogue; None when it lacks a name."""
+    """An entry of any catalogue; None when it lacks an id, a provider or a name."""
     if isinstance(given, AvailableModel):
         return given if given.id and given.provider and given.model_name else None
     value = given if isinstance(given, Mapping) else vars(given)

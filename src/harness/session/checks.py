@@ -1,4 +1,4 @@
-"""What a harness may be made of: each wrong kind of argument is named when the harness is made, not at the first message."""
+"""Checks of the arguments of `Harness`: a wrong one is reported at once, not at the first message."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def _factory(value: Any) -> bool:
 
 
 def _called_at_once(value: Any) -> bool:
-    """Plain: nobody awaits what it gives."""
+    """A plain function: its result is not awaited."""
     return callable(value) and not inspect.iscoroutinefunction(value)
 
 
 def _servers(value: Any) -> bool:
-    """What stands in an entry is checked by whoever reads it."""
+    """The entries themselves are checked when they are read."""
     return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
@@ -128,8 +128,9 @@ _LISTS = ("modes", "subagents", "gateways", "heartbeat_handlers", "disable_built
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Of the constructor of a harness: its lists, by name, each of which may be gone through again. Raises UsageError
-    for the first argument that cannot be.
+    """Check the arguments of `Harness`; returns its list arguments by name, as tuples.
+
+    Raises UsageError for the first wrong argument.
     """
     lists = {name: tuple(given[name]) for name in _LISTS if _is_list(given[name])}
     _check_arguments({**given, **lists})
@@ -156,12 +157,12 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
 
 
 def check_text(name: str, value: Any) -> None:
-    """Raises UsageError for what is no text."""
+    """Raises UsageError unless it is a string."""
     _check(name, value, _Kind(_is(str), "a text"))
 
 
 def checked_limits(limits: Limits | None) -> Limits | None:
-    """Raises UsageError for what is no limit of a run."""
+    """The limits as given. Raises UsageError for a wrong type, and for values that are not above 0."""
     if limits is None:
         return None
     _check("limits", limits, _Kind(_is(Limits), "Limits(max_turns=…, max_budget_usd=…, timeout_s=…)"))
@@ -176,7 +177,7 @@ def _positive(value: Any) -> bool:
 
 
 def check_tools(name: str, given: ToolsInput | None) -> None:
-    """Raises UsageError for what cannot be tools; what a function gives is looked at when it is called."""
+    """Raises UsageError for what cannot be tools. A function is not called here."""
     if given is None or (callable(given) and not isinstance(given, Sequence | Mapping)):
         return
     many = isinstance(given, Mapping) or (isinstance(given, Iterable) and not isinstance(given, str | bytes))
@@ -212,7 +213,7 @@ def _check_described(given: Any) -> None:
 
 
 def _fields(given: Struct) -> str:
-    """Those that are texts and numbers; what it is called in an error."""
+    """Check the fields of simple types; returns the name of the object for error messages."""
     name = getattr(given, "id", None) or getattr(given, "name", None)
     where = f"{type(given).__name__} {name!r}:" if name else f"{type(given).__name__}:"
     for field, kind in _simple_fields(type(given)).items():

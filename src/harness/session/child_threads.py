@@ -1,4 +1,4 @@
-"""Threads beside the one in hand: a sub-agent's fork, a judge's own conversation. Lists hide them."""
+"""Threads beside the current one: a sub-agent's fork, a judge's own conversation. Lists hide them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from harness.sources.loop.permissions import PermissionPolicy, Permissions
 from harness.sources.loop.turns import TranscriptEntry
 
 HIDDEN = "forkedSubagent"
-"""The setting that keeps a thread out of lists."""
+"""The setting that hides a thread from lists."""
 
 
 class ChildThreadHost(Protocol):
-    """What a session gives to threads beside its own."""
+    """What a session provides for its child threads."""
 
     def store(self) -> Store | None:
-        """None where nothing is kept."""
+        """None where nothing is stored."""
         ...
 
     def thread_id(self) -> str | None: ...
@@ -35,12 +35,12 @@ class ChildThreadHost(Protocol):
     def now_ms(self) -> int: ...
 
     def new_host(self, hub: Hub) -> LoopContext:
-        """With the working directory, the environment and the secrets of the session's own."""
+        """With the working directory, the environment and the secrets of the session."""
         ...
 
 
 class ChildThread:
-    """Contract: whoever opens one closes it."""
+    """A thread with its own log and conversation. Contract: the caller that opens one closes it."""
 
     def __init__(
         self,
@@ -55,17 +55,17 @@ class ChildThread:
         self.host = new_host(hub)
         self.conversation = AgentConversation(self.host, entries)
         self.start_seq = hub.recent_start()
-        """The first `seq` of its own; nothing was put into the hub yet."""
+        """The `seq` of its first own event; nothing has been appended to the hub yet."""
         self._store = store
 
     @property
     def result(self) -> Result | None:
-        """Of the last run, if it has ended."""
+        """The result of the last run, if it has ended."""
         last = self.host.outbox.last
         return last if isinstance(last, Result) else None
 
     def failure(self) -> str:
-        """The last error that was told here; empty when there was none."""
+        """The message of the last error in this thread; empty without one."""
         errors = [event.message for event in self._own_events() if isinstance(event, Error)]
         return errors[-1] if errors else ""
 
@@ -92,9 +92,9 @@ def create_child(
     new_host: Callable[[Hub], LoopContext],
     entries: Sequence[TranscriptEntry] = (),
 ) -> ChildThread:
-    """A new thread, with the event that begins it. Raises StoreError."""
+    """Create a thread, with `ThreadCreated` as its first event. Raises StoreError."""
     hub = Hub(store, metadata.session_id, store.create(metadata))
-    side = ChildThread(store, metadata, hub, new_host, entries)
+    child = ChildThread(store, metadata, hub, new_host, entries)
     created = ThreadCreated(
         id=metadata.session_id,
         resource_id=metadata.resource_id,
@@ -102,11 +102,11 @@ def create_child(
         cloned_from=metadata.fork.log_id if metadata.fork is not None else "",
     )
     hub.source(metadata.session_id).append([created])
-    return side
+    return child
 
 
 class _JudgePermissions(Permissions):
-    """Looking things up, and of that nothing which the session denies."""
+    """Allows reads only, except what the session denies."""
 
     def __init__(self, rules: PermissionPolicy | None) -> None:
         super().__init__("deny", allows_reads=True)
@@ -127,16 +127,16 @@ class _JudgePermissions(Permissions):
 
 
 def thread_judge(around: ChildThreadHost, rules: PermissionPolicy | None = None) -> Judge:
-    """A judge with a thread of its own: it remembers what it decided before, and may look things up.
+    """A judge with its own thread: it remembers its earlier decisions, and may look things up.
 
-    `rules`: of the session; what they deny is denied to the judge as well.
+    `rules`: those of the session; what they deny is denied to the judge as well.
     """
 
     async def ask(question: JudgeQuestion) -> str:
         store = around.store()
         if store is None or not question.thread_id:
             return await ask_model(question)
-        side = _judge_side(store, around, question)
+        child = _judge_side(store, around, question)
         options = AgentOptions(
             model=question.model,
             tools=question.tools,
@@ -146,12 +146,12 @@ def thread_judge(around: ChildThreadHost, rules: PermissionPolicy | None = None)
             agent="goal-judge",
         )
         try:
-            ended = await side.conversation.send(options, question.text)
+            ended = await child.conversation.send(options, question.text)
             if isinstance(ended, Result) and ended.outcome in ("completed", "limit_exceeded"):
                 return ended.text
-            raise RuntimeError(side.failure() or "the judge did not come to an end")
+            raise RuntimeError(child.failure() or "the judge did not come to an end")
         finally:
-            side.close()
+            child.close()
 
     return ask
 

@@ -1,4 +1,4 @@
-"""What a harness is made of: modes, backing agents, sub-agents, heartbeats, and the rules they must obey."""
+"""The configuration of a harness: modes, agents, sub-agents and heartbeats, and how they are checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
 PermissionPolicy: TypeAlias = Literal["allow", "ask", "deny"]
 
 ToolList: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""Tools, or typed functions that become some. In a mapping the keys are their names, for the model and for rules."""
+"""Tools, or typed functions that become tools. In a mapping, the keys are their names, also for rules."""
 ToolsInput: TypeAlias = ToolList | Callable[["RequestContext"], ToolList]
 
 BUILTIN_TOOLS = (
@@ -31,26 +31,26 @@ BUILTIN_TOOLS = (
 
 
 class RequestContext(dict[str, Any]):
-    """What a caller passes along with a message: seen by tools, factories and instructions, never by the model."""
+    """Data passed with a message, for tools, factories and instructions. The model never sees it."""
 
 
 class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent of our own: a loop around a model, with these instructions and tools."""
+    """An agent run by the built-in loop: a model with these instructions and tools."""
 
     name: str = OWN_AGENT
     instructions: str = ""
     tools: ToolList = ()
     model: Model | None = None
-    """Used whatever model is selected; None: the one that is selected."""
+    """Used instead of the selected model; None: the selected one."""
     max_steps: int = 1000
     effort: str = ""
-    """How much its model is to think: low, medium, high, max; empty: as it does by itself."""
+    """How much its model thinks: low, medium, high, max; empty: the default of the model."""
     goal: Any = None
     """A `GoalOptions`: judge, budget and prompt for the objectives of its threads."""
 
 
 class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent program, run once for each message. It hears nothing while it runs."""
+    """An agent program, started once for each message. Most accept no input while they run."""
 
     name: str
     permissions: Literal["full-access", "read-only", "agent-default"] = "agent-default"
@@ -58,9 +58,9 @@ class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     binary: str = ""
     recording: str = ""
-    """For agent `replay`: what to play."""
+    """For agent `replay`: the recording to play."""
     max_turns: int | None = None
-    """How often its model may be asked for one message."""
+    """How many turns its model may take for one message."""
 
 
 AgentInput: TypeAlias = str | BackingAgent | CommandAgent
@@ -68,7 +68,7 @@ AgentInput: TypeAlias = str | BackingAgent | CommandAgent
 
 
 def described(agent: AgentInput) -> BackingAgent | CommandAgent:
-    """A name as what it stands for."""
+    """The description of an agent that may be given by name."""
     if isinstance(agent, BackingAgent | CommandAgent):
         return agent
     return BackingAgent() if agent == OWN_AGENT else CommandAgent(name=agent)
@@ -81,15 +81,15 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     instructions: str = ""
     agent: AgentInput | None = None
-    """The agent of this mode alone; None: the harness's own."""
+    """The agent of this mode only; None: that of the harness."""
     default: bool = False
     transitions_to: str = ""
     """The mode to enter when a plan is approved."""
     metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
     tools: ToolsInput | None = None
-    """In place of the agent's tools."""
+    """Used instead of the agent's tools."""
     additional_tools: ToolsInput | None = None
-    """Besides the agent's tools."""
+    """Added to the agent's tools."""
     available_tools: tuple[str, ...] | None = None
     """The names that the model may see in this mode; None: all."""
 
@@ -109,7 +109,7 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatHandler(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be done again and again while the harness lives."""
+    """A function that is called periodically, from `Harness.init` to `Harness.destroy`."""
 
     id: str
     interval_ms: int
@@ -128,7 +128,7 @@ class MemoryDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_modes(modes: Sequence[Mode], default_mode_id: str) -> None:
-    """Raises UsageError on what cannot be."""
+    """Raises UsageError for modes that contradict each other, and for an unknown default."""
     if not modes:
         raise UsageError("Harness requires at least one agent mode", hint="give modes=[Mode(id=…)]")
     ids: set[str] = set()
@@ -159,7 +159,7 @@ def default_mode(modes: Sequence[Mode], default_mode_id: str) -> Mode:
 
 
 def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, ...]:
-    """The tools themselves; typed functions become tools."""
+    """The given tools as `Tool` objects; typed functions become tools."""
     from harness.sources.tools.function_tool import tool
 
     if callable(given) and not isinstance(given, Sequence | Mapping):

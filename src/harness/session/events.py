@@ -1,4 +1,4 @@
-"""The events that listeners of a session hear, to tell them apart by class:
+"""The events that listeners of a session receive, to match them by class:
 
     from harness.session import events
 
@@ -11,4 +11,4 @@
 
 from __future__ import annotations
 
-from harness.views.session.events import *  # noqa: F403 # the classes are made there, and named there
+from harness.views.session.events import *  # noqa: F403 # the classes are defined and listed there

@@ -1,7 +1,7 @@
-"""Who decides whether a goal is reached: a model that is asked after every answer, or a function of somebody's own.
+"""Decides whether a goal is reached: a model is asked after every answer, or a custom scorer is called.
 
-The verdict is JSON (`{"decision": "done" | "continue" | "waiting", "reason": "…"}`) where the model keeps to the
-schema, or the same in tags where it does not.
+The verdict of a model is JSON (`{"decision": "done" | "continue" | "waiting", "reason": "…"}`), or the same
+in tags where it does not follow the schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCORES: dict[Decision, float] = {"done": 1.0, "waiting": 0.5, "continue": 0.0}
 JUDGE_ID = "goal-scorer"
 JUDGE_NAME = "Goal (LLM)"
 _MOST_CHARACTERS = 4000
-"""Of the latest words of the user; the judge needs their sense, not all of them."""
+"""Of the user's last message; the judge needs its meaning, not all of it."""
 
 PROMPT = """\
 You judge whether an assistant has reached a goal. What you decide is what happens next.
@@ -51,13 +51,13 @@ _FORM = 'Answer with a JSON object and nothing else: "decision" ("done", "contin
 
 
 class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the judge is asked, and where its own conversation is kept."""
+    """What the judge is asked, and the thread in which its own conversation is stored."""
 
     model: Model
     prompt: str
     text: str
     tools: tuple[Tool, ...] = ()
-    """For looking things up before it decides."""
+    """To look things up before it decides."""
     max_steps: int = 10
     thread_id: str = ""
     title: str = ""
@@ -65,7 +65,7 @@ class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Judge: TypeAlias = Callable[[JudgeQuestion], Awaitable[str]]
-"""Asks, and gives the judge's words. Whatever it raises counts as a judge that failed."""
+"""Asks the judge and returns its answer. An exception counts as a judge that failed."""
 
 
 class GoalVerdict(NamedTuple):
@@ -74,7 +74,7 @@ class GoalVerdict(NamedTuple):
 
 
 class GoalContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody's own scorer is given."""
+    """What a custom scorer is given."""
 
     objective: str
     answer: str
@@ -84,7 +84,7 @@ class GoalContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """1 is reached; anything else is not."""
+    """1 means that the goal is reached; any other score that it is not."""
 
     score: float
     reason: str = ""
@@ -96,7 +96,7 @@ Scorer: TypeAlias = Callable[[GoalContext], Awaitable[Score]]
 
 
 async def ask_model(question: JudgeQuestion) -> str:
-    """One call, without a conversation of its own and without tools. Raises RuntimeError when there is no answer."""
+    """One call, without tools and without a stored conversation. Raises RuntimeError without an answer."""
     turns = (SystemTurn(question.prompt), UserTurn(question.text))
     answer, failure = "", "the judge said nothing"
     stream = question.model.answer(Ask(turns=turns, schema=VERDICT_SCHEMA))
@@ -129,7 +129,7 @@ def read_verdict(text: str) -> GoalVerdict:
 
 
 def _candidates(text: str) -> Sequence[dict[str, Any]]:
-    """What may be the verdict, the most likely first."""
+    """Possible verdicts in the text, the most likely first."""
     found: list[dict[str, Any]] = []
     start, end = text.find("{"), text.rfind("}")
     if 0 <= start < end:

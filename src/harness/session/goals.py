@@ -48,7 +48,10 @@ class GoalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Defaults for objectives that do not set these themselves."""
 
     judge: JudgeChoice | Callable[[], JudgeChoice] = None
-    """A model's id, a model, or a function that returns either. Goals are judged only by this or `scorer`."""
+    """A model's id, a model, or a function that returns either. An objective's own judge takes precedence.
+
+    Without any judge or scorer, goals are not judged.
+    """
     max_runs: int | None = None
     prompt: str = ""
     scorer: Scorer | None = None

@@ -1,4 +1,4 @@
-"""What an application is built on: modes, threads, state, permissions and memory around agents of any kind.
+"""`Harness`, the base of an application: modes, threads, state, permissions and memory for any agent.
 
     harness = Harness(id="my-agent", storage=FileStore("./data"), modes=[Mode(id="build")])
     harness.subscribe(print)
@@ -6,8 +6,8 @@
     await harness.select_or_create_thread()
     await harness.send_message(content="Hello!")
 
-One harness has many sessions, one per user and scope; its own is `harness.session`, and the methods that
-name no session work on that one.
+A harness can have many sessions, one per user and scope. Its own is `harness.session`; methods that name no
+session work on that one.
 """
 
 from __future__ import annotations
@@ -72,22 +72,23 @@ class Harness(SessionMethods):
 
     Args:
         id: A name; also the resource of the harness's own session.
-        modes: At least one `Mode`. A mode has instructions, tools, a default model, and may have an agent of its own.
+        modes: At least one `Mode`. Each has instructions, tools and a default model, and may have its own agent.
         resource_id: Whose threads these are, if not `id`'s: a user, a project.
         storage: A store such as `FileStore("./data")` or `open_store("postgresql://…")`; None stores nothing.
         state_schema: The type of the application's state: a pydantic model, a msgspec Struct, a dataclass, a
             TypedDict or a JSON Schema.
         initial_state: The state of a new session.
-        memory: `Memory(…)`, or a function of the request context that returns one. Needed to clone and fork threads;
-            with `observational` long threads are condensed.
-        agent: Who works in modes that name no agent: `"native"` (the default: the loop of this package), the name of
-            an agent program, a `BackingAgent` or a `CommandAgent`.
+        memory: `Memory(…)`, or a function of the request context that returns one. Needed to clone and fork
+            threads; with `observational` long threads are condensed.
+        agent: The agent of modes that name none: `"native"` (the default: the loop of this package), the
+            name of an agent program, a `BackingAgent` or a `CommandAgent`.
         default_mode_id: The mode to begin in; else the one with `default=True`, else the first.
         instructions: For every mode, before the mode's own.
-        tools: For every mode: tools or typed functions, a mapping from names to them, or a function of the request
-            context that returns either.
-        mcp_servers: MCP servers whose tools every mode has: a mapping as under `mcpServers`, or paths of such files.
-        workspace: Where agents work: a `WorkspaceConfig`, a workspace of your own, or a function that makes one per
+        tools: For every mode: tools or typed functions, a mapping from names to them, or a function of the
+            request context that returns either.
+        mcp_servers: MCP servers whose tools every mode has: a mapping as under `mcpServers`, or paths of such
+            files.
+        workspace: Where agents work: a `WorkspaceConfig`, your own workspace, or a function that makes one per
             request.
         browser: An object with `tools()` and `close()`, or a function of the request context that makes one.
         heartbeat_handlers: Called periodically from `init()` to `destroy()`.
@@ -97,8 +98,8 @@ class Harness(SessionMethods):
         model_use_count_tracker: Called with each model that is chosen.
         custom_model_catalog_provider: More models for `list_available_models`.
         subagents: What the tool `subagent` may start.
-        gateways: Ways to models: `should_enable()`, `models()`, `resolve(model_id)`.
-        resolve_model: From a model id to a `Model`, for all of them: for a model of your own, or a script in tests.
+        gateways: Objects that provide models, with `should_enable()`, `models()` and `resolve(model_id)`.
+        resolve_model: From any model id to a `Model`: for your own models, or a script in tests.
         om_config: Which models observe and reflect in the observational memory, and from how many tokens on.
         disable_builtin_tools: Of `ask_user`, `submit_plan`, `task_write`, `task_update`, `task_complete`,
             `task_check`, `subagent`.
@@ -106,14 +107,14 @@ class Harness(SessionMethods):
         pubsub: Gets every event of a thread's log, as JSON, under the topic `id/thread id`.
         thread_lock: Locks threads between processes; stores lock their own, so this is seldom needed.
         observability: Gets one span per run.
-        cwd: Where programs are started without a workspace; else the current directory.
+        cwd: Where programs are started without a workspace; by default the current directory.
         redact: False stores secrets of the environment as they are, instead of masking them in logs.
         environ: Used in place of `os.environ`, for keys of providers and for secrets.
 
     Attributes:
         id: As given.
         session: The harness's own session; `create_session` makes more.
-        internals: The parts that sessions share, for the interfaces of this package. They change without notice.
+        internals: The parts that sessions share. Not public: they change without notice.
 
     Raises:
         UsageError: For an argument of a wrong kind, which it names. Nothing is opened before `init`.
@@ -173,10 +174,10 @@ class Harness(SessionMethods):
         self.session = self._new_session()
         self._core = self.session.internals
 
-    # Life
+    # Lifecycle
 
     async def init(self) -> None:
-        """Open what was configured: browser, workspace, MCP servers, heartbeats. Call it once, before anything else.
+        """Open what was configured: browser, workspace, MCP servers, heartbeats. Call this first.
 
         A workspace or an MCP server that fails is reported as an event and left out; everything else works.
         """
@@ -199,7 +200,7 @@ class Harness(SessionMethods):
     async def destroy(self) -> None:
         """Stop all runs, close all threads, and close what `init` opened.
 
-        What fails on the way is logged and holds up nothing. `init` may be called again afterwards.
+        What fails on the way is logged, and the rest is closed anyway. `init` may be called again afterwards.
         """
         parts, sessions = self.internals, self.sessions()
         for session in sessions:
@@ -232,8 +233,9 @@ class Harness(SessionMethods):
         """The session of this resource and scope: the existing one, or a new one.
 
         Args:
-            resource_id: Whose threads; without one the harness's own. Without a scope too, it is `harness.session`.
-            scope: Tells several sessions of one resource apart.
+            resource_id: Whose threads; by default the harness's own, whose session without a scope is
+                `harness.session`.
+            scope: Distinguishes several sessions of one resource.
             cwd: Where programs of a new session are started.
 
         """
@@ -264,7 +266,7 @@ class Harness(SessionMethods):
         self.session.identity.set_resource_id(resource_id=resource_id)
 
     def get_session(self) -> dict[str, Any]:
-        """`currentThreadId`, `currentModeId` and `threads` of the own session, for a first look."""
+        """`currentThreadId`, `currentModeId` and `threads` of the own session."""
         session = self.session
         return {
             "currentThreadId": session.thread.get_id(),
@@ -280,7 +282,7 @@ class Harness(SessionMethods):
 
     @property
     def memory(self) -> MemoryThreads:
-        """Create, switch, list, rename and delete threads, under one name."""
+        """Create, switch, list, rename and delete threads."""
         return MemoryThreads(self.session.thread)
 
     async def select_or_create_thread(self) -> HarnessThread:
@@ -351,7 +353,7 @@ class Harness(SessionMethods):
         self.internals.catalogue.invalidate()
 
     async def get_current_model_auth_status(self) -> ModelAuthStatus:
-        """Whether there are credentials for the selected model, else the variable that is missing."""
+        """Whether there are credentials for the selected model; if not, the variable that is missing."""
         model_id = self.session.model.get()
         if not model_id:
             return ModelAuthStatus(has_auth=True)
@@ -374,7 +376,7 @@ class Harness(SessionMethods):
     # Workspace and browser
 
     def get_workspace(self) -> Workspace | None:
-        """The workspace of the own session; None where there is none, or a factory was not asked yet."""
+        """The workspace of the own session; None where there is none, or a factory was not called yet."""
         return self._core.workspace
 
     async def resolve_workspace(self, *, request_context: RequestContext | None = None) -> Workspace | None:
@@ -401,7 +403,7 @@ class Harness(SessionMethods):
     # Memory
 
     async def get_resolved_memory(self, context: RequestContext | None = None) -> Memory | None:
-        """The memory of the harness; a factory is called with `context`. Raises UsageError if it returns None."""
+        """The memory; a factory is called with `context`. Raises UsageError if it returns None."""
         return await self.internals.resolved_memory(context)
 
     async def load_om_progress(self) -> None:
@@ -409,7 +411,7 @@ class Harness(SessionMethods):
         await self._core.hooks.load_memory_progress()
 
     async def get_observational_memory_record(self) -> Any:
-        """What the observational memory of the thread holds; None without one, or before it has noted anything."""
+        """The record of the thread's observational memory; None without one, or while it is empty."""
         return await self._core.hooks.memory.record()
 
     def _new_session(self, resource_id: str = "", cwd: str = "") -> Session:
@@ -422,7 +424,7 @@ class Harness(SessionMethods):
 
 
 class MemoryThreads:
-    """`harness.memory`: the work on threads under one name."""
+    """`harness.memory`: the methods for threads, in one place."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
@@ -448,7 +450,10 @@ class MemoryThreads:
         await self._threads.rename(title=title)
 
     async def delete_thread(self, *, thread_id: str) -> None:
-        """Delete a thread with those of its sub-agents. Raises UnknownSession, and LogLocked when it is open elsewhere."""
+        """Delete a thread and those of its sub-agents.
+
+        Raises UnknownSession, and LogLocked when it is open elsewhere.
+        """
         await self._threads.delete(thread_id=thread_id)
 
 

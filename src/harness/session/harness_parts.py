@@ -1,4 +1,4 @@
-"""What a harness gives to its sessions: configuration, storage, models, tools and ids. Not part of the public surface."""
+"""What the sessions of a harness share: configuration, storage, models, tools and ids. Not public."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class HarnessParts:
         return self.modes[mode_id]
 
     def instructions_for(self, agent: BackingAgent | None, mode: Mode) -> str:
-        """The agent's own, the harness's and the mode's, in this order."""
+        """The instructions of the agent, of the harness and of the mode, in this order."""
         own = agent.instructions if agent is not None else ""
         return "\n".join(text for text in (own, self.instructions, mode.instructions) if text)
 
@@ -133,7 +133,7 @@ class HarnessParts:
         return self.modes[mode.transitions_to] if mode.transitions_to else self.default_mode
 
     def new_id(self) -> str:
-        """For a thread, a message or a signal."""
+        """A new id for a thread, a message or a signal."""
         return self.id_generator() if self.id_generator is not None else self.new_run_id()
 
     def new_run_id(self) -> str:
@@ -173,7 +173,7 @@ class HarnessParts:
         return memory
 
     def _append_to_all(self, event: Event) -> None:
-        """Put a fact that concerns every session into the log of each."""
+        """Append an event that concerns every session to the log of each."""
         for session in list(self.sessions):
             try:
                 session.append(event)

@@ -1,4 +1,4 @@
-"""Things done again and again while the harness lives. None of them can bring it down."""
+"""Periodic handlers of a harness. One that fails is logged, and called again at its next interval."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Heartbeats:
         return list(self._beating)
 
     def start(self, handlers: Iterable[HeartbeatHandler]) -> None:
-        """Begin them all; an id that is there already is passed over."""
+        """Start them all, except those whose id is already running."""
         for handler in handlers:
             if handler.id not in self._beating:
                 self._begin(handler)
 
     async def register(self, handler: HeartbeatHandler) -> None:
-        """Begin one, in place of the one of the same id."""
+        """Start one, in place of one with the same id."""
         await self.remove(handler.id)
         self._begin(handler)
 
@@ -36,7 +36,7 @@ class Heartbeats:
         if beating is None:
             return
         handler, task = beating
-        if not task.done():  # else the event loop it ran in may be gone
+        if not task.done():  # otherwise its event loop may be closed
             task.cancel()
             await asyncio.wait((task,))
         if handler.shutdown is not None:

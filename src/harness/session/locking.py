@@ -1,4 +1,4 @@
-"""One session per thread, over several processes: the lock of the store, or one that the application gives."""
+"""Locks that allow one session per thread across processes: the store's own, or one of the application."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from harness.log.private_files import make_private_directory, open_private
 
 
 class NoLock:
-    """For stores that lock their logs themselves, as all of ours do."""
+    """For stores that lock their logs themselves, as all in this package do."""
 
     def acquire(self, thread_id: str) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def release(self, thread_id: str) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
 
 class FileThreadLock:
-    """Locks in a directory that several processes share. The system frees them with the process that holds them."""
+    """Locks in a directory that several processes share. The system releases those of a process that ends."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.abspath(directory)
         self._held: dict[str, int] = {}
 
     def acquire(self, thread_id: str) -> None:
-        """Raises LogLocked when another session holds it."""
+        """Raises LogLocked when another session holds the lock."""
         if not is_log_id(thread_id):
             raise LogLocked(f"no lock can be named {thread_id!r}", hint="use letters, digits, - and _")
         make_private_directory(self._directory)
@@ -56,6 +56,6 @@ class FileThreadLock:
 
 
 async def call(function: Callable[[str], Awaitable[None] | None], argument: str) -> Any:
-    """Call what may be plain or async."""
+    """Call a function that may be async."""
     answer = function(argument)
     return await answer if answer is not None and inspect.isawaitable(answer) else answer

@@ -1,4 +1,4 @@
-"""MCP servers of a harness: connected from `init` to `destroy`, their tools for every run of our own loop."""
+"""MCP servers of a harness, connected from `init` to `destroy`; the built-in loop has their tools."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _logger = logging.getLogger("harness.session")
 McpInput: TypeAlias = (
     Mapping[str, Mapping[str, Any]] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 )
-"""Servers by name, each as it would stand in an `mcp.json`; or the paths of such files."""
+"""Servers by name, each as in an `mcp.json`; or the paths of such files."""
 
 
 class McpServers:
     def __init__(self, given: McpInput, cwd: str, environ: Mapping[str, str]) -> None:
-        """Raises UsageError for an entry that is none. Nothing is started before `start`."""
+        """Raises UsageError for an invalid entry. Nothing is started before `start`."""
         self.warnings: list[str] = []
-        """What went wrong so far; each session is told with its next run."""
+        """What went wrong so far; each session emits new ones with its next run."""
         self._cwd = cwd
         self._environ = environ
         self._entries: dict[str, McpServer] = {}
@@ -41,7 +41,7 @@ class McpServers:
             ]
 
     async def start(self) -> None:
-        """A server that fails costs a warning; one that is late is offered when it answers."""
+        """Connect. A server that fails adds a warning; the tools of a slow one follow when it answers."""
         if self._servers is not None or not (self._entries or self._files):
             return
         from harness.sources.mcp.config import load_servers
@@ -60,7 +60,7 @@ class McpServers:
         await servers.start()
 
     def tools(self) -> Sequence[Tool]:
-        """Those of now; the same object until they change."""
+        """The current tools; the same object until they change."""
         return self._servers.tools() if self._servers is not None else ()
 
     def _warn(self, text: str) -> None:

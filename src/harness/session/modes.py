@@ -1,4 +1,4 @@
-"""Which mode and which models are in use, for the session and for each mode, and how that is changed."""
+"""The current mode and models of a session, and how they are changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModeSelection:
         self._session = session
         self._mode_id = mode_id
         self._left_with: dict[str, str] = {}
-        """By mode: the model that was in use when it was last left."""
+        """By mode: the model in use when the mode was last left."""
 
     def get(self) -> str:
         return self._mode_id
@@ -39,32 +39,32 @@ class ModeSelection:
         return harness.modes.get(self._mode_id) or harness.mode(self._mode_id)
 
     async def switch(self, *, mode_id: str) -> None:
-        """Stop what is going on and enter another mode, with the model that was last used in it."""
+        """Stop the current run and enter another mode, with the model that was last used in it."""
         self._session.harness.mode(mode_id)
         self._session.runs.abort(pauses_queue=False)
         self.change(mode_id)
 
     def change(self, mode_id: str) -> None:
-        """The same while nothing goes on."""
+        """Enter another mode while no run is active."""
         session = self._session
         mode = session.harness.mode(mode_id)
         previous = self.enter(mode_id)
         session.append(ModeChanged(mode_id=mode_id, previous_mode_id=previous))
         if mode_id != self._mode_id:
-            return  # a listener has switched on
+            return  # a listener has switched to another mode
         if session.model.get():
             session.thread.save_setting(f"modeModelId_{previous}", session.model.get())
             self._left_with[previous] = session.model.get()
         session.thread.save_setting("currentModeId", mode_id)
         model_id = session.model.resolve_for_mode(mode)
         if not model_id and isinstance(session.agent, CommandAgent):
-            session.model.select("")  # a program has a model of its own, and knows nothing of ours
+            session.model.select("")  # an agent program uses its own model
         elif model_id := model_id or ("" if session.model.get() else self._left_with.get(mode_id, "")):
             session.model.select(model_id)
             session.append(ModelChanged(model_id=model_id))
 
     def enter(self, mode_id: str) -> str:
-        """Change it without telling; returns the mode before."""
+        """Change the mode without emitting an event; returns the previous mode."""
         previous, self._mode_id = self._mode_id, mode_id
         return previous
 
@@ -85,13 +85,13 @@ class ModelSelection:
         return self._model_id.rpartition("/")[2] or "unknown"
 
     def select(self, model_id: str) -> None:
-        """Change it without telling."""
+        """Change the model without emitting an event."""
         self._model_id = model_id
 
     async def switch(
         self, *, model_id: str, scope: Literal["thread", "global"] = "thread", mode_id: str = ""
     ) -> None:
-        """Use another model, in this mode or another; `thread`: remember it with the thread."""
+        """Use another model, in this mode or another one; scope `thread` stores it with the thread."""
         session = self._session
         check_text("model_id", model_id)
         if scope not in ("thread", "global"):
