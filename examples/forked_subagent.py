@@ -1,4 +1,4 @@
-"""A sub-agent that has heard the whole conversation: it works on a fork of the thread.
+"""A sub-agent that knows the whole conversation: it works on a fork of the thread.
 
 python examples/forked_subagent.py
 """
@@ -31,7 +31,7 @@ async def main() -> None:
         memory=Memory(),
         modes=[Mode(id="chat", default_model_id="script")],
         resolve_model=lambda _name: SCRIPT,
-        initial_state={"permissionRules": {"tools": {"subagent": "allow"}}},  # else somebody is asked
+        initial_state={"permissionRules": {"tools": {"subagent": "allow"}}},  # else the user is asked
         subagents=[
             Subagent(id="second-opinion", name="Second opinion", description="Thinks again.", forked=True)
         ],

@@ -26,7 +26,7 @@ def open_harness(url: str, answer: str) -> Harness:
 
 
 async def chat(url: str) -> None:
-    """The first process: says something, and holds the thread until it is told to go."""
+    """The first process: says something, and holds the thread until a line on stdin releases it."""
     harness = open_harness(url, "Hello from the first process.")
     await harness.init()
     thread = await harness.create_thread(title="shared")
@@ -37,7 +37,7 @@ async def chat(url: str) -> None:
 
 
 async def watch(url: str) -> None:
-    """The second process: sees what the first one writes, and goes on when that has left."""
+    """The second process: sees what the first one writes, and continues when that has ended."""
     with subprocess.Popen(  # noqa: ASYNC220  # it is started once, and then only watched
         [sys.executable, __file__, url, "--chat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as first:
