@@ -72,7 +72,7 @@ class Harness(SessionMethods):
 
     Args:
         id: A name; also the resource of the harness's own session.
-        modes: At least one `Mode`. Each has instructions, tools and a default model, and may have its own agent.
+        modes: At least one `Mode`. Each has instructions, tools, a default model, and may have an agent.
         resource_id: Whose threads these are, if not `id`'s: a user, a project.
         storage: A store such as `FileStore("./data")` or `open_store("postgresql://…")`; None stores nothing.
         state_schema: The type of the application's state: a pydantic model, a msgspec Struct, a dataclass, a
@@ -88,8 +88,8 @@ class Harness(SessionMethods):
             request context that returns either.
         mcp_servers: MCP servers whose tools every mode has: a mapping as under `mcpServers`, or paths of such
             files.
-        workspace: Where agents work: a `WorkspaceConfig`, your own workspace, or a function that makes one per
-            request.
+        workspace: Where agents work: a `WorkspaceConfig`, your own workspace, or a function that makes one
+            per request.
         browser: An object with `tools()` and `close()`, or a function of the request context that makes one.
         heartbeat_handlers: Called periodically from `init()` to `destroy()`.
         id_generator: Makes the ids of threads and messages: letters, digits, `-` and `_`.
