@@ -68,9 +68,9 @@ async def notify(
     post: InboxDelivery, value: NotificationInput | Mapping[str, Any], policy: Policy | None = None
 ) -> Notification:
     """Store a notification, and do what the policy says. Returns the record as it is afterwards."""
-    inbox, door = post
+    inbox, target = post
     record = inbox.add(given(value))
-    now_ms, activity = inbox.host.now_ms(), door.activity()
+    now_ms, activity = inbox.host.now_ms(), target.activity()
     circumstances = Circumstances(record=record, activity=activity, now_ms=now_ms)
     ruling = await (policy or Policy()).ruling(circumstances)
     reason = {"delivery_reason": ruling.reason} if ruling.reason else {}
@@ -123,7 +123,7 @@ async def _tell_group(
 async def _tell_one(
     post: InboxDelivery, record: Notification, round: Dispatched, *, is_queued: bool = False
 ) -> None:
-    inbox, door = post
+    inbox, target = post
     current = inbox.get(record.id)
     if current is None or current.status != "pending" or current.delivered_signal_id:
         return  # it was read or delivered in the meantime
@@ -131,7 +131,7 @@ async def _tell_one(
     delivered = replace(current, status="delivered", delivered_at=now_ms)
     signal = notification_signal(delivered, id=inbox.host.new_id())
     try:
-        await door.deliver(signal, if_active="queue" if is_queued else "deliver", if_idle="wake")
+        await target.deliver(signal, if_active="queue" if is_queued else "deliver", if_idle="wake")
     except Exception as error:
         _note_failure(inbox, [current], error, round)
         return
@@ -144,11 +144,11 @@ async def _tell_one(
 
 
 async def _tell_summary(post: InboxDelivery, records: Sequence[Notification], round: Dispatched) -> None:
-    inbox, door = post
+    inbox, target = post
     signal = summary_signal(records, id=inbox.host.new_id())
     is_quiet = all(record.priority == "low" for record in records)
     try:
-        await door.deliver(signal, if_active="deliver", if_idle="persist" if is_quiet else "wake")
+        await target.deliver(signal, if_active="deliver", if_idle="persist" if is_quiet else "wake")
     except Exception as error:
         _note_failure(inbox, records, error, round)
         return

@@ -75,6 +75,8 @@ QUIET: frozenset[type[Event]] = frozenset((TextDelta, ReasoningDelta, ToolInputD
 
 
 class RunHooks:
+    """Called by the session and its loop: before a step, after an answer, and for every logged event."""
+
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._host = SessionHost(session)
@@ -143,8 +145,8 @@ class RunHooks:
     ) -> None:
         """End the run that made the plan, switch to the mode that follows, and send the queue there."""
         session = self._session
-        mode, backing = session.mode.resolve(), session.driver
-        ending = RunRequest(lambda: backing.resume({relay.id: reply}, ends=True))
+        mode, driver = session.mode.resolve(), session.driver
+        ending = RunRequest(lambda: driver.resume({relay.id: reply}, ends=True))
         session.runs.begin(ending, context, holds_queue=True)
         await session.runs.wait_until_idle()
         target = session.harness.plan_target(mode)
@@ -161,9 +163,9 @@ class RunHooks:
             self._begin_span(event.run_id, session.bus.fold.facts.last_agent, session.model.get())
         elif isinstance(event, Result):
             self._end_span(event.run_id, event.outcome, event.usage)
-        elif (said := words_of_user(event)) and event.run_id == session.bus.fold.facts.open_run:
-            self.last_words = said
-            self.first_words = self.first_words or said[:500]
+        elif (text := words_of_user(event)) and event.run_id == session.bus.fold.facts.open_run:
+            self.last_words = text
+            self.first_words = self.first_words or text[:500]
         self.memory.feed(event)
         if session.harness.pubsub is not None and (thread_id := session.thread.get_id()):
             session.harness.pubsub.publish(f"{session.harness.id}/{thread_id}", encode(event))

@@ -12,11 +12,11 @@
                                           └──────────┘
 
 Rules
-1. One run at a time. A message that comes during a run joins it if the agent accepts input; else it is queued. A
-   run that is stopping, or suspended, accepts nothing: what is sent then waits for its end.
-2. Queued messages are sent one per finished run, in order, whatever the outcome of that run. After `abort` they
-   wait for the next message or for `drain`; while a run is suspended, for its end. A message that cannot be sent
-   stays first in the queue.
+1. One run at a time. A message that comes during a run joins it if the agent accepts input; else it is queued.
+   A run that is stopping, or suspended, accepts nothing: a message sent then waits for its end.
+2. Queued messages are sent one per finished run, in order, whatever the outcome of that run. After `abort`
+   they wait for the next message or for `drain`; while a run is suspended, for its end. A message that cannot
+   be sent stays first in the queue.
 3. The session is usable whatever happens, and every requested run is in the log: also one that failed, or was
    stopped, before it began.
 """
@@ -163,6 +163,8 @@ class RunRequest(NamedTuple):
 
 
 class Runs:
+    """Starts, queues, resumes and stops the runs of a session, by the rules above."""
+
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._task: asyncio.Task[None] | None = None

@@ -46,20 +46,21 @@ class SessionMethods:
     ) -> RunOutcome:
         """Send a message of the user, and wait for the end of the run that answers it.
 
-        While a run is going on the message joins it, or is queued if the agent accepts no input; then this returns at
-        once, with the outcome `joined` or `queued`. Without a thread a new one is created.
+        While a run is going on the message joins it, or is queued if the agent accepts no input; then this
+        returns at once, with the outcome `joined` or `queued`. Without a thread a new one is created.
 
         Args:
             content: The text.
-            files: `File`s or mappings with `data`, `mediaType` and `filename`. Text files become part of the text.
+            files: `File`s or mappings with `data`, `mediaType` and `filename`. Text files become part of
+                the text.
             request_context: Passed to tools, factories and instructions; the model never sees it.
             limits: Turns, money and time of the run that this begins.
 
         Returns:
-            How the run ended, with its answer, usage and cost. A run that fails is an outcome, not an exception.
+            How the run ended, with its answer, usage and cost. A failed run is an outcome, not an exception.
 
         Raises:
-            UsageError: For content, files or limits of a wrong kind, and in another event loop than the thread's.
+            UsageError: For invalid content, files or limits, and in another event loop than the thread's.
 
         """
         if limits is not None:
@@ -69,8 +70,8 @@ class SessionMethods:
     async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Send a message that changes what the agent is doing.
 
-        An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one begins with
-        this message, before anything that is queued. Raises UsageError for content that is no text.
+        An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one begins
+        with this message, before anything that is queued. Raises UsageError for content that is not text.
         """
         message, runs = UserMessage.of(content), self._core.runs
         if not runs.join(message, request_context):
@@ -79,8 +80,8 @@ class SessionMethods:
     async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Queue a message for after the current run, or send it at once if nothing runs, waits or is queued.
 
-        Use it for work that should not disturb the current run. Each queued message gets a run of its own. Raises
-        UsageError for content that is no text.
+        Use it for work that should not disturb the current run. Each queued message gets a run of its own.
+        Raises UsageError for content that is not text.
         """
         message, runs = UserMessage.of(content), self._core.runs
         if runs.is_running:
@@ -91,8 +92,9 @@ class SessionMethods:
     def abort(self, *, queue: Literal["keep", "clear"] = "keep") -> None:
         """Stop the current run, and give up a call that waits for an answer.
 
-        It ends soon; `wait_until_idle` waits for that. Queued messages are not sent: with `keep` they wait for
-        `follow_ups.send()` or the next message, with `clear` they are dropped. Raises UsageError for another word.
+        It ends soon; `wait_until_idle` waits for that. Queued messages are not sent: with `keep` they wait
+        for `follow_ups.send()` or the next message, with `clear` they are dropped. Raises UsageError for any
+        other value.
         """
         if queue not in ("keep", "clear"):
             raise UsageError(f"unknown choice for the queue: {queue!r}", hint="keep or clear")
@@ -139,8 +141,8 @@ class SessionMethods:
     ) -> bool:
         """Answer a tool that waits for data: a question, a plan, or a tool of yours (`tool_suspended`).
 
-        Waits for the run that continues with the answer. Returns False when no such call waits any more. Raises
-        UsageError for data that is no answer to it; the call then waits on.
+        Waits for the run that continues with the answer. Returns False when no such call waits any more.
+        Raises UsageError for data that does not answer it; the call then keeps waiting.
         """
         return await self._core.suspensions.respond(resume_data, tool_call_id, request_context)
 
@@ -196,7 +198,7 @@ class SessionMethods:
         """
         return await self._core.hooks.signals.save_reminder(message, reminder_type, role, metadata)
 
-    # What is going on
+    # Following the session
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every session event from now on, in order; it may be async.

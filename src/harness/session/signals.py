@@ -193,8 +193,8 @@ def contents(text: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Conte
     given = [_given(file) for file in files]
     if not given:
         return text
-    said = [{"type": "text", "text": text}] if text else []
-    return [*said, *map(_part, given)]
+    texts = [{"type": "text", "text": text}] if text else []
+    return [*texts, *map(_part, given)]
 
 
 def is_text(media_type: str) -> bool:

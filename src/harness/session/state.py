@@ -164,17 +164,17 @@ class SessionState:
         An old log must not widen permissions: `yolo` is never restored, rules only if the application gave
         none. A state that does not fit the schema is not restored.
         """
-        said = {key: value for key, value in logged.items() if key not in self._changed}
-        if _YOLO in said:
-            said[_YOLO] = self._stored.get(_YOLO, False)
+        restored = {key: value for key, value in logged.items() if key not in self._changed}
+        if _YOLO in restored:
+            restored[_YOLO] = self._stored.get(_YOLO, False)
         if self._has_rules:
-            said.pop(_RULES, None)
+            restored.pop(_RULES, None)
         before = self._stored, self._value
         try:
-            self._stored, self._value = self._read({**self._stored, **said, **kept})
+            self._stored, self._value = self._read({**self._stored, **restored, **kept})
         except UsageError:
             _logger.warning("the state that the thread had does not fit the schema", exc_info=True)
-        changed = [key for key in said if self._differs(key, *before)]
+        changed = [key for key in restored if self._differs(key, *before)]
         unsaid = {
             key: value
             for key, value in self._stored.items()

@@ -84,7 +84,7 @@ class Facts(msgspec.Struct, kw_only=True):
 _VERSION = 5
 _OF_RUNS = frozenset((SessionStart, Result, Suspended, Resumed, Relay, RelayReply))
 _MOST_TOLD = 50
-"""How many notifications are kept that are no longer pending: the most recently changed."""
+"""How many notifications that are no longer pending are stored: the most recently changed."""
 
 
 class _Stored(msgspec.Struct):
@@ -101,9 +101,9 @@ class _Stored(msgspec.Struct):
 class ThreadFold:
     """Contract: that of `Fold`; `feed` returns the events for listeners.
 
-    `facts` and `tree` are always current. The translation for listeners and the display state need not be: while
-    hidden, they skip events, and they catch up from the log when the display is read or a listener subscribes
-    again. A fold whose log cannot be read again (`read_log` is None) always has them current.
+    `facts` and `tree` are always current. The translation for listeners and the display state need not be:
+    while hidden, they skip events, and they catch up from the log when the display is read or a listener
+    subscribes again. A fold whose log cannot be read again (`read_log` is None) always has them current.
     """
 
     def __init__(self) -> None:

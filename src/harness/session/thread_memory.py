@@ -170,9 +170,9 @@ class ThreadMemory:
 
     def _chosen(self, kind: Noting) -> int | None:
         """The threshold that the session, its thread or the harness sets; None: the usual one."""
-        said = self._session.state.peek(f"{kind}Threshold")
-        said = said or getattr(self._session.harness.om_config, f"default_{kind}_threshold")
-        return None if said == self.usual_threshold(kind) else said
+        chosen = self._session.state.peek(f"{kind}Threshold")
+        chosen = chosen or getattr(self._session.harness.om_config, f"default_{kind}_threshold")
+        return None if chosen == self.usual_threshold(kind) else chosen
 
     def _failed(self, failure: MemoryFailure) -> None:
         self._has_failed = True

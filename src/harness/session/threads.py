@@ -115,8 +115,8 @@ class Threads:
             return None
         try:
             while batch := reader.read(_FIRST_EVENTS):
-                said = (message for message in history_messages(batch) if _is_said(message))
-                if (first := next(said, None)) is not None:
+                written = (message for message in history_messages(batch) if _is_said(message))
+                if (first := next(written, None)) is not None:
                     return first
         finally:
             reader.close()
