@@ -28,8 +28,8 @@ demo: $(READY) ## let the agent fix a small project, live (MODEL=local: a real s
 test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k replay"
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
-agreement: $(READY) ## all views agree on LOGS changed recordings (40000 unless told)
-	@HARNESS_CHANGED_LOGS=$(or $(LOGS),40000) $(BIN)/python -m pytest -n auto tests/views/test_views_agree.py
+agreement: $(READY) ## all views agree on LOGS changed recordings (LOGS=40000)
+	@HARNESS_CHANGED_LOGS=$(or $(LOGS),40000) $(BIN)/python -m pytest -n auto -o timeout=0 tests/views/test_views_agree.py
 
 test-portable: $(READY) ## run the process, log and command line tests without the calls that only Linux has
 	@HARNESS_SYSTEM=posix $(BIN)/python -m pytest -n auto --dist loadfile $(PORTABLE) $(ARGS)
