@@ -39,24 +39,24 @@ PROVED_HERE = {
     "tool_category_resolver",
 }
 PROVED_ELSEWHERE = {
-    "mcp_servers": "mcp",
-    "agent": "construction",
-    "default_mode_id": "construction",
-    "disable_builtin_tools": "requests",
-    "heartbeat_handlers": "lifecycle",
-    "initial_state": "construction",
-    "instructions": "construction",
-    "memory": "clone",
-    "model_use_count_tracker": "selection",
-    "modes": "construction",
-    "om_config": "selection",
+    "mcp_servers": "session_mcp_servers",
+    "agent": "harness",
+    "default_mode_id": "harness",
+    "disable_builtin_tools": "session_host",
+    "heartbeat_handlers": "harness_lifecycle",
+    "initial_state": "harness",
+    "instructions": "harness",
+    "memory": "threads_clone",
+    "model_use_count_tracker": "modes",
+    "modes": "harness",
+    "om_config": "modes",
     "resource_id": "threads",
-    "state_schema": "state",
+    "state_schema": "state_of_threads",
     "storage": "threads",
-    "subagents": "selection",
-    "thread_lock": "locks",
-    "tools": "requests",
-    "workspace": "lifecycle",
+    "subagents": "modes",
+    "thread_lock": "locking",
+    "tools": "session_host",
+    "workspace": "harness_lifecycle",
 }
 
 
@@ -64,7 +64,7 @@ def test_no_parameter_is_forgotten() -> None:
     names = set(inspect.signature(Harness.__init__).parameters) - {"self"}
     assert names == PROVED_HERE | set(PROVED_ELSEWHERE)
     for name, part in PROVED_ELSEWHERE.items():
-        file = Path(__file__).parent / f"test_harness_{part}.py"
+        file = Path(__file__).parent / f"test_{part}.py"
         assert f"{name}=" in file.read_text() or f'"{name}"' in file.read_text()
 
 
