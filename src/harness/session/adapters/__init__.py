@@ -1,3 +1,3 @@
-"""One real thing for each service that a harness may be given."""
+"""One working implementation of each service that a harness accepts."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real browser for agents: pages as they are after their scripts have run, and pictures of them."""
+"""A real browser for agents: pages after their scripts have run, and screenshots of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PageArguments(Arguments, frozen=True, kw_only=True):
 
 
 class ChromiumBrowser:
-    """Contract: that of `Browser`. Each call is a browser of its own, with nothing of the user's in it."""
+    """Implements `Browser`. Each call starts a separate browser, without any data of the user."""
 
     def __init__(self, program: str = "") -> None:
         """Raises UsageError when there is no browser here."""
@@ -54,10 +54,10 @@ class ChromiumBrowser:
         return (_ReadPage(self), _Screenshot(self))
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing stays open between calls."""
 
     async def call(self, url: str, *flags: str) -> bytes:
-        """What the browser prints about a page. Raises ToolFailure."""
+        """The browser's output for a page. Raises ToolFailure."""
         if urlsplit(url).scheme not in ("http", "https"):
             raise ToolFailure(f"{url}: only http and https addresses can be opened")
         pieces: list[bytes] = []
@@ -121,7 +121,7 @@ class _Screenshot(Tool):
 
 
 def _file(path: str) -> bytes:
-    """What is in it; nothing when there is none."""
+    """The content of the file; empty when there is none."""
     try:
         with open(path, "rb") as file:
             return file.read()

@@ -1,4 +1,4 @@
-"""Models behind somebody's own server that speaks Chat Completions."""
+"""Models behind a custom server with a Chat Completions API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.sources.model import Model
 
 
 class ChatGateway:
-    """Contract: that of `Gateway`. Its models are named `<id>/<model>`."""
+    """Implements `Gateway`. Its models are named `<id>/<model>`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Messages between the parts of one process: who subscribes hears what is published under his topic."""
+"""Messages between the parts of one process: subscribers receive what is published under their topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _logger = logging.getLogger("harness.session")
 
 
 class LocalPubSub:
-    """Contract: that of `PubSub`; listeners are called in the thread that publishes, one after the other."""
+    """Implements `PubSub`; listeners are called in the publishing thread, one after the other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -18,7 +18,7 @@ _INTERNAL, _OK, _ERROR = 1, 1, 2
 
 
 class TraceFile:
-    """Contract: that of `Observability`. Each span is one line, written when it has ended."""
+    """Implements `Observability`. Each span is one line, written when it has ended."""
 
     def __init__(self, path: str, *, service_name: str = "harness") -> None:
         self._path = os.path.abspath(path)
@@ -27,7 +27,7 @@ class TraceFile:
     def start_span(
         self, name: str, *, attributes: Mapping[str, Any], context: Mapping[str, Any] | None = None
     ) -> FileSpan:
-        """`context`: `traceId` and `spanId` of the caller's own span, if there is one."""
+        """`context`: `traceId` and `spanId` of the caller's span, if there is one."""
         return FileSpan(self, name, attributes, context or {})
 
     def write(self, span: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ class TraceFile:
 
 
 class FileSpan:
-    """Contract: that of `Span`."""
+    """Implements `Span`."""
 
     def __init__(
         self, file: TraceFile, name: str, attributes: Mapping[str, Any], context: Mapping[str, Any]

@@ -1,3 +1,3 @@
-"""The tools that every session has, each made from what it needs of the session and nothing else."""
+"""The tools of every session; each gets only what it needs of the session."""
 
 from __future__ import annotations

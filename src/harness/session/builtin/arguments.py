@@ -1,6 +1,6 @@
-"""What the built-in tools share: reading their arguments, and waiting for an answer.
+"""Shared by the built-in tools: reading their arguments, and waiting for an answer.
 
-Some models write `null` for what they leave out; to every tool here that is the same as leaving it out.
+Some models send `null` for an omitted argument; every tool here treats it as omitted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Arguments", "described", "read"]
 
 
 def read(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
-    """The arguments, checked. Raises ToolFailure."""
+    """The validated arguments. Raises ToolFailure."""
     return take(kind, _without_nulls(arguments), tool)
 
 
@@ -36,7 +36,7 @@ async def answer_to(
     options: list[str] | None = None,
     schema: dict[str, Any] | None = None,
 ) -> Any:
-    """The answer; UNSET where a tool is called without a run, and nobody can be waited for."""
+    """The answer; UNSET where a tool is called outside a run, so that no answer can arrive."""
     if not context.can_suspend:
         return UNSET
     return await context.suspend(payload, kind=kind, question=question, options=options, schema=schema)

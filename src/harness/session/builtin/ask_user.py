@@ -1,4 +1,4 @@
-"""`ask_user`: a question to the person, and their answer as the result."""
+"""`ask_user`: asks the user a question; the answer is the result."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AskUserTool(Tool):
 def question_payload(
     question: str, options: Sequence[Option], selection_mode: str | UnsetType = UNSET
 ) -> dict[str, Any]:
-    """What is shown: one option may be chosen, unless it says otherwise."""
+    """The question as shown to the user: one option may be chosen, unless stated otherwise."""
     if not options:
         return {"question": question}
     shown = [
@@ -81,7 +81,7 @@ def answer_text(answer: Any) -> str:
 
 
 def _readable(payload: dict[str, Any]) -> str:
-    """Where nobody can be asked, the question is at least seen."""
+    """The question as text, for when the user cannot be asked."""
     lines = [f"[Question for user]: {payload['question']}"]
     if "options" in payload:
         lines.append("Options: " + ", ".join(option["label"] for option in payload["options"]))

@@ -1,12 +1,12 @@
-"""A sub-agent on a fork of the conversation: the same agent, which has heard everything so far.
+"""A sub-agent on a fork of the conversation: the same agent, with the whole conversation so far.
 
 Rules
-1. The model is sent the very same beginning as the parent: the same system prompt, the same tool specs and the
-   same turns, so that what its provider has cached is used again.
-2. Nothing is written into the parent's thread but that it was forked.
-3. What a fork must not do keeps its spec, and answers with an error.
-4. It passes the same rules as its parent, and where somebody must be asked, the question is in the parent's log:
-   there is somebody who answers. Both logs have the question and the answer.
+1. The model is sent exactly the same prefix as the parent: the same system prompt, tool specs and turns, so
+   that the provider's cache is used.
+2. The parent's thread records only that it was forked.
+3. Tools that a fork must not use keep their spec, and return an error.
+4. The parent's permission rules apply. Approvals and questions are put in the parent's log, where the user
+   can answer them. Both logs have the question and the answer.
 """
 
 from __future__ import annotations
@@ -61,35 +61,35 @@ _NOBODY = "nobody can be asked inside a forked sub-agent: decide yourself, or sa
 
 
 class ForkRefused(Exception):
-    """Why there can be no fork, in words for the model."""
+    """Why there can be no fork, as a message for the model."""
 
 
 class ForkParent(ChildThreadHost, Protocol):
     """What a session gives to forks."""
 
     def conversation(self) -> AgentConversation | None:
-        """Of the thread in hand; None for agents that have none of ours."""
+        """The conversation of the current thread; None for agents that Harness does not run itself."""
         ...
 
     def options(self) -> AgentOptions | None:
-        """What the run that is going on works by."""
+        """The options of the current run."""
         ...
 
     def fork_options(self, options: AgentOptions, log_id: str) -> AgentOptions:
-        """The same for a fork: with a memory of its own, if there is one."""
+        """The same options for a fork: with its own memory, if there is one."""
         ...
 
     def follow_fork(self, call_id: str, hub: Hub) -> None:
-        """A fork begins: its events come through this hub, until it is closed."""
+        """Called when a fork begins: its events are published on this hub until it is closed."""
         ...
 
     def new_id(self) -> str:
-        """For a thread."""
+        """A new thread id."""
         ...
 
 
 class UnavailableTool(Tool):
-    """A tool that is shown as it is, and cannot be used here."""
+    """A tool that is shown to the model unchanged, but cannot be used here."""
 
     def __init__(self, tool: Tool) -> None:
         self.spec = tool.spec
@@ -103,7 +103,7 @@ class UnavailableTool(Tool):
         return self._tool.permission(arguments)
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
-        """Nobody need be asked about what cannot be."""
+        """Nothing to approve: the tool cannot be used."""
         del arguments, context
         raise ToolFailure(self._words())
 
@@ -116,7 +116,7 @@ class UnavailableTool(Tool):
 
 
 class ParentApprovals:
-    """Asks in the parent's log, in the name of a sub-agent whose own log nobody answers."""
+    """Puts the approvals of a sub-agent in the parent's log, because no client answers in its own log."""
 
     def __init__(self, host: LoopContext, context: ToolContext, name: str) -> None:
         self._host = host
@@ -151,7 +151,7 @@ class OpenFork(NamedTuple):
 
 
 def open_fork(parent: ForkParent, definition: Subagent, task: str, context: ToolContext) -> OpenFork:
-    """Raises ForkRefused when there is nothing to fork, or nowhere to keep it."""
+    """Raises ForkRefused when there is nothing to fork, or no store for it."""
     conversation, options = parent.conversation(), parent.options()
     if conversation is None or options is None:
         raise ForkRefused("Forked subagents need a parent agent that runs in this process.")
@@ -161,8 +161,8 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
     if store is None:
         raise ForkRefused("Forked subagents need a memory, and a store that threads are kept in.")
     try:
-        conversation.host.outbox.flush()  # so that the fork has everything that was said
-    except Exception:  # noqa: S110  # the fork then has what was kept so far
+        conversation.host.outbox.flush()  # so that the fork has the whole conversation
+    except Exception:  # noqa: S110  # the fork then has what was stored so far
         pass
     try:
         side = _forked(parent, store, thread_id, conversation, definition, context)
@@ -190,7 +190,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
 
 
 async def converse(fork: OpenFork, definition: Subagent, task: str) -> Result:
-    """Give the fork its task; its last words. Whoever it wants to ask, nobody answers."""
+    """Send the fork its task and return the result. Questions that suspend the fork are declined."""
     conversation, options = fork.side.conversation, fork.options
     text = f"{task}\n\n{_NO_NESTING}\n\n{_NO_TASKS}"
     ended = await conversation.send(options, text, name=definition.id)
@@ -231,7 +231,7 @@ def _forked(
     definition: Subagent,
     context: ToolContext,
 ) -> ChildThread:
-    """The fork leaves the parent in the middle of the step that asked for it: its calls are closed for it."""
+    """Fork the parent in the middle of the step that requested it: the open calls are closed in the fork."""
     entries = list(conversation.entries)
     answer = entries[-1] if entries and isinstance(entries[-1].turn, AssistantTurn) else None
     tail = list(read_all(store, thread_id, answer.seq if answer is not None else 0))
@@ -254,7 +254,7 @@ def _forked(
 
 
 def _closing(tail: Sequence[Event], context: ToolContext) -> list[Event]:
-    """What ends the parent's run for the fork, as far as the fork is concerned."""
+    """The events that end the parent's run in the fork."""
     own = [event for event in tail if event.run_id == context.run_id]
     ended = {event.call_id for event in own if isinstance(event, ToolEnd)}
     still_open = [event for event in own if isinstance(event, ToolStart) and event.call_id not in ended]
@@ -271,7 +271,7 @@ def _closing(tail: Sequence[Event], context: ToolContext) -> list[Event]:
 
 
 def _results(answer: TranscriptEntry, events: Sequence[Event], run_id: str) -> list[TranscriptEntry]:
-    """One result for each call of the answer, in order: the model is sent no call without one."""
+    """One result for each call of the answer, in order: models do not accept a call without a result."""
     assert isinstance(answer.turn, AssistantTurn)
     ends = {event.call_id: event for event in events if isinstance(event, ToolEnd)}
     last = events[-1]

@@ -1,4 +1,4 @@
-"""`notification-inbox`: the model looks into its notifications, has them told, and puts them away."""
+"""`notification-inbox`: the model lists its notifications, has them delivered, and archives them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InboxArguments(Arguments, frozen=True, kw_only=True):
 
 class NotificationInboxTool(Tool):
     def __init__(self, inbox: NotificationInbox, deliver: Callable[[Signal], Awaitable[object]]) -> None:
-        """`deliver`: shows a signal to the model with its next step."""
+        """`deliver`: shows a signal to the model in its next step."""
         self.spec = described(NAME, _DESCRIPTION, InboxArguments)
         self._inbox = inbox
         self._deliver = deliver
@@ -87,7 +87,7 @@ class NotificationInboxTool(Tool):
         )
 
     async def _told(self, records: Sequence[Notification]) -> dict[str, Any]:
-        """What has not been told is told now; either way it has then been seen."""
+        """Deliver the unread notifications that have not been delivered yet, and mark all unread ones as seen."""
         delivered = seen = already = 0
         for record in records:
             if record.status not in ("pending", "delivered"):

@@ -1,7 +1,7 @@
-"""`subagent`: give a task to somebody else, who begins afresh, or on a fork of this conversation.
+"""`subagent`: give a task to a sub-agent that starts fresh, or on a fork of this conversation.
 
-A fresh one is a run inside this thread's log, with instructions, tools and a model of its own. A forked one is the
-same agent on a thread of its own. Whatever goes wrong is a result: the parent's run goes on.
+A fresh one is a run inside this thread's log, with its own instructions, tools and model. A forked one is the
+same agent on its own thread. A failure is returned as the result: the parent's run continues.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class SubagentParent(ForkParent, Protocol):
     """What a session gives to its sub-agents."""
 
     def chosen_model_id(self, agent_type: str) -> str:
-        """What was selected for this type, or for all; empty when nothing was."""
+        """The model selected for this type, or for all types; empty when none was."""
         ...
 
     def mode_model_id(self) -> str:
-        """Of the current mode; empty when it has none."""
+        """The model of the current mode; empty when it has none."""
         ...
 
     def open_model(self, model_id: str) -> Model:
@@ -65,13 +65,13 @@ class SubagentParent(ForkParent, Protocol):
         ...
 
     def harness_tools(self) -> Sequence[Tool]:
-        """Those that the harness was configured with."""
+        """The tools that the harness was configured with."""
         ...
 
     def workspace_tools(self) -> Sequence[Tool]: ...
 
     def may_have(self, tool_name: str) -> bool:
-        """Whether a tool of that name is for anybody in the current mode."""
+        """Whether the current mode allows a tool of that name."""
         ...
 
     def rules_for(self, tools: Sequence[Tool]) -> PermissionPolicy:
@@ -158,7 +158,7 @@ class SubagentTool(Tool):
             side.close()
 
     def _options(self, definition: Subagent, model: Model) -> AgentOptions:
-        """Of a fresh one: nothing of the parent's but what it may do and where it works."""
+        """The options of a fresh sub-agent: it shares only permissions and workspace with its parent."""
         parent = self._parent
         mine = parent.options() or AgentOptions(model=model)
         steps = definition.max_steps or (_ENDLESS_STEPS if definition.stop_when else USUAL_STEPS)
@@ -180,8 +180,8 @@ class SubagentTool(Tool):
         )
 
     def _tools(self, definition: Subagent) -> tuple[Tool, ...]:
-        """Its own, the harness's that it may use, and the workspace's that are not hidden from it; of all these only
-        what the parent's mode has room for, and nothing that is denied.
+        """Its own tools, the allowed tools of the harness, and the workspace tools not hidden from it. Of
+        these, only those that the parent's mode allows, and none that is denied.
         """
         parent = self._parent
         found = {tool.spec.name: tool for tool in tools_of(definition.tools, parent.request_context())}
@@ -204,7 +204,7 @@ async def _to_the_end(
     on_start: Callable[[asyncio.Task[Result]], object] = lambda _: None,
     on_end: Callable[[], object] = lambda: None,
 ) -> ToolOutput:
-    """Wait for a sub-agent. When it, or the parent, is stopped, what it has said so far is the answer."""
+    """Wait for a sub-agent. If it or the parent is stopped, its text so far is the result."""
     task = asyncio.get_running_loop().create_task(working)
     on_start(task)
     try:

@@ -1,4 +1,4 @@
-"""`submit_plan`: a plan for the person to approve, or to send back."""
+"""`submit_plan`: a plan for the user to approve or reject."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SubmitPlanTool(Tool):
 
 
 def is_approved(reply: Any) -> bool:
-    """Whether an answer to a plan says yes; whatever is unclear does not."""
+    """Whether an answer approves the plan; an unclear answer does not."""
     return (reply.get("action") if isinstance(reply, Mapping) else reply) == "approved"
 
 

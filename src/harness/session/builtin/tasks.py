@@ -1,7 +1,7 @@
-"""`task_write`, `task_update`, `task_complete`, `task_check`: the list of what is to be done in a thread.
+"""`task_write`, `task_update`, `task_complete`, `task_check`: the task list of a thread.
 
-The tools of one board change it one after the other, however many calls run at once. The text of a result is
-for the model; `ToolOutput.result` is `{content, tasks, isError}`, as data.
+Changes to one list are made one after the other, however many calls run at once. The text of a result is for
+the model; `ToolOutput.result` is `{content, tasks, isError}`, as data.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Draft(Protocol):
 
 
 def task_ids(drafts: Sequence[Draft], previous: Sequence[Task] = ()) -> list[str]:
-    """The ids, in order; all of them different."""
+    """The ids of the drafts, in order; each is unique."""
     reused = _reusable(drafts, previous)
     reserved = {draft.id for draft in drafts if draft.id} | set(reused.values())
     used: set[str] = set()
@@ -56,7 +56,7 @@ def task_ids(drafts: Sequence[Draft], previous: Sequence[Task] = ()) -> list[str
 
 
 def _reusable(drafts: Sequence[Draft], previous: Sequence[Task]) -> dict[int, str]:
-    """By place: the id of the one previous task that is meant."""
+    """By position: the id of the previous task that the draft refers to."""
     claimed = {draft.id for draft in drafts if draft.id}
     unnamed = Counter(draft.content for draft in drafts if not draft.id)
     free: dict[str, list[str]] = {}
@@ -102,10 +102,10 @@ _CHECK = "See what is done and what is left of the task list; use it before you 
 
 
 class TaskListHost(Protocol):
-    """Where the list is kept. Contract: what `replace` was given is what `tasks` answers from then on."""
+    """Stores the list. Contract: after `replace`, `tasks` returns the list that it was given."""
 
     def tasks(self) -> Sequence[Task] | None:
-        """The list as it is; None where there is no thread to keep one in."""
+        """The current list; None without a thread to store one in."""
         ...
 
     async def replace(self, tasks: Sequence[Task]) -> None: ...
@@ -138,7 +138,7 @@ class TaskCheckArguments(Arguments, frozen=True, kw_only=True):
 
 
 def task_tools(board: TaskListHost) -> list[Tool]:
-    """All four."""
+    """The four task tools."""
     one_by_one = asyncio.Lock()
     return [
         kind(board, one_by_one) for kind in (TaskWriteTool, TaskUpdateTool, TaskCompleteTool, TaskCheckTool)
@@ -146,7 +146,7 @@ def task_tools(board: TaskListHost) -> list[Tool]:
 
 
 class _Change(NamedTuple):
-    """What became of a change, or why it was refused."""
+    """The result of a change, or why it was refused."""
 
     tasks: Sequence[Task]
     problem: str = ""
@@ -234,7 +234,7 @@ class TaskCheckTool(TaskTool):
 
 
 def task_item(task: Task) -> dict[str, str]:
-    """A task as everybody outside of the log knows it."""
+    """A task in its public form, outside the log."""
     return {"id": task.id, "content": task.text, "status": task.status, "activeForm": task.active_form}
 
 
@@ -318,18 +318,18 @@ def _line(task: Task) -> str:
 
 LANE = "tasks"
 MOST_DELTAS = 10
-"""After this many the whole list is told again, so that what is to be read stays short."""
+"""After this many deltas the whole list is sent again, so that the model has little to read."""
 
 _MARKS = {"pending": "○", "in_progress": "▸", "completed": "✓"}
 
 
 class TaskSignal:
-    """Contract: `update` has no memory of its own; what was told is in the lane."""
+    """Contract: `update` is stateless; the lane records what the model has been sent."""
 
     id = LANE
 
     def update(self, lane: StateLane, tasks: Sequence[Task], is_visible: IsVisible) -> StateReport | None:
-        """What is to be told now; None when the model knows it."""
+        """The report to send now; None when the model already has the current list."""
         current = [task_item(task) for task in tasks]
         known = told(lane)
         if not current and not known:
@@ -375,7 +375,7 @@ def told(lane: StateLane) -> list[dict[str, str]]:
 
 
 def differences(known: Sequence[dict[str, str]], current: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
-    """How one list becomes the other: add, update, remove."""
+    """The changes from one list to the other: add, update, remove."""
     before = {item["id"]: item for item in known}
     ids = {item["id"] for item in current}
     changes: list[dict[str, Any]] = [

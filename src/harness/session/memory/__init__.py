@@ -1,4 +1,4 @@
-"""Observational memory: long conversations are noted down, and the notes are shown in place of the messages."""
+"""Observational memory: a long conversation is summarized in notes, which replace its older messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a model for one text, with retries for errors that pass; and the failure of a memory, which ends its run."""
+"""Asking a model for one text, with retries after transient errors; and the failure that ends a run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CAUSES = ("__cause__", "__context__", "cause", "error")
 
 
 class ModelFailed(Exception):
-    """The model did not answer; the text is its own reason."""
+    """The model did not answer; the text is the reason that it gave."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class ModelFailed(Exception):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how soon a model is asked again."""
+    """How often and how soon a request to a model is retried."""
 
     retries: int = 8
     first_wait_s: float = 1.0
@@ -61,16 +61,16 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.2
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
-    """Between 0 and 1."""
+    """Returns a random number between 0 and 1."""
 
     def wait_s(self, tried: int) -> float:
-        """Before the retry of that number, the first being 0."""
+        """The wait before retry number `tried`, counted from 0."""
         wait_s = min(self.first_wait_s * 2.0**tried, self.longest_wait_s)
         return float(wait_s * (1 + self.jitter * (2 * self.chance() - 1)))
 
 
 async def answer_text(model: Model, ask: Ask, patience: RetryPolicy) -> str:
-    """What the model says. Raises ModelFailed when it does not, or not in time."""
+    """The model's answer. Raises ModelFailed when there is none, or none in time."""
     tried = 0
     while True:
         try:
@@ -104,7 +104,7 @@ async def _answer(model: Model, ask: Ask) -> str:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same may work later; never for what somebody stopped on purpose."""
+    """Whether a retry may succeed; never true for a deliberate cancellation."""
     chain = list(_chain(error))
     if any(isinstance(one, asyncio.CancelledError | KeyboardInterrupt) for one in chain):
         return False
@@ -125,12 +125,12 @@ def _is_passing(error: BaseException) -> bool:
         if code in _PASSING_CODES or (found and int(found[1]) in _PASSING_STATUSES):
             return True
         if found:
-            return False  # the status says more than any word of the message
+            return False  # the status is more reliable than the words of the message
     return _PASSING_WORDS.search(str(error)) is not None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and whatever it was made from."""
+    """The error and its causes."""
     waiting, seen = [error], set()
     while waiting:
         one = waiting.pop()
@@ -143,7 +143,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 class MemoryFailure(Exception):
-    """The text is what the user is told. The event that says it is in the log already."""
+    """The text is shown to the user. The event that reports the failure is already in the log."""
 
     def __init__(self, operation: Noting, stage: Literal["run", "buffering"], reason: str) -> None:
         super().__init__(f"Observational memory {operation} {stage} failed: {reason}")

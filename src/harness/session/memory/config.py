@@ -1,8 +1,8 @@
-"""How a memory works: every setting with its default, read from data and checked before anything begins.
+"""The configuration of a memory: every setting with its default, read from data and validated up front.
 
-A number may be a share or an amount: `buffer_tokens` below 1 is a share of `message_tokens`, `block_after`
-below 100 a multiple of its threshold, `buffer_activation` up to 1 the share of the threshold that an
-activation frees, and from 1000 on the tokens that it leaves.
+A number may be relative or absolute: `buffer_tokens` below 1 is a share of `message_tokens`; `block_after`
+below 100 is a multiple of its threshold; `buffer_activation` up to 1 is the share of the threshold that an
+activation frees, and from 1000 on it is the number of tokens that an activation leaves.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ class _Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
 class Observation(_Settings, frozen=True, kw_only=True):
     model: str = DEFAULT_MODEL
     message_tokens: Threshold = 30_000
-    """From so many unobserved tokens on, messages become observations."""
+    """When this many tokens are unobserved, messages become observations."""
     buffer_tokens: float | bool | None = None
-    """How often observations are made beforehand; None is 0.2 (in scope `thread`), False is never."""
+    """The interval of observing in advance; None is 0.2 (in scope `thread`), False is never."""
     buffer_activation: float = 0.8
     block_after: float = 1.2
     buffer_on_idle: bool = False
     previous_observer_tokens: int | bool = 2_000
-    """How much of the earlier observations the observer sees; 0 is nothing, False is everything."""
+    """How many tokens of earlier observations the observer sees; 0 is none, False is all."""
     max_tokens_per_batch: int = 10_000
-    """Several threads are observed in one call up to this size."""
+    """Several threads are observed in one call, up to this size."""
     thread_title: bool = False
     observe_attachments: bool | tuple[str, ...] = True
-    """Which attachments the observer sees itself: all, none, or media types (`image/*`)."""
+    """Which attachments are sent to the observer: all, none, or media types (`image/*`)."""
     instruction: str = ""
     temperature: float | None = 0.3
     max_output_tokens: int = 100_000
     activate_after_idle: Idle | None = None
-    """None: as the whole memory's."""
+    """None: use the setting of the whole memory."""
     activate_on_provider_change: bool | None = None
 
 
@@ -70,7 +70,7 @@ class Reflection(_Settings, frozen=True, kw_only=True):
     model: str = DEFAULT_MODEL
     observation_tokens: Threshold = 40_000
     buffer_activation: float | bool | None = None
-    """From which share of the threshold on a reflection is made beforehand; None is 0.5, False is never."""
+    """The share of the threshold at which a reflection is made in advance; None is 0.5, False is never."""
     block_after: float = 1.2
     instruction: str = ""
     temperature: float | None = 0.0
@@ -80,7 +80,7 @@ class Reflection(_Settings, frozen=True, kw_only=True):
 
 
 class Retrieval(_Settings, frozen=True, kw_only=True):
-    """The originals can be looked up with the tool `recall`."""
+    """The original messages can be looked up with the tool `recall`."""
 
     scope: Literal["thread", "resource"] = "resource"
 
@@ -89,15 +89,15 @@ class MemoryConfig(_Settings, frozen=True, kw_only=True):
     observation: Observation = Observation()
     reflection: Reflection = Reflection()
     activate_after_idle: Idle = False
-    """For observations; reflections have their own."""
+    """For observations; reflections have their own setting."""
     activate_on_provider_change: bool = False
     scope: Literal["thread", "resource"] = "thread"
     share_token_budget: bool = False
-    """Messages may use what the observations leave free."""
+    """Messages may use the tokens that the observations leave free."""
     temporal_markers: bool = False
     retrieval: bool | Retrieval = False
     timezone: str = ""
-    """In which days and hours are told; empty is that of the machine."""
+    """The time zone of dates and times in the notes; empty is that of the machine."""
 
     @property
     def message_threshold(self) -> Threshold:
@@ -117,7 +117,7 @@ class MemoryConfig(_Settings, frozen=True, kw_only=True):
 
     @property
     def reflection_activation(self) -> float | None:
-        """From which share on reflections are buffered; None when they are not."""
+        """The share of the threshold at which reflections are buffered; None when they are not."""
         given = self.reflection.buffer_activation
         if given is False or self.buffer_tokens is None:
             return None
@@ -142,7 +142,7 @@ class MemoryConfig(_Settings, frozen=True, kw_only=True):
 
 
 def read_config(given: MemoryConfig | Mapping[str, Any] | None = None) -> MemoryConfig:
-    """The configuration, whole and checked. Raises UsageError: which setting, and what it may be."""
+    """The complete, validated configuration. Raises UsageError, naming the setting and its allowed values."""
     if isinstance(given, MemoryConfig):
         config = given
     else:
@@ -157,7 +157,7 @@ def read_config(given: MemoryConfig | Mapping[str, Any] | None = None) -> Memory
 
 
 def idle_ms(given: Idle, model: str, retention: str = "") -> int | None:
-    """After how long a pause the provider's cache counts as gone; None is never."""
+    """The pause after which the provider's cache is assumed to be gone; None is never."""
     if given == "auto":
         return thresholds.automatic_idle_ms(model, retention)
     if isinstance(given, bool):

@@ -1,11 +1,11 @@
-"""What the main model is shown: the notes in place of what they were made of, then what was said since.
+"""The context of the main model: the notes in place of the messages they cover, then the newer messages.
 
 Rules
 1. What did not change since the last step is the same object: providers cache, and so do we.
-2. The notes come in the parts in which they grew, oldest first, so that earlier ones never change.
+2. The notes are shown in the parts in which they were written, oldest first: earlier parts never change.
 3. What changes from step to step (the task, other threads) comes last.
 
-A signal marks where much time has passed between two messages.
+A signal marks a long pause between two messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTINUATION = UserTurn(prompts.CONTINUATION)
 
 
 class MemoryContext:
-    """Contract: pure but for what it remembers of the step before."""
+    """Contract: pure, except for a cache of the previous step."""
 
     def __init__(self, notebook: MemoryState) -> None:
         self._notebook = notebook
@@ -34,7 +34,7 @@ class MemoryContext:
         self._made: tuple[str, object, list[str]] = ("", None, [])
 
     def turns(self, other_threads: str = "") -> list[Turn] | None:
-        """None when everything is shown as it was said."""
+        """The turns to show; None when all messages are shown unchanged."""
         notebook = self._notebook
         known, progress = notebook.fold.known, notebook.progress
         if not known.observations and progress.shown_from_seq <= 0 and not other_threads:
@@ -84,7 +84,7 @@ class MemoryContext:
 def other_thread_text(
     thread_id: str, title: str, entries: Sequence[TranscriptEntry], config_zone: str
 ) -> str:
-    """A conversation that is shown beside this one."""
+    """Another conversation, shown in addition to this one."""
     plain = title.replace('"', "'")
     name = f' title="{plain}"' if title else ""
     said = ObserverTranscript(entries, zone(config_zone), attachments=False).text
@@ -98,7 +98,7 @@ _MARK = f'type="{REMINDER_TYPE}"'
 def gap_signal(
     entries: Sequence[TranscriptEntry], message_id: str, now_ms: int, in_zone: tzinfo | None, signal_id: str
 ) -> Signal | None:
-    """For a message that is about to be said: how long it has been quiet, if it was ten minutes or more."""
+    """A signal before a new message: how long the pause was, if it was ten minutes or more."""
     if any(_precedes(entry, message_id) for entry in reversed(entries[-8:])):
         return None
     previous = next((entry for entry in reversed(entries) if not _is_mark(entry)), None)
@@ -109,7 +109,7 @@ def gap_signal(
     if not text:
         return None
     timestamp = f"{local(now_ms, in_zone):%Y-%m-%d %H:%M %Z}".strip()
-    told = {
+    details = {
         "gapText": text,
         "gapMs": gap_ms,
         "timestamp": timestamp,
@@ -120,8 +120,8 @@ def gap_signal(
         category="reactive",
         tag_name="system-reminder",
         contents=f"{text} — {timestamp}",
-        attributes={"type": REMINDER_TYPE, **told},
-        metadata={"reminderType": REMINDER_TYPE, **told},
+        attributes={"type": REMINDER_TYPE, **details},
+        metadata={"reminderType": REMINDER_TYPE, **details},
     )
 
 

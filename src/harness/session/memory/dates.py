@@ -1,4 +1,4 @@
-"""Days and hours as people tell them: how long ago, how much later, and whether what was planned is past."""
+"""Dates and times in words: how long ago, how much later, and whether a planned date has passed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GAP_UNITS = (("week", 10_080), ("day", 1_440), ("hour", 60), ("minute", 1))
 
 
 def zone(name: str) -> tzinfo | None:
-    """Of a name; None is the machine's own."""
+    """The time zone of that name; None is the machine's own."""
     if not name:
         return None
     from zoneinfo import ZoneInfo
@@ -72,7 +72,7 @@ def _span(days: int) -> str:
 
 
 def with_relative_days(observations: str, today: date) -> str:
-    """Headers say how long ago that was, gaps between them are noted, and so is what should have happened."""
+    """Add to headers how long ago they are; mark gaps between them, and planned dates that have passed."""
     annotated = _REFERRED.sub(lambda found: _referred(found, today), observations)
     previous: date | None = None
 
@@ -104,9 +104,9 @@ def gap_text(gap_ms: int) -> str:
     if gap_ms < _SHORTEST_GAP_MS:
         return ""
     left = gap_ms // 60_000
-    told: list[str] = []
+    parts: list[str] = []
     for unit, minutes in _GAP_UNITS:
         number, left = divmod(left, minutes)
         if number:
-            told.append(f"{number} {unit}" + ("s" if number > 1 else ""))
-    return f"{' '.join(told[:2])} later"
+            parts.append(f"{number} {unit}" + ("s" if number > 1 else ""))
+    return f"{' '.join(parts[:2])} later"

@@ -1,17 +1,17 @@
-"""The memory of a conversation: watches it grow, notes what matters, and shows the notes in place of the messages.
+"""The memory of a conversation: it writes notes as the conversation grows and shows them instead of messages.
 
     memory = ObservationalMemory(config, append=session.append, observer=…, reflector=…, record=fold, thread_id=…)
     signal = memory.before_message(conversation.entries, message_id)     # put it before the message, if there is one
     AgentOptions(before_step=memory.before_step, …)                      # before every model call
     await memory.after_turn(conversation.entries)                        # when the run is over
-    await memory.close()                                                 # when the thread is let go
+    await memory.close()                                                 # when the thread is released
 
 Rules
-1. Everything it does is in the log; `record` is what the log says.
-2. The run waits only where it must: from the second step on, when messages have outgrown their threshold
-   and nothing was observed beforehand.
-3. What fails is told by its event, then by `MemoryFailure`: raised where the run waits, given to
-   `on_failure` when it happened in the background.
+1. Everything it does is in the log; `record` is derived from the log.
+2. The run waits only if it must: from the second step on, when messages exceed their threshold and nothing
+   was observed in advance.
+3. A failure is emitted as an event, then reported as `MemoryFailure`: raised if the run waits for it, passed
+   to `on_failure` if it happened in the background.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from harness.sources.loop.turns import StepContext, TranscriptEntry
 from harness.sources.model import Model, Turn
 
 LONGEST_WAIT_S = 30.0
-"""For what is under way in the background."""
+"""How long to wait for work in the background."""
 
 
 class ObservationalMemory:
-    """One per bound thread, in the process that writes its log."""
+    """One per open thread, in the process that writes its log."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class ObservationalMemory:
         new_id: Callable[[], str] | None = None,
         longest_wait_s: float = LONGEST_WAIT_S,
     ) -> None:
-        """`record`: fed with the log so far. `observer` and `reflector` are asked for their model each time.
-        Raises UsageError for a configuration that cannot be.
+        """`record`: fed with the log so far. `observer` and `reflector` are called for their model each time.
+        Raises UsageError for an invalid configuration.
         """
         self.notebook = MemoryState(
             read_config(config),
@@ -107,7 +107,7 @@ class ObservationalMemory:
         return self.notebook.config
 
     def set_thresholds(self, observation: int | None = None, reflection: int | None = None) -> None:
-        """From the next step on. Raises UsageError where they do not fit the rest of the configuration."""
+        """Takes effect with the next step. Raises UsageError if the configuration becomes invalid."""
         config = self.config
         if observation is not None:
             config = replace(config, observation=replace(config.observation, message_tokens=observation))
@@ -116,7 +116,7 @@ class ObservationalMemory:
         self.notebook.config = read_config(config)
 
     def feed(self, event: Event) -> None:
-        """May be called with every event of the log: only what others decided of the title is taken."""
+        """May be called with every event of the log: only titles not set by a memory are used."""
         is_title = isinstance(event, ThreadCreated) or (
             isinstance(event, ThreadRenamed) and not event.cycle_id
         )
@@ -125,7 +125,7 @@ class ObservationalMemory:
 
     @property
     def has_worked(self) -> bool:
-        """Whether it was there for any step of the thread yet."""
+        """Whether it has taken part in any step of the thread."""
         known = self.notebook.fold.known
         return bool(self.notebook.progress.model or known.chunks or known.observations)
 
@@ -133,7 +133,7 @@ class ObservationalMemory:
         return record(self.notebook)
 
     def load_progress(self, entries: Sequence[TranscriptEntry] | None = None) -> MemoryStatus:
-        """The status as the log left it; it is not put into the log."""
+        """The status according to the log; it is not written to the log."""
         if entries is not None:
             self.notebook.window.take(entries)
         progress = self.notebook.progress
@@ -142,7 +142,7 @@ class ObservationalMemory:
     def before_message(
         self, entries: Sequence[TranscriptEntry], message_id: str, now_ms: int | None = None
     ) -> Signal | None:
-        """The mark of a pause, to be put before the message that is about to begin a run."""
+        """The marker of a pause, to be put before the message that begins a run."""
         if not self.config.temporal_markers:
             return None
         now_ms = self.notebook.clock_ms() if now_ms is None else now_ms
@@ -150,7 +150,7 @@ class ObservationalMemory:
         return gap_signal(entries, message_id, now_ms, in_zone, f"temporal-gap-{message_id}")
 
     async def before_step(self, step: StepContext) -> Sequence[Turn] | None:
-        """What to show the model instead of everything; None is everything. Raises MemoryFailure."""
+        """The turns to show the model; None is the whole conversation. Raises MemoryFailure."""
         async with self._one_step:
             notebook = self.notebook
             is_first = step.step_number == 0
@@ -170,14 +170,14 @@ class ObservationalMemory:
             return self._shown.turns(self._neighbours.text if self._neighbours else "")
 
     async def after_turn(self, entries: Sequence[TranscriptEntry] | None = None) -> None:
-        """The run is over: what it has left may be observed while nobody waits."""
+        """The run is over: the remaining messages may be observed in the background."""
         if entries is not None:
             self.notebook.window.take(entries)
         if self.config.observation.buffer_on_idle and self._idle is None:
             self._idle = asyncio.create_task(self._buffer_the_rest())
 
     async def settle(self) -> None:
-        """Wait for all that goes on in the background."""
+        """Wait for all work in the background."""
         tasks = {
             task for task in (self._idle, self._observing.task, self._reflecting.task) if task is not None
         }
@@ -186,7 +186,7 @@ class ObservationalMemory:
             await self.settle()
 
     async def close(self) -> None:
-        """Stop all that goes on in the background."""
+        """Stop all work in the background."""
         if self._idle is not None and not self._idle.done():
             self._idle.cancel()
             await asyncio.wait({self._idle})
@@ -220,14 +220,14 @@ class ObservationalMemory:
         return found
 
     async def _make_room(self) -> None:
-        """Messages have outgrown their threshold in the middle of a run."""
+        """Reduce the messages that exceed their threshold in the middle of a run."""
         notebook = self.notebook
         await self._observing.wait(self._longest_wait_s)
         self._raise_failure()
         if self._neighbours is not None:
             await self._neighbours.look()
         if notebook.pending < notebook.threshold:
-            return  # somebody else was first
+            return  # another observation was faster
         if notebook.fold.known.chunks:
             self._observing.activate(THRESHOLD)
         elif self._neighbours is not None:
@@ -249,7 +249,7 @@ class ObservationalMemory:
         return status(self.notebook, removable_tokens, step_number, model)
 
     def _fail(self, failure: MemoryFailure) -> None:
-        """Something in the background did."""
+        """Record a failure in the background, and report it."""
         self._failure = failure
         if self._told is not None:
             self._told(failure)

@@ -1,5 +1,5 @@
-"""What all parts of one memory work on: its configuration, what it knows, and the way into the log; how full it is, and
-what may activate it before it is full (a long pause, another model).
+"""The state shared by all parts of one memory: its configuration, its record, and access to the log; also how
+full it is, and what may activate it before it is full (a long pause, another model).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import UserTurn
 
 Append: TypeAlias = Callable[[Event], Event | None]
-"""Puts an event into the log of the thread at once; may give it back as it is there."""
+"""Appends an event to the log of the thread at once; may return it as it was logged."""
 
 _SHORTEST_TITLE = 3
 
@@ -48,15 +48,15 @@ class MemoryState:
         self.count = count
         self.window = TokenWindow(count)
         self.live: set[str] = set()
-        """Cycles that are going on in this process."""
+        """Cycles that are running in this process."""
         self.extra_tokens = 0
-        """Unobserved tokens of the resource's other threads."""
+        """Unobserved tokens in the other threads of the resource."""
         self._append = append
         self._new_id = new_id or (lambda: new_run_id(self.clock_ms()))
 
     @property
     def key(self) -> str:
-        """Under which the record keeps this thread."""
+        """The key of this thread in the record."""
         return self.thread_id if self.config.scope == "resource" else ""
 
     @property
@@ -65,7 +65,7 @@ class MemoryState:
 
     @property
     def pending(self) -> int:
-        """Tokens that nobody has observed."""
+        """The number of unobserved tokens."""
         if not self.window.length:
             return self.progress.pending_tokens
         return self.window.tokens_after(self.progress.observed_seq) + self.extra_tokens
@@ -83,13 +83,13 @@ class MemoryState:
         return retention_floor(self.config.observation.buffer_activation, self.threshold)
 
     def begin(self) -> str:
-        """A new cycle, which is going on from now on."""
+        """Start a new cycle; returns its id."""
         cycle_id = self._new_id()
         self.live.add(cycle_id)
         return cycle_id
 
     def put(self, event: Event) -> None:
-        """Into the log, and into what is known."""
+        """Append an event to the log, and apply it to the record."""
         stamped = self._append(event)
         if stamped is None:
             stamped = replace(event, timestamp_ms=self.clock_ms())
@@ -100,7 +100,7 @@ class MemoryState:
         self.put(event)
 
     def rename(self, title: str, cycle_id: str) -> None:
-        """Give the thread the title that was found, if it is one and is new."""
+        """Set the thread's title, if there is one and it differs."""
         title = " ".join(title.split())
         old = self.progress.title
         if len(title) >= _SHORTEST_TITLE and title != old:
@@ -108,7 +108,7 @@ class MemoryState:
 
 
 def record_id(notebook: MemoryState) -> str:
-    """Each generation is a record of its own."""
+    """The id of the record: each generation has its own."""
     owner = notebook.resource_id if notebook.config.scope == "resource" else notebook.thread_id
     return f"{notebook.config.scope}:{owner}:{notebook.fold.known.generation}"
 
@@ -197,7 +197,7 @@ def record(notebook: MemoryState) -> MemoryRecord:
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
-    """Why something is activated, as the event tells it."""
+    """The reason for an activation, as stated in its event."""
 
     triggered_by: Literal["threshold", "ttl", "provider_change"]
     last_activity_at: int | None = None
@@ -215,14 +215,14 @@ THRESHOLD = Trigger(triggered_by="threshold")
 
 
 class ActivationState(msgspec.Struct, frozen=True, kw_only=True):
-    """The beginning of a run, as far as it may be a reason."""
+    """The facts at the beginning of a run that may trigger an activation."""
 
     now_ms: int
     last_activity_ms: int | None
     previous_model: str
     current_model: str
     retention: str = ""
-    """How long the provider was asked to cache, where it can be."""
+    """The cache retention requested from the provider, if it supports that."""
 
     def trigger(self, idle: Idle, *, on_provider_change: bool) -> Trigger | None:
         if on_provider_change and self.previous_model and self.previous_model != self.current_model:
@@ -246,7 +246,7 @@ class ActivationState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_activity_ms(entries: Sequence[TranscriptEntry]) -> int | None:
-    """When the model last did something: what the user has just said is no sign of a warm cache."""
+    """When the model was last active: a new user message does not indicate a warm cache."""
     return next(
         (entry.created_ms for entry in reversed(entries) if not isinstance(entry.turn, UserTurn)), None
     )

@@ -1,4 +1,4 @@
-"""Observations as text: a log of dated lines, made of parts that are never changed once they are there.
+"""Observations as text: dated lines, in parts that never change once written.
 
 For example:
 
@@ -38,13 +38,13 @@ _SHORTEST_DEGENERATE, _LONGEST_SANE_LINE = 2_000, 50_000
 
 
 def iso(ms: int) -> str:
-    """A moment as text, in UTC with milliseconds."""
+    """A timestamp as text, in UTC with milliseconds."""
     moment = datetime.fromtimestamp(ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def appended(observations: str, text: str, observed_ms: int) -> str:
-    """The log with one more part, which begins at a boundary."""
+    """The observations with one more part, which begins at a boundary."""
     if not text.strip():
         return observations
     if not observations:
@@ -53,12 +53,12 @@ def appended(observations: str, text: str, observed_ms: int) -> str:
 
 
 def parts_of(observations: str) -> list[str]:
-    """The log, cut at its boundaries."""
+    """The observations, split at their boundaries."""
     return [part for part in _BOUNDARY_LINE.split(observations) if part.strip()]
 
 
 def grouped(text: str, cycle_id: str, range_: str) -> str:
-    """With the ids of the messages it was made of, so that they can be recalled; as it is without any."""
+    """Wrap the text in a group with the range of its messages, for `recall`; unchanged without a range."""
     if not range_ or not text.strip():
         return text
     return f'<observation-group id="{cycle_id}" range="{range_}">\n{text.strip()}\n{_GROUP_END}'
@@ -73,7 +73,7 @@ def ranges_in(text: str) -> list[str]:
 
 
 def regrouped(reflection: str, source: str, cycle_id: str) -> str:
-    """A reflection that lost the groups of its source gets one around all of it."""
+    """Wrap a reflection that lost the groups of its source in one group."""
     ranges = ranges_in(source)
     if not ranges or ranges_in(reflection):
         return reflection
@@ -82,12 +82,12 @@ def regrouped(reflection: str, source: str, cycle_id: str) -> str:
 
 
 def sectioned(text: str, thread_id: str) -> str:
-    """Marked as of one thread, in the memory of many."""
+    """Mark the text with its thread, in a memory of several threads."""
     return f'<thread id="{thread_id}">\n{text}\n</thread>' if thread_id and text.strip() else text
 
 
 def tail_after(observations: str, lines: int) -> str:
-    """What stands after so many lines, without a boundary at its beginning."""
+    """The text after that many lines, without a leading boundary."""
     tail = "\n".join(observations.split("\n")[lines:])
     return (
         _BOUNDARY_LINE.sub("", tail.lstrip("\n"), count=1)
@@ -102,7 +102,7 @@ def _begins_with_boundary(text: str) -> bool:
 
 
 def oldest_lines(observations: str, tokens: int, count: TokenCounter = estimated_tokens) -> int:
-    """How many lines, from the first on, are worth so many tokens; no group is torn apart."""
+    """How many lines, counted from the first, make up that many tokens; groups are not split."""
     taken, is_inside, last_outside = 0, False, 0
     for number, line in enumerate(observations.split("\n"), 1):
         taken += count(line)
@@ -118,7 +118,7 @@ def oldest_lines(observations: str, tokens: int, count: TokenCounter = estimated
 
 
 def shortened(observations: str, tokens: int, count: TokenCounter = estimated_tokens) -> str:
-    """The newest lines within a budget, and as many of the older ones that matter most; gaps say their size."""
+    """The newest lines within a budget, plus important older ones; gaps state their size."""
     lines = [line for line in ungrouped(observations).split("\n") if line.strip()]
     sizes = [count(line) + 1 for line in lines]
     if sum(sizes) <= tokens:
@@ -130,9 +130,9 @@ def shortened(observations: str, tokens: int, count: TokenCounter = estimated_to
         spent += sizes[-tail]
     while tail:
         first = len(lines) - tail
-        kept = [number for number in important if number < first][-tail:]
-        if spent + sum(sizes[number] for number in kept) <= tokens:
-            return _with_gaps(lines, [*kept, *range(first, len(lines))])
+        older = [number for number in important if number < first][-tail:]
+        if spent + sum(sizes[number] for number in older) <= tokens:
+            return _with_gaps(lines, [*older, *range(first, len(lines))])
         spent -= sizes[first]
         tail -= 1
     return _with_gaps(lines, [])
@@ -151,7 +151,7 @@ def _with_gaps(lines: list[str], kept: Iterable[int]) -> str:
 
 
 def list_lines(text: str) -> str:
-    """Only what is written as a list, with the dates between; the rest is talk."""
+    """Only list items and the dates between them; other text is dropped."""
     lines = [line for line in text.split("\n") if _LIST_LINE.match(line) or line.startswith("Date:")]
     return "\n".join(lines) if any(_LIST_LINE.match(line) for line in lines) else ""
 
@@ -166,7 +166,7 @@ def with_short_lines(text: str) -> str:
 
 
 def is_degenerate(text: str) -> bool:
-    """Whether a model has fallen into saying the same thing again and again."""
+    """Whether the model's output is stuck in a repetition."""
     if len(text) < _SHORTEST_DEGENERATE:
         return False
     if max(map(len, text.split("\n"))) > _LONGEST_SANE_LINE:
@@ -178,11 +178,11 @@ def is_degenerate(text: str) -> bool:
 
 
 def for_the_model(text: str) -> str:
-    """Without the marks that only matter to those who write observations."""
-    kept: list[str] = []
+    """The text without the markers that are only for writing observations."""
+    lines: list[str] = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip(" "))]
         body = line[len(indent) :].replace(MEDIUM, "").replace(LOW, "").replace("->", "").replace("→", "")
         body = _LABEL.sub("", body)
-        kept.append(indent + re.sub(r" {2,}", " ", body).strip(" "))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
+        lines.append(indent + re.sub(r" {2,}", " ", body).strip(" "))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")

@@ -1,4 +1,4 @@
-"""The observer: messages in, observations out; and when that is done: ahead in the background, or at once without room."""
+"""The observer turns messages into observations: in the background in advance, or at once if it must."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DEGENERATE = "the observer repeated itself without end"
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What the observer said."""
+    """The observer's answer."""
 
     observations: str
     current_task: str = ""
@@ -43,7 +43,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True):
-    """What the observer is told of the time before."""
+    """The earlier notes that are given to the observer."""
 
     observations: str = ""
     current_task: str = ""
@@ -64,7 +64,7 @@ class Observer:
     async def observe(
         self, model: Model, entries: Sequence[TranscriptEntry], before: Before, *, is_buffering: bool = False
     ) -> Observed:
-        """Beforehand (`is_buffering`) only notes and a title are asked for: what is going on then is not over."""
+        """With `is_buffering` only notes and a title are requested: the current task is not finished yet."""
         transcript = self._transcript(entries)
         said = prompts.OBSERVE.format(previous=self._told(before, is_buffering), messages=transcript.text)
         system = self._system(self._sections(is_buffering=is_buffering))
@@ -77,15 +77,15 @@ class Observer:
     async def observe_threads(
         self, model: Model, threads: dict[str, Sequence[TranscriptEntry]], before: Before
     ) -> dict[str, Observed]:
-        """Several conversations in one call; those that the observer said nothing of are missing."""
+        """Observe several conversations in one call; those without an answer are missing in the result."""
         texts: list[str] = []
         attachments: list[Attachment] = []
         for thread_id, entries in threads.items():
             transcript = self._transcript(entries)
             texts.append(f'<thread id="{thread_id}">\n{transcript.text}\n</thread>')
             attachments += transcript.attachments
-        told = self._told(Before(observations=before.observations), is_buffering=True)
-        said = prompts.OBSERVE.format(previous=told, messages="\n\n".join(texts))
+        previous = self._told(Before(observations=before.observations), is_buffering=True)
+        said = prompts.OBSERVE.format(previous=previous, messages="\n\n".join(texts))
         system = self._system(self._sections(is_buffering=False) + prompts.SEVERAL_THREADS)
         answer = await self._ask(model, system, said, attachments)
         found = {section[1]: parse(section[2]) for section in _THREAD.finditer(answer)}
@@ -112,17 +112,17 @@ class Observer:
 
     def _told(self, before: Before, is_buffering: bool) -> str:
         budget = self._config.observation.previous_observer_tokens
-        told = ""
+        previous = ""
         if before.observations and (budget is False or budget > 0):
             known = before.observations
             text = known if budget is False else shortened(known, int(budget), self._count)
-            told = prompts.OBSERVED_BEFORE.format(text)
+            previous = prompts.OBSERVED_BEFORE.format(text)
         if not is_buffering:
             said = (("current task", before.current_task), ("suggested response", before.suggested_response))
-            told += "".join(prompts.SAID_BEFORE.format(name, text) for name, text in said if text)
+            previous += "".join(prompts.SAID_BEFORE.format(name, text) for name, text in said if text)
         if before.title and self._config.observation.thread_title:
-            told += prompts.SAID_BEFORE.format("title", before.title)
-        return told
+            previous += prompts.SAID_BEFORE.format("title", before.title)
+        return previous
 
     async def _ask(self, model: Model, system: str, said: str, attachments: Sequence[Attachment]) -> str:
         own = self._config.observation
@@ -142,7 +142,7 @@ class Observer:
 
 
 def tagged(text: str, name: str) -> str | None:
-    """What stands between a tag at the beginning of a line and its end; None without the tag."""
+    """The content of a tag that begins at the start of a line; None without the tag."""
     opening = re.search(rf"^[ \t]*<{name}>", text, re.MULTILINE)
     if opening is None:
         return None
@@ -152,7 +152,7 @@ def tagged(text: str, name: str) -> str | None:
 
 
 def parse(text: str) -> Observed:
-    """An answer without the tag counts only where it is a list."""
+    """Parse an answer; one without the tag counts only if it is a list."""
     notes = tagged(text, "observations")
     if notes is None:
         notes = list_lines(_without_sections(text))
@@ -189,7 +189,7 @@ class ObservationScheduler:
         self._patience = patience
         self._on_failure = on_failure
         self.task: asyncio.Task[None] | None = None
-        """What goes on in the background."""
+        """The observation that runs in the background."""
 
     @property
     def is_buffering(self) -> bool:
@@ -200,7 +200,7 @@ class ObservationScheduler:
         return Observer(self._notebook.config, self._patience, self._notebook.count)
 
     def removable_tokens(self) -> tuple[int, int]:
-        """How many chunks an activation would take now, and how many tokens of messages they stand for."""
+        """How many chunks an activation would use now, and how many message tokens they replace."""
         notebook = self._notebook
         own = notebook.config.observation
         sizes = [chunk.message_tokens for chunk in notebook.fold.known.chunks]
@@ -209,7 +209,7 @@ class ObservationScheduler:
         return number, sum(sizes[:number])
 
     def activate(self, trigger: Trigger) -> None:
-        """Put chunks into effect, from the oldest on, so that about the floor of messages is left."""
+        """Activate chunks, oldest first, so that about the floor of messages is left."""
         notebook = self._notebook
         known = notebook.fold.known
         number, _ = self.removable_tokens()
@@ -237,7 +237,7 @@ class ObservationScheduler:
             self.buffer()
 
     def buffer(self) -> None:
-        """Begin to observe in the background what nobody has observed."""
+        """Start to observe, in the background, the messages that are neither observed nor buffered."""
         notebook = self._notebook
         after_seq = notebook.fold.covered_seq()
         entries = notebook.window.after(after_seq)
@@ -285,12 +285,12 @@ class ObservationScheduler:
         notebook.rename(observed.title, cycle_id)
 
     async def wait(self, longest_s: float) -> None:
-        """For what goes on in the background, but not for ever."""
+        """Wait for the observation in the background, up to a limit."""
         if self.task is not None and not self.task.done():
             await asyncio.wait({self.task}, timeout=longest_s)
 
     async def observe(self) -> None:
-        """Observe at once everything that is not. Raises MemoryFailure."""
+        """Observe all unobserved messages now. Raises MemoryFailure."""
         notebook = self._notebook
         entries = notebook.window.after(notebook.progress.observed_seq)
         if not entries:
@@ -310,7 +310,7 @@ class ObservationScheduler:
         return cycle_id, self._notebook.clock_ms()
 
     def failed(self, cycles: dict[str, str], started_ms: int, error: BaseException) -> BaseException:
-        """Say so in the log; returns what to raise."""
+        """Log the failure; returns the exception to raise."""
         notebook = self._notebook
         is_failure = isinstance(error, Exception)
         for cycle_id in cycles.values():
@@ -333,7 +333,7 @@ class ObservationScheduler:
         shown_from_seq: int = -1,
         thread_id: str = "",
     ) -> None:
-        """Put what was observed into effect."""
+        """Log the observations, which puts them into effect."""
         notebook = self._notebook
         is_own = thread_id in ("", notebook.thread_id)
         event = ObservationEnd(
@@ -357,7 +357,7 @@ class ObservationScheduler:
             notebook.rename(observed.title, cycle_id)
 
     def _before(self, *, with_chunks: bool = False) -> Before:
-        """What is noted already: beforehand, that includes what waits to be activated."""
+        """The existing notes; `with_chunks` includes those that are not activated yet."""
         known, progress = self._notebook.fold.known, self._notebook.progress
         texts = [known.observations, *(chunk.observations for chunk in known.chunks if with_chunks)]
         return Before(
@@ -378,5 +378,5 @@ class ObservationScheduler:
 
 
 def ids_of(entries: Sequence[TranscriptEntry]) -> list[str]:
-    """Each message once, in order; results of tools may share the id of what called them."""
+    """The message ids in order, each once; tool results may share the id of the message with the call."""
     return list(dict.fromkeys(entry.message_id for entry in entries if entry.message_id))

@@ -1,4 +1,4 @@
-"""The words that observers, reflectors and the models which read their notes are given."""
+"""The prompts for observers, reflectors and the models that read their notes."""
 
 from __future__ import annotations
 

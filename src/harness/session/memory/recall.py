@@ -1,4 +1,4 @@
-"""The tool `recall`: the messages that observations were made of, as they were said."""
+"""The tool `recall`: the original messages behind the observations."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Archive(Protocol):
-    """What can be recalled. Contract: of the current resource only; an unknown thread has no entries."""
+    """The messages of the current resource, for `recall`. Contract: an unknown thread has no entries."""
 
     thread_id: str
-    """The current one."""
+    """The current thread."""
 
     async def threads(self) -> Sequence[ThreadSummary]: ...
 
     async def entries(self, thread_id: str) -> Sequence[TranscriptEntry]: ...
 
     async def threads_with(self, query: str) -> Sequence[str]:
-        """Threads that may have these words; all of them where nobody knows."""
+        """Threads that may contain these words; all threads if that is unknown."""
 
 
 class RecallArguments(Arguments, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class _Message(msgspec.Struct, frozen=True):
     id: str
     created_ms: int
     parts: list[tuple[str, str]]
-    """What it is, and its text."""
+    """The kind of each part, and its text."""
 
 
 class RecallTool(Tool):
@@ -183,25 +183,25 @@ class RecallTool(Tool):
         return f"[{message.id}] [p{number}] {kind}: {text}"
 
     def _within_budget(self, texts: list[str]) -> str:
-        kept: list[str] = []
+        shown: list[str] = []
         left = _MOST_TOKENS
         for number, text in enumerate(texts):
             left -= self._count(text)
-            if left < 0 and kept:
-                kept.append(
+            if left < 0 and shown:
+                shown.append(
                     f"[{len(texts) - number} more left out: ask for fewer with limit, or with detail low]"
                 )
                 break
             if left < 0:
                 cut = text[: _MOST_TOKENS * _CHARACTERS_PER_TOKEN]
-                kept.append(f"{cut}… [shortened: ask for one part with partIndex]")
+                shown.append(f"{cut}… [shortened: ask for one part with partIndex]")
                 break
-            kept.append(text)
-        return "\n\n".join(kept)
+            shown.append(text)
+        return "\n\n".join(shown)
 
 
 def _place(messages: list[_Message], cursor: str) -> int:
-    """Where a cursor points; one that is a range, as the notes have it, means its beginning."""
+    """The position of a cursor; for a range, as written in the notes, its beginning."""
     if not cursor:
         return 0
     for wanted in (cursor, cursor.partition(":")[0]):

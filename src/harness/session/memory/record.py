@@ -1,12 +1,12 @@
-"""What a memory knows, as a fold of the log: there is no other truth, so a fork of a thread has its memory too.
+"""The state of a memory, as a fold of the log, its only source: so a fork of a thread has its memory too.
 
 Rules
-1. Chunks continue one another: the first begins where the observed part of the log ends, each other where
-   the one before it ends. A chunk that does not was overtaken, and is left out.
-2. What an operation has begun counts as going on only for the process in which it does; a log that was
-   left behind by another one has nothing going on.
-3. In scope `resource` the events of all threads of the resource are fed, in the order of their time, each
-   with the id of its thread; in scope `thread` that id is empty.
+1. Chunks are contiguous: the first begins where the observed part of the log ends, every other where the
+   previous one ends. A chunk that does not fit is outdated, and is ignored.
+2. An operation counts as running only in the process that started it: in the log of a process that has
+   ended, nothing is running.
+3. In scope `resource` the events of all threads of the resource are fed, ordered by time, each with the id of
+   its thread; in scope `thread` that id is empty.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Activity = Literal["observing", "reflecting", "buffering_observation", "bufferin
 
 
 class BufferedObservation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Observations of some messages, made beforehand."""
+    """Observations of some messages, made in advance."""
 
     id: str
     cycle_id: str
@@ -65,7 +65,7 @@ class ReflectionDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadProgress(msgspec.Struct, kw_only=True):
-    """How far the memory has come in one thread."""
+    """The progress of the memory in one thread."""
 
     observed_seq: int = -1
     shown_from_seq: int = 0
@@ -95,11 +95,11 @@ class Knowledge(msgspec.Struct, kw_only=True):
     threads: dict[str, ThreadProgress] = msgspec.field(default_factory=dict)
     open_cycles: dict[str, Activity] = msgspec.field(default_factory=dict)
     past: list[dict[str, int]] = msgspec.field(default_factory=list)
-    """Generations that are over: where in the log, and how long they were; their words are in the log."""
+    """Earlier generations: their position in the log and their length; their text is in the log."""
 
 
 class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is told of a memory (`getObservationalMemoryRecord`)."""
+    """The public record of a memory (`getObservationalMemoryRecord`)."""
 
     id: str
     scope: str
@@ -132,7 +132,7 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RecordFold:
-    """Contract: that of `Fold`. Events that concern no memory cost a look into a table."""
+    """Implements `Fold`. An event that does not concern the memory costs one table lookup."""
 
     def __init__(self) -> None:
         self.known = Knowledge()
@@ -178,7 +178,7 @@ class RecordFold:
         return self.known.threads.setdefault(thread_id, ThreadProgress())
 
     def covered_seq(self, thread_id: str = "") -> int:
-        """The last event of the log that is observed, or buffered to be."""
+        """The last event of the log that is observed or buffered."""
         chunks = self.known.chunks
         return chunks[-1].to_seq if chunks else self.progress(thread_id).observed_seq
 
@@ -215,7 +215,7 @@ class RecordFold:
         key = event.thread_id or thread_id
         progress = self.progress(key)
         if event.observed_to_seq <= progress.observed_seq:
-            return  # somebody else was first
+            return  # already observed
         text = sectioned(grouped(event.observations, event.cycle_id, event.range), key)
         known.observations = appended(known.observations, text, event.last_observed_ms)
         known.observation_tokens = event.observation_tokens
@@ -240,7 +240,7 @@ class RecordFold:
         known.open_cycles.pop(event.cycle_id, None)
         if event.operation_type == "reflection":
             if event.generation_count != known.generation:
-                return  # it was overtaken
+                return  # outdated: a newer generation exists
             known.reflection = ReflectionDraft(
                 cycle_id=event.cycle_id,
                 observations=event.observations,

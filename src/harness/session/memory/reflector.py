@@ -1,6 +1,4 @@
-"""The reflector: observations in, shorter ones out; and when that is done: ahead in the background, or at once when they
-are too long.
-"""
+"""The reflector shortens observations, in the background in advance, or at once when they are too long."""
 
 from __future__ import annotations
 
@@ -49,12 +47,12 @@ class Reflected(msgspec.Struct, frozen=True, kw_only=True):
     observations: str
     tokens: int
     cycle_id: str
-    """Of the try that counts."""
+    """The id of the attempt that counts."""
 
 
 class Reflector:
-    """Contract: raises ModelFailed, and nothing else, when nothing shorter came of it; its `cycle_id`, where it
-    has one, is the try that was the last.
+    """Contract: raises only ModelFailed, when there is no shorter result; its `cycle_id`, if it has one, is
+    that of the last attempt.
     """
 
     def __init__(
@@ -72,9 +70,9 @@ class Reflector:
         cycle_id: str,
         again: Callable[[str, str], str],
     ) -> Reflected:
-        """`again(cycle_id, reason)` is told of each try that was too long, and gives the id of the next.
+        """`again(cycle_id, reason)` is called for each failed attempt, and returns the id of the next.
 
-        When all of them were, the shortest is taken if it is shorter than what there was.
+        If all attempts fail, the shortest is used, provided that it is shorter than the input.
         """
         levels = compression_levels(model.name)
         before = self._count(observations)
@@ -113,7 +111,7 @@ class Reflector:
 
 
 class ReflectionMissed(ModelFailed):
-    """No try was shorter than what there was; `cycle_id` is that of the last."""
+    """No attempt was shorter than the input; `cycle_id` is that of the last."""
 
     def __init__(self, message: str, cycle_id: str) -> None:
         super().__init__(message, "not_compressed")
@@ -121,7 +119,7 @@ class ReflectionMissed(ModelFailed):
 
 
 def _broken(answer: str) -> str:
-    """Why an answer is none; empty when it is one."""
+    """Why an answer is unusable; empty when it is usable."""
     if not answer.strip():
         return "the reflector said nothing"
     return "the reflector repeated itself without end" if is_degenerate(answer) else ""
@@ -132,7 +130,7 @@ def _too_long(tokens: int, target: int) -> str:
 
 
 def parse_reflection(text: str) -> str:
-    """Without the tag, all of it counts."""
+    """The reflection in an answer: the content of the tag, or the whole answer without it."""
     found = tagged(text, "observations")
     return _ANY_TAG.sub("", text).strip() if found is None else found
 
@@ -152,7 +150,7 @@ class ReflectionScheduler:
         self._on_failure = on_failure
         self._longest_wait_s = longest_wait_s
         self._in_vain_at = -1
-        """How long the notes were when a reflection did not bring them below the threshold."""
+        """The length of the notes when a reflection failed to bring them below the threshold."""
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -160,7 +158,7 @@ class ReflectionScheduler:
         return self.task is not None and not self.task.done()
 
     async def reflect_if_due(self, early: Trigger | None = None) -> None:
-        """Whatever the length of the notes asks for. Raises MemoryFailure."""
+        """Buffer, activate or reflect now, as the length of the notes requires. Raises MemoryFailure."""
         notebook = self._notebook
         tokens, threshold = notebook.fold.known.observation_tokens, notebook.reflection_threshold
         if tokens < threshold:
@@ -192,7 +190,7 @@ class ReflectionScheduler:
         return self._activate(trigger)
 
     def _activate(self, trigger: Trigger) -> bool:
-        """Put the reflection into effect that was made beforehand, if there is one."""
+        """Activate the reflection that was made in advance, if there is one."""
         notebook = self._notebook
         known = notebook.fold.known
         reflection = known.reflection
@@ -277,7 +275,7 @@ class ReflectionScheduler:
         )
 
     async def _reflect(self) -> None:
-        """Now, while everybody waits."""
+        """Reflect now, while the run waits."""
         notebook = self._notebook
         known = notebook.fold.known
         before, started_ms = known.observation_tokens, notebook.clock_ms()

@@ -1,4 +1,4 @@
-"""The memory of all conversations with one user: what the other threads add to it."""
+"""The memory shared by all conversations of one resource: what the other threads add to it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class OtherThread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OtherThreads(Protocol):
-    """Contract: both are about the threads of the resource but the bound one."""
+    """Contract: both methods cover all threads of the resource except the open one."""
 
     async def unobserved(self, observed: Mapping[str, int]) -> Sequence[OtherThread]:
-        """Entries after the `seq` that is given for a thread; all of a thread that is not named."""
+        """Entries after the `seq` given for a thread; all entries of a thread that is not listed."""
 
     async def memory_events(self) -> Sequence[tuple[str, Event]]:
-        """What memories have put into the other logs since this was last asked, with the thread's id."""
+        """The memory events in the other logs since the last call, each with its thread's id."""
 
 
 class OtherThreadsReader:
-    """What is known of the other threads during a run."""
+    """The state of the other threads during a run."""
 
     def __init__(self, notebook: MemoryState, observing: ObservationScheduler, others: OtherThreads) -> None:
         self._notebook = notebook
@@ -42,10 +42,10 @@ class OtherThreadsReader:
         self._others = others
         self._threads: Sequence[OtherThread] = ()
         self.is_known = False
-        """Whether anybody has looked yet."""
+        """Whether `look` has been called."""
 
     async def look(self) -> None:
-        """See what has happened there in the meantime."""
+        """Read what is new in the other threads."""
         notebook = self._notebook
         self.is_known = True
         for thread_id, event in await self._others.memory_events():

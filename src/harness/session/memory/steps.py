@@ -1,4 +1,4 @@
-"""The entries of a conversation as a memory reads them: whether calls are open, and the text for the observer."""
+"""Reading the entries of a conversation: whether calls are open, and the transcript for the observer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def model_name(step: StepContext) -> str:
 
 
 def has_open_calls(entries: Sequence[TranscriptEntry]) -> bool:
-    """Whether the last answer waits for results: what belongs together must not be torn apart."""
+    """Whether the last answer waits for results: a call and its result must not be separated."""
     answered: set[str] = set()
     for entry in reversed(entries):
         turn = entry.turn
@@ -34,7 +34,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class ObserverTranscript:
-    """Entries as text. Attachments that the observer may see itself are kept beside it."""
+    """Entries as text. Attachments that the observer may see are collected separately."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""When a memory does what: pure arithmetic on tokens.
+"""When a memory acts: pure arithmetic on tokens.
 
-Words: *pending* are the tokens of messages that are not observed yet; a *chunk* is what was observed of
-some of them beforehand; the *floor* is what should stay readable as it was said.
+Terms: *pending* is the number of message tokens not observed yet; a *chunk* holds observations of some of
+these messages, made in advance; the *floor* is how much of the original messages should remain.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeAlias
 import msgspec
 
 ABSOLUTE_ACTIVATION = 1_000
-"""From here on an activation is a number of tokens to keep, not a share."""
+"""From this value on, an activation is the number of tokens to leave, not a share."""
 _ABSOLUTE_BLOCK = 100
 _LARGEST_OVERSHOOT = 0.95
-"""Of the floor: an activation that would take more of it takes a chunk less."""
+"""Share of the floor: an activation that would remove more of it uses one chunk less."""
 _FEWEST_LEFT = 1_000
 _RAMP = 1.1
-"""So many intervals below the threshold buffering comes twice as often."""
+"""From this many intervals below the threshold on, buffering happens twice as often."""
 _SLICE_TARGET = 0.75
 _SMALLEST_EARLY = 0.75
 
@@ -38,7 +38,7 @@ _USUAL_IDLE_MS = 5 * _MINUTE_MS
 
 
 class ThresholdRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A threshold that gives way: `max` for both windows together, but never less than `min`."""
+    """A flexible threshold: `max` for both windows together, but never less than `min`."""
 
     min: int
     max: int
@@ -52,31 +52,31 @@ def maximum(threshold: Threshold) -> int:
 
 
 def message_threshold(threshold: Threshold, observation_tokens: int) -> int:
-    """With a range: what the observations leave free of the whole, but at least the smaller end."""
+    """With a range: the part of `max` that the observations leave free, but at least `min`."""
     if isinstance(threshold, int):
         return threshold
     return max(threshold.max - observation_tokens, threshold.min)
 
 
 def buffer_interval(given: float, threshold: Threshold) -> int:
-    """Below 1 it is a share of the threshold."""
+    """The interval in tokens; a value below 1 is a share of the threshold."""
     return round(maximum(threshold) * given) if 0 < given < 1 else round(given)
 
 
 def block_after(given: float, threshold: Threshold) -> int:
-    """Below 100 it is a multiple of the threshold."""
+    """The limit in tokens; a value below 100 is a multiple of the threshold."""
     return round(maximum(threshold) * given) if given < _ABSOLUTE_BLOCK else round(given)
 
 
 def retention_floor(activation: float, threshold: int) -> float:
-    """How many tokens of messages an activation should leave."""
+    """How many message tokens an activation should leave."""
     return activation if activation >= ABSOLUTE_ACTIVATION else threshold * (1 - activation)
 
 
 def is_buffering_due(
     pending: int, last_boundary: int, interval: int, threshold: int, unbuffered: int
 ) -> bool:
-    """A whole interval was crossed since the last time, below the threshold, and there is enough that is new."""
+    """Whether an interval was crossed since the last time, below the threshold, with enough new messages."""
     if pending >= threshold:
         return False
     step = interval / 2 if pending >= threshold - _RAMP * interval else float(interval)
@@ -86,7 +86,7 @@ def is_buffering_due(
 def chunks_to_activate(
     chunk_tokens: Sequence[int], pending: int, threshold: int, activation: float, block: int | None = None
 ) -> int:
-    """How many chunks, from the oldest on, to activate so that about the floor is left."""
+    """How many chunks, oldest first, to activate so that about the floor is left."""
     if not chunk_tokens:
         return 0
     floor = retention_floor(activation, threshold)
@@ -120,7 +120,7 @@ def _running_sums(numbers: Sequence[int]) -> list[int]:
 
 
 def automatic_idle_ms(model: str, retention: str = "") -> int:
-    """How long the provider of `provider/model` keeps what it has cached."""
+    """How long the provider of `provider/model` keeps its cache."""
     provider, _, name = model.lower().partition("/")
     if "openai" in provider and "openrouter" not in provider:
         is_short = _SHORT_OPENAI.fullmatch(name) is not None
@@ -129,22 +129,22 @@ def automatic_idle_ms(model: str, retention: str = "") -> int:
 
 
 def reflection_slice(activation: float, threshold: int) -> int:
-    """How many tokens of the oldest observations are reflected on beforehand; also from when on."""
+    """How many tokens of the oldest observations to reflect on in advance; also the size that triggers it."""
     return round(threshold * activation)
 
 
 def slice_target(slice_tokens: int) -> int:
-    """What a reflection beforehand must come below."""
+    """The size below which a reflection made in advance must stay."""
     return round(slice_tokens * _SLICE_TARGET)
 
 
 def is_early_reflection_worthwhile(reflection: int, tail: int, threshold: int, activation: float) -> bool:
-    """Before the threshold, a reflection is activated only where the conversation keeps most of what it has."""
+    """Below the threshold, a reflection is activated only if most of the notes remain."""
     usual = threshold * (1 - activation)
     return tail >= reflection and reflection + tail >= usual * _SMALLEST_EARLY
 
 
 def compression_levels(model: str) -> range:
-    """How hard to compress, try after try."""
+    """The compression level of each attempt, in order."""
     first = 2 if "gemini-2.5-flash" in model else 1
     return range(first, min(4, first + 3) + 1)

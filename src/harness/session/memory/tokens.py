@@ -1,4 +1,4 @@
-"""How long something is for a model: an estimate that costs nothing, and a window of entries whose lengths are known."""
+"""Token counts: a cheap estimate, and a window of entries whose lengths are cached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.sources.model import AssistantTurn, Attachment, ToolTurn, Turn, Use
 from harness.sources.models.turn_cache import encode, text_of
 
 TokenCounter: TypeAlias = Callable[[str], int]
-"""Tokens of a text; anybody's own may be used."""
+"""Counts the tokens of a text; may be replaced by a custom function."""
 
 _BYTES_PER_TOKEN = 4
 _TURN_TOKENS = 4
@@ -20,13 +20,13 @@ _BASE64_BYTES_PER_TOKEN = 6
 
 
 def estimated_tokens(text: str) -> int:
-    """A token is about four bytes of UTF-8."""
+    """An estimate: a token is about four bytes of UTF-8."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return -(-size // _BYTES_PER_TOKEN)
 
 
 def turn_tokens(turn: Turn, count: TokenCounter = estimated_tokens) -> int:
-    """All of what a turn says: text, calls with their arguments, attachments."""
+    """The tokens of a whole turn: text, calls with their arguments, attachments."""
     tokens = _TURN_TOKENS + count(turn.text)
     if isinstance(turn, AssistantTurn):
         for call in turn.calls:
@@ -44,7 +44,7 @@ def attachment_tokens(attachment: Attachment, count: TokenCounter = estimated_to
 
 
 class TokenWindow:
-    """Contract: `take` costs what is new. All answers are about what was taken last."""
+    """Contract: `take` processes only new entries. All other methods refer to the entries taken last."""
 
     def __init__(self, count: TokenCounter = estimated_tokens) -> None:
         self._count = count
@@ -72,7 +72,7 @@ class TokenWindow:
         return list(self._entries[bisect_right(self._places, seq) : self.length])
 
     def from_seq(self, seq: int) -> list[TranscriptEntry]:
-        """What may be shown from there on: a result without its call is left out."""
+        """The entries from `seq` on; a result without its call is left out."""
         start = bisect_left(self._places, seq)
         while start < self.length and not starts_group(self._entries[start]):
             start += 1
@@ -82,7 +82,7 @@ class TokenWindow:
         return self._sums[-1] - self._sums[bisect_right(self._places, seq)]
 
     def tail_seq(self, tokens: float) -> int:
-        """The place from which on there are at most so many tokens, but at least the last exchange; -1 if none."""
+        """The start of a tail with at most that many tokens, but at least the last exchange; -1 if none."""
         start = self.length
         while start > 0:
             before = start - 1
@@ -95,10 +95,10 @@ class TokenWindow:
 
 
 def last_seq(entries: Sequence[TranscriptEntry]) -> int:
-    """The place where a stretch of a conversation ends."""
+    """The highest `seq` of the entries."""
     return max(entry.seq for entry in entries)
 
 
 def starts_group(entry: TranscriptEntry) -> bool:
-    """Whether a conversation may be cut before this entry: never between a call and its result."""
+    """Whether a conversation may be split before this entry: never between a call and its result."""
     return not isinstance(entry.turn, ToolTurn)
