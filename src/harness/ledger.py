@@ -111,7 +111,7 @@ class _Invocation(msgspec.Struct, kw_only=True):
 
 
 class Account(msgspec.Struct, kw_only=True):
-    """What one log says was used, as far as it was read. It can be stored, and continues from its stored form."""
+    """What one log says was used, as far as it was read. It can be stored and continued."""
 
     invocations: list[_Invocation] = msgspec.field(default_factory=list)
     next_seq: int = 0
@@ -308,7 +308,9 @@ def _beyond(deltas: Iterable[_Delta], known: Usage) -> Iterator[_Delta]:
 
 
 def _includes(total: Usage, part: Usage) -> bool:
-    """Whether a total continues an earlier one. Prompt and answer as wholes: versions split them differently."""
+    """Whether a total continues an earlier one. Compares whole prompts and answers: versions split them
+    differently.
+    """
     prompt, answer = ("input", "cache_read", "cache_write"), ("output", "reasoning")
     return all(
         sum(getattr(total, name) or 0 for name in names) >= sum(getattr(part, name) or 0 for name in names)

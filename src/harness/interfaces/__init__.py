@@ -1,3 +1,3 @@
-"""The doors: programs and people reach Harness through these, and they only move bytes."""
+"""How programs and people reach Harness: command line, server, client, runner. They only move bytes."""
 
 from __future__ import annotations

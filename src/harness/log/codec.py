@@ -76,7 +76,7 @@ def decode(line: bytes) -> Event:
 
 @cache
 def _decoder() -> Callable[[bytes], AnyEvent]:
-    """Made when a log is first read: who only writes need not pay for it."""
+    """Built when a log is first read: a process that only writes does not pay for it."""
     return msgspec.json.Decoder(AnyEvent).decode
 
 

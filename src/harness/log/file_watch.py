@@ -63,7 +63,7 @@ class _Watched:
             self._seen = now
             try:
                 self._wake()
-            except Exception:  # one who fails must not keep the others from hearing
+            except Exception:  # one that fails must not keep the others from being notified
                 return
 
 

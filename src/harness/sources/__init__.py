@@ -1,3 +1,3 @@
-"""Who writes: everything that puts events into a log."""
+"""Everything that puts events into a log: agent programs, loops, remote runs."""
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What happens where the agent must ask: it waits for an answer (`Run.reply`), or the question is refused or
     allowed without asking. None: it waits."""
     ask_timeout_s: float | None = None
-    """Who is asked and does not answer in time has said no. None: after five minutes."""
+    """A question that is not answered in time counts as refused. None: after five minutes."""
     sandbox: bool = False
     """Confine the commands that the agent runs; refused where that cannot be done."""
     mcp: tuple[str, ...] = ()

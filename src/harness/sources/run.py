@@ -64,7 +64,7 @@ class Run:
             yield from batch
 
     def batches(self, cursor: int = 0) -> Iterator[Sequence[AnyEvent]]:
-        """The same in batches, which is cheaper for those who write them on."""
+        """The same in batches, which is cheaper for readers that write them elsewhere."""
         cursor = max(cursor, self._first_seq)
         if not self._is_read(cursor):
             for batch in self.hub.batches(cursor):
@@ -132,7 +132,7 @@ class Run:
         return self._worker.result
 
     def cancel(self) -> None:
-        """Interrupt the agent; called again, press harder. The run still ends with its `Result`."""
+        """Interrupt the agent; called again, with more force. The run still ends with its `Result`."""
         self._worker.stop()
 
     def steer(self, text: str) -> None:
@@ -155,8 +155,8 @@ class Run:
     ) -> bool:
         """Answer a `Relay`; False when nothing of that id waits (any more): the first answer counts.
 
-        `choice`: the id of one of its choices. Raises UsageError for an answer that does not fit; the question then
-        stays open.
+        `choice`: the id of one of its choices. Raises UsageError for an answer that does not fit; the
+        question then stays open.
         """
         if not isinstance(self._worker, Answerable):
             return False

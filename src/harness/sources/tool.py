@@ -165,7 +165,7 @@ def category_of(tool: Tool) -> str:
 
 
 class Renamed(Tool):
-    """A tool under another name, for the model and for every rule. It gains nothing by it."""
+    """A tool under another name, for the model and for every rule. Operations and category stay."""
 
     def __init__(self, tool: Tool, name: str) -> None:
         self.tool = tool
@@ -209,7 +209,7 @@ async def _no_answer(question: Question) -> Any:
 
 
 class ToolContext:
-    """What one call is given: where it works, and how it speaks to the run around it.
+    """What one call is given: its working directory and environment, and the way to communicate with its run.
 
     The defaults are for calling a tool alone, without a run.
     """
@@ -251,7 +251,9 @@ class ToolContext:
         self._on_ask = on_ask or _no_answer
 
     def progress(self, text: str, stream: Stream = "") -> None:
-        """Show output of a call that is still running, from any thread; `stream`: the one a program wrote it to."""
+        """Show output of a call that is still running, from any thread; `stream`: where a program wrote
+        it.
+        """
         if stream and self._on_stream is not None:
             self._on_stream(text, stream)
         else:

@@ -1,4 +1,4 @@
-"""Who makes a run happen: a process that is watched, or a loop in this process."""
+"""Workers carry out a run: a supervised process, or a loop in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OnEnd: TypeAlias = Callable[[Result, SessionStart | None], None]
 
 class Worker(Protocol):
     """Contract: `work` runs once, in the run's own thread, and appends events until the run's `Result`;
-    `stop` may be called at any time, from any thread, and again to press harder.
+    `stop` may be called at any time, from any thread, and again to stop with more force.
     """
 
     result: Result | None

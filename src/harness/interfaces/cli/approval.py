@@ -129,7 +129,7 @@ class Questions:
             threading.Thread(target=self._listen, daemon=True).start()
 
     def _answered(self, reply: RelayReply) -> None:
-        """By whomever: by the person, or by the clock."""
+        """Answered, by the person or by the deadline."""
         first = self._waiting[0] if self._waiting else None
         self._waiting = deque(relay for relay in self._waiting if relay.id != reply.id)
         if first is not None and first.id == reply.id:

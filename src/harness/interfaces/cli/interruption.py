@@ -1,4 +1,4 @@
-"""Signals while an agent runs: the first asks it to stop, each further one presses harder."""
+"""Signals while an agent runs: the first asks it to stop, each further one with more force."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def raise_on_interrupt() -> None:
 class Interruption:
     """Contract: entered in the main thread, before the run is started.
 
-    A signal that comes before there is a run is passed to it once it starts; a second one ends the program at once.
-    So does a third one after the run: by then only a reader that does not read can be blocking.
+    A signal that comes before there is a run is passed to it once it starts; a second one ends the program at
+    once. So does a third one after the run: by then only a reader that does not read can be blocking.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Interruption:
     def __enter__(self) -> Self:
         for number in _SIGNALS:
             before = signal.getsignal(number)
-            if before is not signal.SIG_IGN:  # nohup, or a job in the background: as it was asked for
+            if before is not signal.SIG_IGN:  # nohup, or a job in the background: stays ignored
                 self._before[number] = before
                 signal.signal(number, self._handle)
         return self

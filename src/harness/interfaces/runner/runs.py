@@ -158,7 +158,7 @@ class KnownRuns:
         return True
 
     def get(self, run_id: str) -> KnownRun:
-        """Raises NotFound. Who asks for it claims it."""
+        """Raises NotFound. Asking for a run also renews its lease."""
         known = self._runs.get(run_id)
         if known is None:
             raise NotFound("no such run", hint="runs are available as long as the runner is running")

@@ -1,12 +1,13 @@
-"""Access: programs with the token of a private file, browsers with the credential that a link was exchanged for.
+"""Access: programs use the token of a private file, browsers a credential that they got for a link.
 
 Rules
 1. Nothing is a cookie: a browser hands those to every server on the same host, whatever its port.
 2. A link works once, and for some minutes.
-3. What a browser then sends (its credential) is known to this process alone: it ends with it, after a day without
-   use, after a week, and when browsers are logged out.
-4. What a browser keeps beyond that is a key which no page can read. With it, it proves to a server that was started
-   anew who it is: it sends no secret, so a program that has taken the port meanwhile learns nothing that opens ours.
+3. What a browser then sends (its credential) is known to this process alone: it ends with it, after a day
+   without use, after a week, and when browsers are logged out.
+4. What a browser keeps beyond that is a key which no page can read. With it, the browser proves its identity
+   to a restarted server: it sends no secret, so a program that has taken the port meanwhile learns nothing
+   that gives access to ours.
 5. The token and the keys may be replaced while the server runs; that is noticed at once.
 """
 
@@ -63,7 +64,7 @@ class Access:
         clock: Clock = time.time,
         read: Callable[[str], str] | None = None,
     ) -> None:
-        """`token_file`: where the token is from, and how it is read; who replaces that file replaces the token."""
+        """`token_file`: where the token is read from, and how; replacing the file replaces the token."""
         self.token = token
         self._read = read or _read_token
         self._file = token_file
@@ -85,7 +86,7 @@ class Access:
         return code
 
     def redeem(self, code: str) -> bool:
-        """Whether a link's code is good; it is not any more then."""
+        """Whether a link's code is valid; it is used up by this."""
         found = [known for known in self._links if _is_same(known, code)]
         return bool(found) and self._clock() < self._links.pop(found[0])
 
@@ -95,7 +96,7 @@ class Access:
         return self._new_credential(name), name, secret
 
     def nonce(self) -> str:
-        """Something that only this server says, and only now, to prove a key with."""
+        """A value that only this server can issue, valid for a short time, to prove a key with."""
         payload = f"{int(self._clock()) + _NONCE_S}.{secrets.token_urlsafe(16)}"
         return f"{payload}.{self._seal(payload)}"
 
@@ -119,7 +120,7 @@ class Access:
         self.refresh()
 
     def grant(self, bearer: str) -> AccessGrant | None:
-        """What this token or credential stands for, if it is good."""
+        """The access that this token or credential gives, if it is valid."""
         self.refresh()
         if self.token and _is_same(self.token, bearer):
             return self._of_token
@@ -184,7 +185,7 @@ def load_token(path: str) -> str:
 
 
 def write_token(path: str) -> str:
-    """A new token; every server whose file this is knows no other from now on. Raises StoreError."""
+    """A new token; servers that use this file accept no other from now on. Raises StoreError."""
     token = secrets.token_urlsafe(32)
     try:
         make_private_directory(os.path.dirname(path))

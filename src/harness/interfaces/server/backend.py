@@ -86,7 +86,7 @@ class Backend(Protocol):
         ...
 
     def bus(self, log_id: str) -> Bus | None:
-        """Who reads the conversation's log already, while it is loaded."""
+        """The reader that the conversation's log already has, while it is loaded."""
         ...
 
     def listen(self, listener: Callable[[str], None]) -> None:

@@ -23,12 +23,12 @@ from harness.views.page_state.shapes import state_message
 
 TICK_S = 1 / 30
 _LOOK_EVERY_S = 1.0
-"""How often one looks whether a log that another process writes is still being written."""
+"""How often to check whether a log that another process writes is still being written."""
 _AT_ONCE = 5_000
 """Events that are folded before others have their turn."""
 
 PacketListener = Callable[[Packet], bool]
-"""Takes a frame at once; False when it cannot, and is to be left behind."""
+"""Takes a frame at once; False when it cannot, and is to catch up by itself."""
 FindStatus = Callable[[str], ConversationStatus]
 FindBus = Callable[[str], Bus | None]
 
@@ -72,11 +72,11 @@ class SessionChannel:
         self._look_timer: asyncio.TimerHandle | None = None
         self._is_woken = False
         self._missed = 0
-        """How often one has looked since the log was there."""
+        """How many checks in a row have not found the log."""
         self._is_completed = False
-        """Whether one has tried to complete the log of a run that died."""
+        """Whether completing the log of a run that died was tried."""
         self._elsewhere: ConversationStatus | None = None
-        """How it stands while another server has it."""
+        """Its status while another server has it loaded."""
 
     async def open(self) -> None:
         """Read what is there. Raises UnknownSession and StoreError."""
@@ -159,7 +159,7 @@ class SessionChannel:
         return self._frames.snapshots_made
 
     def refresh(self) -> None:
-        """Something has changed about who writes, or about what can be asked."""
+        """The writer of the log, or the capabilities, have changed."""
         if self._tail is not None:
             try:
                 self._tail.refresh()
@@ -334,5 +334,5 @@ class SessionChannel:
         """Poll, since there is no notification when another process stops writing."""
         self._look_timer = self._loop.call_later(_LOOK_EVERY_S, self._look)
         self._note_status()
-        if self._missed > 1:  # once may be the moment in which it is put in another's place
+        if self._missed > 1:  # once may be the moment in which the log is being replaced
             self.end()

@@ -68,7 +68,7 @@ class Channels:
 
     @asynccontextmanager
     async def tail(self, log_id: str, wake: asyncio.Event, cursor: int = 0) -> AsyncIterator[LogTail]:
-        """The events of a log, for one reader of his own."""
+        """The events of a log, for one reader."""
         loop = asyncio.get_running_loop()
 
         def woken() -> None:

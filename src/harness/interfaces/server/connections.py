@@ -1,11 +1,12 @@
-"""The connections to a server: clients that are not logged in have few and short ones, at no cost for the others.
+"""The connections to a server: few and short ones for clients that are not logged in, at no cost for the others.
 
 Rules
-1. Who has not shown that he is let in is a stranger. Of strangers there are so many at most; one more, and the one
-   that has been there longest is cut off: an honest request is answered long before its turn comes.
-2. A stranger who has not said what he wants after some seconds is cut off, and so is one who stays longer than it
-   takes to load the page.
-3. All connections together use only a part of the files that this process may have open. The rest is for agents.
+1. A client that is not logged in is a stranger. The number of strangers is limited; one more, and the one
+   that has been there longest is cut off: an honest request is answered long before that.
+2. A stranger that has not sent its request after some seconds is cut off, and so is one that stays longer
+   than it takes to load the page.
+3. All connections together use only a part of the files that this process may have open. The rest is for
+   agents.
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ class Connections:
             self._trusted.discard(client)
 
     def asked(self, client: Client | None) -> None:
-        """All that the client wants was said."""
+        """The client's request is complete."""
         stranger = self._strangers.get(client) if client is not None else None
         if stranger is not None:
             stranger.has_asked = True
 
     def trust(self, client: Client | None) -> bool:
-        """The client is let in; False: there are too many already."""
+        """The client is logged in; False: there are too many already."""
         if client is None or client in self._trusted:
             return True
         if len(self._trusted) >= self.most_trusted:
@@ -96,7 +97,7 @@ class Connections:
         return True
 
     def drop_oldest(self) -> bool:
-        """Cut off the stranger that has been there longest, rather one who has said nothing."""
+        """Cut off the stranger that has been there longest, preferably one without a request."""
         silent = (client for client, one in self._strangers.items() if not one.has_asked)
         client = next(silent, None) or next(iter(self._strangers), None)
         if client is None:

@@ -155,7 +155,7 @@ class RequestGuard:
             self._inside.pop(send, None)
 
     async def _answer_health(self, scope: Scope, send: _Outgoing) -> None:
-        """Asked by whatever keeps servers running, under whatever name it finds them: it learns nothing else."""
+        """The health check of a supervisor, under whatever host name; it learns nothing else."""
         is_well = scope["path"] == LIVENESS or self._is_ready is None or await self._is_ready()
         body = encode({"status": "ok" if is_well else "not ready"})
         await _answer(scope, send, 200 if is_well else 503, body)
@@ -271,7 +271,7 @@ def _credential(scope: Scope) -> str:
 
 
 def _limited(scope: Scope, receive: Receive, outgoing: _Outgoing, most_bytes: int) -> Receive:
-    """Stops a body that is longer than it said, or that does not come, and a stream to who is logged out."""
+    """Stops a body that is too long or does not come, and the stream to a client that is logged out."""
     if scope["type"] != "http":
         return receive
     taken_bytes = 0
@@ -297,7 +297,7 @@ def _limited(scope: Scope, receive: Receive, outgoing: _Outgoing, most_bytes: in
 
 
 async def _received(receive: Receive, outgoing: _Outgoing) -> Message:
-    """The next message; who is cut off is as good as gone."""
+    """The next message; a client that is cut off counts as disconnected."""
     receiving, ending = asyncio.ensure_future(receive()), asyncio.ensure_future(outgoing.is_cut_off.wait())
     try:
         await asyncio.wait((receiving, ending), return_when=asyncio.FIRST_COMPLETED)

@@ -39,7 +39,7 @@ class LogTail:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look again who writes."""
+        """Check again which process writes."""
         hub = self._find_hub(self._log_id)
         if hub is not None and hub is self._hub:
             return
@@ -64,7 +64,7 @@ class LogTail:
 
     @property
     def hub(self) -> Hub | None:
-        """Who writes the log, if this process does."""
+        """The hub that writes the log, if this process does."""
         return self._hub
 
     def give_up(self) -> None:

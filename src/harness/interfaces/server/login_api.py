@@ -1,4 +1,4 @@
-"""`/api/login`: how a browser logs in and out, and how all browsers are logged out. See `access` for the rules."""
+"""`/api/login`: login and logout of one browser, logout of all browsers. See `access` for the rules."""
 
 from __future__ import annotations
 

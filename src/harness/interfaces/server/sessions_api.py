@@ -105,7 +105,7 @@ class SessionsApi:
         return await asyncio.to_thread(self._page, text, limit, offset, known)
 
     def _page(self, text: str, limit: int, offset: int, known: str) -> Response:
-        """Who has it already, and nothing has changed since, costs nothing but the question."""
+        """A client that has the current version gets a short answer: nothing has changed."""
         version = self._store.version()
         tag = f'"{self._name}-{version}-{self._changes}"' if version is not None else ""
         if tag and tag == known:
@@ -300,7 +300,7 @@ class Listing:
             offset=max(0, offset - len(front)),
         )
         shown += map(self._at_rest, self._store.find(rest) if rest.limit else ())
-        # Who has a whole page may ask for another one: an estimate must not keep him from it.
+        # After a full page there may be another one: an estimate must not hide it.
         least = offset + len(shown) + (len(shown) == limit and bool(text))
         return shown, max(self._store.total(Query(text=text)), least if shown else 0)
 

@@ -1,4 +1,5 @@
-"""Conversations that several servers have in common: who has one loaded carries out what clients of the others ask.
+"""Conversations that several servers have in common: the server that has one loaded also carries
+out the commands of the others' clients.
 
 Rules
 1. What this server has loaded, or no server has, it carries out itself.
@@ -48,7 +49,7 @@ _ANSWERED_WITHIN_S = 45.0
 
 
 class Release(msgspec.Struct, frozen=True, tag_field="type", tag="let_go"):
-    """TakenCommand by another server, never by a client: unload the conversation unless it runs."""
+    """Sent by another server, never by a client: unload the conversation unless it runs."""
 
 
 Wanted: TypeAlias = Command | Release

@@ -82,8 +82,8 @@ class WebSocketWriter:
 
 
 class StateSender:
-    """Keeps one client up to date: rides with the channel while it can take everything at once, and catches up
-    by itself when it could not.
+    """Keeps one client up to date: a listener of the channel while it can take everything at once; otherwise
+    it catches up by itself.
     """
 
     def __init__(self, channel: SessionChannel, writer: WebSocketWriter) -> None:
@@ -159,7 +159,7 @@ class Socket:
         try:
             await sender.run()
         except (OSError, RuntimeError, UnknownSession):
-            return  # the client is gone, or the log is; who receives from it learns that as well
+            return  # the client is gone, or the log is; the receiving side notices that as well
         finally:
             channel.unsubscribe(sender.take)
 

@@ -92,7 +92,7 @@ class IndexAccess:
         is known. Raises StoreError.
         """
         with self._lock:
-            self.ask(lambda _: None, ())  # a broken one is thrown away
+            self.ask(lambda _: None, ())  # a broken one is deleted
             self._begin_to_watch()
             self._notice()
             assert self._index is not None, "it was just asked"
@@ -123,7 +123,7 @@ class IndexAccess:
         if log_ids is not None:
             return index.refresh(log_ids)
         self._asked += 1
-        if self._asked > 1:  # who asks only once need not watch
+        if self._asked > 1:  # a single request does not need the watch
             self._begin_to_watch()
         self._notice()
         touched = self._touched

@@ -257,7 +257,7 @@ class Index:
         )
 
     def _candidates(self, words: Sequence[str]) -> set[int] | None:
-        """As the search says; who asks for a page asks for the total too."""
+        """What the search says, cached: a request for a page usually asks for the total too."""
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if self._asked_for[:2] != (tuple(words), version):
             self._asked_for = tuple(words), version, self._search.candidates(words)

@@ -2,7 +2,7 @@
 
 A `Redactor` is a filter of bytes, one per pipe of an agent, fed with whole lines. What it
 masks is replaced by a mark that says which secret stood there; all else stays byte for
-byte, and a clean block is handed on as the very same object. Opaque provider fields
+byte, and a clean block is passed on as the very same object. Opaque provider fields
 (signatures, encrypted content, images) are never touched: a changed byte would break them.
 """
 

@@ -1,8 +1,8 @@
 """Questions to a person while a run waits: who waits, what is a valid answer, and what happens unattended.
 
 While a run waits in this process, `OpenQuestions.reply` decides which answer counts: the first, from
-whichever thread it comes. Callers pass an answer on and report what it returned. A suspended run is answered by
-`AgentConversation.resume`.
+whichever thread it comes. Callers pass an answer on and report what it returned. A suspended run is answered
+by `AgentConversation.resume`.
 
 Who answers an unattended run, by `on_ask`:
 

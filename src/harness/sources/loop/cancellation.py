@@ -15,7 +15,7 @@ _Outcome = TypeVar("_Outcome")
 
 
 async def settled(tasks: Collection[asyncio.Task[Any]], timeout_s: float | None) -> None:
-    """Until all of them have ended, or the time is over. It costs less than `asyncio.wait`, at every step of a run."""
+    """Wait until all of them have ended, or the time is over. Cheaper than `asyncio.wait`."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
     left = len(tasks)

@@ -1,9 +1,9 @@
 """A conversation made shorter: what is left of it, and how long it is.
 
 Rules
-1. What is left follows from the turns before and from the `Compacted` event alone, so that who reads the log has
-   the same conversation as who wrote it.
-2. A call and its results are never torn apart.
+1. What is left follows from the turns before and from the `Compacted` event alone, so that the reader of a
+   log has the same conversation as its writer.
+2. A call and its results are never separated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_summary(turn: Turn) -> bool:
 
 
 def compacted(entries: Sequence[TranscriptEntry], event: Compacted) -> list[TranscriptEntry]:
-    """What is left of them."""
+    """The entries that remain after the compaction."""
     if event.kept is None:
         return list(entries)
     at = max(0, len(entries) - event.kept)

@@ -3,7 +3,7 @@
 Rules
 1. Before a model call: what has outgrown most of the window is summed up by the same model, but for the last turns.
 2. A model that refuses what it is sent as too long is asked once more, with less.
-3. A summary that cannot be had ends nothing: long outputs of tools are shortened instead.
+3. When no summary can be made, the run continues: long outputs of tools are shortened instead.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from harness.sources.models.context_window import window_of
 from harness.sources.models.failure import is_too_long, stated_window
 
 _FULL = 0.8
-"""Of the window: what is longer is summed up."""
+"""Share of the window: a longer conversation is summed up."""
 _KEPT = 0.2
-"""Of the window: the last turns, which stay as they are."""
+"""Share of the window: the last turns, which stay as they are."""
 _ENOUGH = 0.5
-"""Of the window: as long as what is left may be."""
+"""Share of the window: how long the compacted conversation may be."""
 _GROWTH = 0.1
-"""Of the window: before this much has come, it is not tried again."""
+"""Share of the window: how much must be added before it is tried again."""
 _REFUSED = 0.75
 """Of the length that was refused, in our own count: the window is no larger, whatever was thought of it."""
 _CHARACTERS_PER_TOKEN = 4
@@ -76,7 +76,7 @@ class Compactor:
         """Tokens of the first `_measured_turns`, as the provider counted them."""
         self._measured_turns = 0
         self._added = 0
-        """About as many tokens that came since, in the turns before `_counted_turns`."""
+        """Estimated tokens added since, in the turns before `_counted_turns`."""
         self._counted_turns = 0
         self._try_at = 0.0
         """Not before the conversation has so many tokens."""

@@ -6,14 +6,14 @@
         [relay] = conversation.pending.relays
         ended = await conversation.resume(options, {relay.id: RelayReply(id=relay.id, approved=True, answer="…")})
 
-A log that another process wrote is taken up again with what `history` reads from it.
+The log of another process is continued with what `history` reads from it.
 
 Rules
 1. One run at a time, in the thread of the event loop. Cancelling `send` or `resume` closes everything; the
    next `send` works, and its model sees a result for every call.
 2. A run that waits has its `Result` when it was resumed to its end, or given up: `send` gives it up.
-3. What is added while a run is active, or waits, is in the log at once. The model sees it after the results of
-   the calls that it had already asked for.
+3. What is added while a run is active, or waits, is in the log at once. The model sees it after the results
+   of the calls that it had already asked for.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class AgentConversation:
     async def resume(self, options: AgentOptions, replies: Mapping[str, RelayReply]) -> Result | Suspended:
         """Continue the run that waits. `replies` maps the id of each `Relay` to its answer.
 
-        A permission that was being asked for when its process died may be left unanswered: the run then waits for
-        it again. Raises UsageError when none of the answers is waited for (the first one counts), and for an answer
-        that does not fit its question.
+        A permission that was being asked for when its process died may be left unanswered: the run then waits
+        for it again. Raises UsageError when none of the answers is waited for (the first one counts), and for
+        an answer that does not fit its question.
         """
         self._check_idle()
         pending = self.pending
@@ -132,8 +132,8 @@ class AgentConversation:
         return True
 
     def leave(self) -> bool:
-        """Release a run that only waits for a permission. In the log it stays suspended, and can be resumed with an
-        answer. False when no run waits like that.
+        """Release a run that only waits for a permission. In the log it stays suspended, and can be resumed
+        with an answer. False when no run waits like that.
         """
         return self._run is not None and self._run.leave()
 
@@ -151,8 +151,8 @@ class AgentConversation:
     def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
         """Put it into the log, and show it to the model with its next step. It starts no run.
 
-        An active run takes it in; one that would have ended continues for the words of a user, and for a signal of
-        a user or a notification. What `before_step` adds is seen in the very step that is being
+        An active run takes it in; one that would have ended continues for the words of a user, and for a
+        signal of a user or a notification. What `before_step` adds is seen in the very step that is being
         prepared; `at_once` makes it an entry right away.
         """
         if self._run is not None and self._run.has_begun:

@@ -1,8 +1,8 @@
 """Masks secrets in the events of one run before they go into the log. The model itself keeps what was said.
 
-The pieces of a streamed text are masked as one text, also where a secret spans two of them; a piece that may end
-with the beginning of a secret waits for the next one, or for a call of `release`. Everything else is searched as it
-would be written. Where nothing is found, the very same events are passed on.
+The pieces of a streamed text are masked as one text, also where a secret spans two of them; a piece that may
+end with the beginning of a secret waits for the next one, or for a call of `release`. Everything else is
+searched as it would be written. Where nothing is found, the very same events are passed on.
 """
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ class _Chronicle:
 
     def _on_compacted(self, event: Compacted) -> None:
         if event.kept is None:
-            return  # an agent program keeps to itself what is left
+            return  # an agent program does not say what remains
         self._flush(self._run(event), event)
         self._release()
         self._entries = compacted(self._entries, event)

@@ -235,7 +235,7 @@ class ModelSteps:
 
 
 def _take_end(step: ModelStep, end: StepEnd) -> None:
-    """Put when everything else of the step is: models end a step before we know what it means."""
+    """Put after everything else of the step: a model ends its step before its outcome is known."""
     step.end = end
 
 

@@ -119,7 +119,7 @@ class RunWithMcp:
     def __init__(
         self, launch: Launch, context: LoopContext, open_run: Callable[[MoreTools], Job], *, redact: bool
     ) -> None:
-        """`open_run`: the run itself, with a function that returns the tools besides its own, which may change."""
+        """`open_run`: opens the run, given a function that returns the current tools of the servers."""
         self._launch = launch
         self._host = context
         self._open_run = open_run

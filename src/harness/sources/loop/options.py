@@ -22,7 +22,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     tools: tuple[Tool, ...] = ()
     more_tools: Callable[[], Sequence[Tool]] | None = None
-    """Asked before every step: the tools that there are by then besides `tools`, whose names go first."""
+    """Called before every step: more tools besides `tools`, whose names take precedence."""
     permissions: PermissionPolicy = msgspec.field(default_factory=Permissions)
     system_prompt: str = ""
     max_iterations: int = 10
@@ -32,7 +32,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_budget_usd: float | None = None
     """For the whole tree of runs."""
     relay_deadline_s: float | None = 300.0
-    """Who is asked and does not answer in time has said no. None: wait for ever."""
+    """A question that is not answered in time counts as refused. None: wait for ever."""
     on_ask: Callable[[Relay], RelayReply | None] | None = None
     """Called first, and may answer at once. None, or an answer of None: a person has to answer."""
     tool_deadline_s: float | None = None
@@ -50,7 +50,9 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Callable[[str], ToolOutput] = denied
     """What a call gives that was not allowed, and why."""
     ask_permission: Callable[[Relay, float | None], Awaitable[RelayReply]] | None = None
-    """Who is asked for permission, with the deadline, instead of those who read the log. The log has it as well."""
+    """Asks for permission, within the deadline, instead of a reader of the log. The question is logged as
+    well.
+    """
     agent: str = OWN_AGENT
     """The name that the log gives it."""
     version: str = ""

@@ -125,7 +125,7 @@ class Orchestrator:
         choice: str = "",
         answer: Any = None,
     ) -> bool:
-        """Answer a `Relay`; false when nothing of that id waits (any more). `choice`: the id of one of its choices.
+        """Answer a `Relay`; false when nothing of that id waits (any more). `choice`: the id of a choice.
 
         Raises UsageError for an answer that does not fit; the question then stays open.
         """
@@ -170,6 +170,6 @@ class Orchestrator:
         self._host.runs.pop(run_id, None)
         self._inboxes.pop(run_id, None)
         if not task.cancelled():
-            task.exception()  # it is in the log; `wait` raises it for who wants to know
+            task.exception()  # it is in the log; `wait` raises it
         for waker in self._wakers:
             waker.set()

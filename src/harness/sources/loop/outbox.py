@@ -15,9 +15,9 @@ from harness.sources.loop.event_redactor import EventRedactor
 from harness.sources.loop.inbox import InboxMessage, queued_event
 
 MOST_AT_ONCE = 256
-"""A model that never rests is shown in batches of this many events."""
+"""A model that streams without a pause is shown in batches of this many events."""
 _REST_S = 0.002
-"""What follows this soon on something else waits, so that a fast stream makes few batches; the first does not."""
+"""An event that follows another this soon waits, so that a fast stream makes few batches."""
 _UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
 """What the codec raises on values that JSON does not have."""
 _HOLD_S = 0.2
@@ -143,7 +143,7 @@ class LogChannel:
         self._note(self._source.append(events))
 
     def release(self) -> None:
-        """Put into the log what waited for its other half."""
+        """Put into the log what was held back as a possible beginning of a secret."""
         self._is_timed = False
         if self._veil is not None and not self._is_closed:
             self._note(self._source.append(self._veil.release()))

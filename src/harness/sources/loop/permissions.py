@@ -6,12 +6,12 @@ One `Permissions` object is shared by a run and all its sub-agents and read at e
 Rules
 1. A glob is compared with the whole argument, except where a tool says that it runs a command: there
    texts are command lines, a glob allows single commands, and a line is allowed when each of its commands
-   is, by one glob or another. One that cannot be taken apart with certainty is allowed by the same text alone.
+   is, by one glob or another. A line that cannot be parsed with certainty is only allowed by the exact text.
    A tool that does not say what it does may or may not take command lines: for it, a glob of several words
    (`git *`) allows no text that could be several commands.
-2. A glob never allows a path that climbs (`src/../../etc/passwd` is not below `src/`).
-3. A denial is eager: it is enough that some part of a line, or the path that is meant, fits; or the path to
-   which symbolic links lead from there, as they are at this moment.
+2. A glob never allows a path that climbs with `..` (`src/../../etc/passwd` is not below `src/`).
+3. A denial matches broadly: one part of a line is enough, or the path that is meant, or the path to which
+   symbolic links lead from there at this moment.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Permissions:
         """For calls that nothing else decides."""
         self.allowlist = list(allowlist)
         self.allow_once = list(allow_once)
-        """Each is used up by the first call that it allows."""
+        """Each allows one call."""
         self.deny = list(deny)
         self.allows_reads = allows_reads
         """Allow what only reads, whatever the policy."""
@@ -378,7 +378,7 @@ class PermissionPolicy(Protocol):
 
     Contract: called in the thread of the loop alone, before every call and after every "always".
 
-    One object serves a run and its sub-agents, and may change its mind between two calls.
+    One object serves a run and its sub-agents, and may decide differently for the next call.
     """
 
     def verdict(

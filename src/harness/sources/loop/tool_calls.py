@@ -4,8 +4,8 @@ Every call gets a `ToolStart` and a `ToolEnd`, whatever becomes of it; the model
 in the order in which it asked. A refusal without a question is a `RelayReply` by policy, whose id is that
 of the call.
 
-A call that waits for an answer ends nothing: when all others have ended, the first of those that wait is
-asked about, and the run is suspended. Where a run cannot be suspended, the call waits where it is.
+A call that waits for an answer does not stop the others: when they have ended, the question of the first
+waiting call is asked, and the run is suspended. Where a run cannot be suspended, the call itself waits.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Resources:
 
 
 _GRACE_S = 3.0
-"""How long calls that are stopped may take to put away what they began."""
+"""How long calls that are stopped may take to clean up."""
 
 
 class AdmittedCall:
@@ -263,7 +263,7 @@ class ToolExecutor:
     async def _refusal(
         self, call: Call, call_id: str, tool: Tool, operations: list[Operation], problem: str
     ) -> tuple[str | None, str]:
-        """Why it may not run, None when it may; and why it cannot be carried out anyway: then no question is asked."""
+        """Why it may not run, None when it may; and why it cannot be carried out anyway, without asking."""
         permissions = self._options.permissions
         arguments = call.input if isinstance(call.input, dict) else {}
         verdict = permissions.verdict(call.name, arguments, operations, call.id)
@@ -338,7 +338,7 @@ class ToolExecutor:
             self._channel.put(relay)
             self._channel.put(reply)
             return reply
-        # Who sees the question may answer it at once.
+        # A reader of the log may answer it at once.
         is_for_others = relay.kind == "permission" and self._options.ask_permission is not None
         expected = None if is_for_others else self._host.relays.expect(relay)
         self._channel.put(relay)
@@ -382,7 +382,7 @@ class ToolExecutor:
                 turns[place] = self._end(admitted.call, admitted.call_id, output)
 
     async def _stop(self, tasks: Collection[asyncio.Task[ToolTurn | AdmittedCall]]) -> None:
-        """Cancel them, and wait a little, unless cancelled again meanwhile. Some tasks ignore cancellation."""
+        """Cancel them, and wait a little, unless cancelled again. Some tasks ignore cancellation."""
         for task in tasks:
             task.cancel()
         try:

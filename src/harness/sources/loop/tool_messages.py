@@ -18,10 +18,11 @@ _PARSE_ERROR = "__toolParseError"
 
 
 def bounded(output: ToolOutput, most_characters: int) -> tuple[str, tuple[Attachment, ...]]:
-    """What the model and the log get of an output: its text, and the attachments that are not text themselves.
+    """What the model and the log get of an output: its text, and the attachments that are not text.
 
-    A text file is added to the text, as every model gets it in the end: so it is shortened and masked with it. A
-    file that is not of its stated type is left out: every model API would refuse the whole conversation for it.
+    A text file is added to the text, as every model gets it in the end: so it is shortened and masked with
+    it. A file that is not of its stated type is left out: every model API would refuse the whole conversation
+    for it.
     """
     if not output.attachments:
         return shortened(output.text, most_characters), ()

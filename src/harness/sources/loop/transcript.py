@@ -80,11 +80,11 @@ class LoopTranscript:
         self._additions: list[TurnPlace] = []
         """What the model sees with its next step."""
         self._messages: deque[TurnPlace] = deque()
-        """Whose messages and signals are not in the log yet."""
+        """Turns whose messages and signals are not in the log yet."""
         self._ends: dict[str, TurnPlace] = {}
-        """By full id: whose calls have not ended in the log yet."""
+        """By full id: turns whose calls have not ended in the log yet."""
         self._at_result: list[TurnPlace] = []
-        """Who has no event of their own, and gets the place of the run's `Result`."""
+        """Turns without an event of their own, which get the place of the run's `Result`."""
         self._unsettled: deque[TurnPlace] = deque()
 
     @classmethod

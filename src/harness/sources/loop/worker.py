@@ -135,7 +135,7 @@ class LoopWorker:
 
 
 def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    """Close an event loop, whatever still hangs in it."""
+    """Close an event loop, whatever tasks are left in it."""
     try:
         tasks = asyncio.all_tasks(loop)
         for task in tasks:

@@ -54,7 +54,7 @@ async def tolerant(
 
 
 def mend(item: Any, version: str, on_bad_tool: Callable[[str, str], object]) -> None:
-    """Take tools that are none out of a message, if it has such."""
+    """Remove invalid tools from a message, if it has any."""
     result = getattr(getattr(item, "message", None), "result", None)
     if not isinstance(result, dict):
         return
@@ -64,7 +64,7 @@ def mend(item: Any, version: str, on_bad_tool: Callable[[str, str], object]) -> 
         or not _trouble(result, version)
         or _trouble({**result, "tools": []}, version)
     ):
-        return  # it is good, or not the tools are what is wrong with it
+        return  # it is valid, or its tools are not the problem
     good = []
     for number, tool in enumerate(tools, 1):
         if trouble := _trouble({**result, "tools": [tool]}, version):
@@ -76,7 +76,7 @@ def mend(item: Any, version: str, on_bad_tool: Callable[[str, str], object]) -> 
 
 
 def _trouble(result: dict[str, Any], version: str) -> str:
-    """What the library would say against it; empty when it takes it."""
+    """Why the library would reject it; empty when it accepts it."""
     types = import_module("mcp_types")
     try:
         import_module("mcp_types.methods").validate_server_result(_LIST, version, result)
@@ -260,7 +260,7 @@ class Connection:
         """Bad tools that were warned of."""
         self._process: ServerProcess | None = None
         self._refusal = ""
-        """What the server last answered instead of an answer."""
+        """What the server last sent instead of a valid answer."""
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
         self._listed: asyncio.Future[None]
@@ -335,7 +335,7 @@ class Connection:
             self._calling.remove(context)
 
     async def _be_current(self) -> None:
-        """A call may change what there is to call: who asked for it sees that with its next step."""
+        """A call may change the list of tools: its caller sees that with the next step."""
         await asyncio.sleep(0)  # what came before the answer is handled before it
         with suppress(TimeoutError):
             async with asyncio.timeout(_LIST_PATIENCE_S):
@@ -345,7 +345,7 @@ class Connection:
         if self._task is None:
             return
         self._is_over.set()
-        # Who has not even begun to serve has nothing that could be ended in good order.
+        # A server that has not started to serve has nothing to shut down in order.
         if self._listed.done():
             await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
         if not self._task.done():
@@ -479,7 +479,7 @@ class Connection:
 
     def _http(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
         async def heard(response: Any) -> None:
-            # Many servers refuse what is no message, the stream that they need not have: that says nothing.
+            # Many servers refuse the optional stream, which is no message: that says nothing.
             if response.request.method == "POST" or self._server.type == "sse":
                 is_refused = response.status_code >= 400
                 self._refusal = f"HTTP {response.status_code} {response.reason_phrase}" if is_refused else ""

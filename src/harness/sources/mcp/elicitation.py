@@ -1,4 +1,4 @@
-"""A server wants to know something from the user: its question becomes ours, and our answer what its form asks for."""
+"""Questions of a server to the user: asked as a question of the run, answered in the server's form."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NO = frozenset(("no", "n", "false", "off", "0"))
 
 
 async def ask(server: str, params: Any, context: ToolContext) -> tuple[str, dict[str, Any] | None]:
-    """The answer to the server: `accept` with what was filled in, `decline`, or `cancel` for an answer that fits
-    nothing.
+    """The answer to the server: `accept` with what was filled in, `decline`, or `cancel` for an answer that
+    fits nothing.
     """
     url = getattr(params, "url", None)
     schema = {} if url else _schema(params)

@@ -55,7 +55,7 @@ class Servers:
         self._is_closing = False
 
     async def start(self) -> None:
-        """Connect to all of them; who does not answer soon is not waited for."""
+        """Connect to all of them, without waiting for servers that do not answer soon."""
         if not self._connections:
             return
         if not _is_installed():
@@ -143,7 +143,7 @@ def _is_installed() -> bool:
         return False
     import logging
 
-    # What it logs would otherwise land on the terminal, in the middle of ours.
+    # What it logs would otherwise be mixed into our output on the terminal.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     return True
 

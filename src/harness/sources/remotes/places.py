@@ -62,7 +62,7 @@ def find(name: str, environ: Mapping[str, str], directory: str = "") -> RemotePl
 
 
 def described(environ: Mapping[str, str], directory: str = "") -> list[dict[str, str]]:
-    """For those who choose one: never the token."""
+    """For clients that choose one: never the token."""
     found = []
     for name in names(environ, directory):
         table = _tables(environ, directory).get(name, {})

@@ -22,7 +22,7 @@ _SILENCE_S = 45.0
 BROKEN = (OSError, HTTPException)
 """What a connection that is cut off raises."""
 _PASSING = (429, 502, 503, 504)
-"""Said by a runner that has too much to do, or by a proxy before one that is away: the same may be asked again."""
+"""Sent by a busy runner, or by a proxy whose runner is away: the request may be repeated."""
 
 
 _HINTS = {

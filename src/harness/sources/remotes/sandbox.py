@@ -2,12 +2,13 @@
 
 Rules
 1. The log gets every event of the runner's log once, in order, with the runs' ids mapped to ours.
-2. A connection that is cut off is opened again, and the stream resumed after the last event that was written. The
-   request that starts the run is repeated as well: the run's id there is chosen here, so it starts only once.
-3. A runner that stays away, or has forgotten the run, ends the run: it failed. What still runs there ends by itself
-   when it has not been claimed for a while.
-4. In a conversation the agent there continues its own session of it, where it has one in this runner; else it gets
-   a briefing of what was said before.
+2. A connection that is cut off is opened again, and the stream resumed after the last event that was written.
+   The request that starts the run is repeated as well: the run's id there is chosen here, so it starts only
+   once.
+3. A runner that stays away, or has forgotten the run, ends the run: it failed. What still runs there ends by
+   itself when it has not been claimed for a while.
+4. In a conversation the agent there continues its own session of it, where it has one in this runner; else it
+   gets a briefing of what was said before.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class RemoteMemory(NamedTuple):
 
 
 def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
-    """A run with a log of its own continues the session it was asked to. In a thread, that session may belong to
-    another runner, or to another agent there.
+    """A run with a log of its own continues the session it was asked to. In a thread, that session may belong
+    to another runner, or to another agent there.
     """
     resume = launch.request.resume
     if not launch.run_id or not resume:

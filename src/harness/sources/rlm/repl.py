@@ -1,7 +1,7 @@
 """A Python REPL for untrusted code: a confined process of its own, never this one.
 
-`repl_process` runs there, and describes the protocol between the two. Nothing that comes from there is trusted:
-it is bounded here again, and a process that breaks the rules is killed.
+`repl_process` runs there, and describes the protocol between the two. Nothing that comes from there is
+trusted: it is bounded here again, and a process that breaks the rules is killed.
 
     time      of a turn, not counting what it waits for an answer; first interrupted, so that variables
               survive, then killed

@@ -8,8 +8,8 @@ Rules
    the `ReplInput` whose code asked: recursive models down to `max_depth`, single calls of a model below that.
 2. The usage of a single call is emitted and counted by the run that made it, that of a recursive model by
    itself: nothing is counted twice.
-3. An answer that cannot be run costs an iteration, and so does code that fails; the run continues. A failure of
-   the model ends the run. When the iterations are used up there is no answer.
+3. An answer that cannot be run costs an iteration, and so does code that fails; the run continues. A failure
+   of the model ends the run. When the iterations are used up there is no answer.
 4. Cancelling the task that runs `run` stops it at once: the model's stream, the REPL, commands and queries.
 """
 
@@ -55,7 +55,7 @@ from harness.sources.tool import ToolFailure, ToolOutput
 from harness.sources.translation.outcome import LIMITS
 
 _MOST_LOGGED_CHARACTERS = 100_000
-"""Of what a single call is asked: the log need not hold the context again and again."""
+"""Of the prompt of a single call: the log need not repeat the context each time."""
 _SHOWN_PROMPT_CHARACTERS = 80
 
 
@@ -96,7 +96,7 @@ class RlmRun:
         self._started_ms = host.hub.clock()
 
     async def run(self, prompt: str) -> Result:
-        """Answer the prompt. Cancelled, it still closes everything before it lets the cancellation pass."""
+        """Answer the prompt. When it is cancelled, it closes everything before it raises CancelledError."""
         self._put(
             SessionStart(
                 agent=self.options.agent.agent,

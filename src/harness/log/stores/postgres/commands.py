@@ -1,15 +1,16 @@
 """Commands for the process that has a log open, left in PostgreSQL by processes that have not.
 
 Rules
-1. A command is taken once, by the process that holds the log's lock in that very statement, in the order in which the
-   commands for a log were left. One that was not taken in time is never taken.
-2. Who took it leaves a result; the command itself is gone from the table then, and the row when the result is read.
-3. Who took it and lost the log (its process died, or its connection broke) will leave no result that counts: the
-   command can be left again, with the `seq` from which on the log shows whether it was carried out.
-4. Rows of those who died are removed some time after they have expired.
+1. A command is taken once, by the process that holds the log's lock in that very statement, in the order in
+   which the commands for a log were left. One that was not taken in time is never taken.
+2. The process that took it leaves a result; the command itself is then removed from the table, and the row
+   when the result is read.
+3. A process that took it and lost the log (it died, or its connection broke) leaves no result that counts:
+   the command can be left again, with the `seq` from which on the log shows whether it was carried out.
+4. Rows of processes that died are removed some time after they have expired.
 
-All of it needs connections that are a session's own, as the locks and the listening of the store do: a pooler that gives
-each transaction another connection breaks them.
+All of it needs connections that are a session's own, as the locks and the listening of the store do: a pooler
+that gives each transaction another connection breaks them.
 """
 
 # ruff: noqa: S608 nothing but names of our own is put into a statement
@@ -108,7 +109,7 @@ class PostgresCommands:
         self.remind()
 
     def remind(self) -> None:
-        """Wake those who may take something."""
+        """Wake the processes that may take a command."""
         self._notify(_TOPIC)
 
     def look(self, key: str) -> CommandStatus | None:

@@ -67,7 +67,7 @@ CREATE TABLE harness_commands (
 CREATE INDEX harness_commands_of_logs ON harness_commands (log);
 """
 """What a server asks of the one that has a log open. `taken_epoch` and `taken_seq` are those of the log when it was
-taken; `seen_seq` is the `taken_seq` of an earlier taker, who died before he answered.
+taken; `seen_seq` is the `taken_seq` of an earlier taker that died before it answered.
 """
 
 MIGRATIONS: tuple[LiteralString, ...] = (LOGS, KNOWLEDGE, COMMANDS)

@@ -113,7 +113,7 @@ class PostgresWriter:
         return len(lines)
 
     def _regain(self, connection: Connection[Any]) -> None:
-        """Check that no other process has written since the connection broke. Our last write may be missing."""
+        """Check that no other process has written since the connection broke; our last write may be lost."""
         if not self._locked(connection):
             raise self._refused(connection)
         row = connection.execute(
