@@ -12,7 +12,7 @@
                                           └──────────┘
 
 Rules
-1. One run at a time. A message that comes during a run joins it if the agent accepts input; else it is queued.
+1. One run at a time. A message sent during a run joins it if the agent accepts input; else it is queued.
    A run that is stopping, or suspended, accepts nothing: a message sent then waits for its end.
 2. Queued messages are sent one per finished run, in order, whatever the outcome of that run. After `abort`
    they wait for the next message or for `drain`; while a run is suspended, for its end. A message that cannot

@@ -70,8 +70,8 @@ class SessionMethods:
     async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Send a message that changes what the agent is doing.
 
-        An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one begins
-        with this message, before anything that is queued. Raises UsageError for content that is not text.
+        An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one
+        begins with this message, before anything that is queued. Raises UsageError for content that is not text.
         """
         message, runs = UserMessage.of(content), self._core.runs
         if not runs.join(message, request_context):
