@@ -299,7 +299,7 @@ def _once(
 
 
 def _beyond(deltas: Iterable[_Delta], known: Usage) -> Iterator[_Delta]:
-    """What is left when as much as is known already is taken off the first of them."""
+    """What is left after subtracting the known usage, starting with the first delta."""
     for delta in deltas:
         usage = delta.usage.minus(known)
         known = known.minus(delta.usage)

@@ -2,7 +2,7 @@
 
 The states of a run:
 
-            start, or first word                 Result; a new top run; the end of the top run above it
+            start, or first output               Result; a new top run; the end of the top run above it
     (unknown) ──────────────────► open ──────────────────────────────────────────────────────► ended
                                   │  ▲                                                           ▲ │
                         Suspended │  │ Resumed, or its start once more             Result, alone │ │ start
@@ -13,14 +13,14 @@ Rules
 1. A start with a parent begins a child of the run that made that call; of the latest top run, if the call is unknown.
 2. A start without a parent begins a top run. Only if it names no agent while a top run is open, it begins a child
    that was not announced: the start of a top run always names its agent.
-3. A run whose start is missing begins with its first word (text, message, call, step, question, result): below the
-   open top run, or as a top run if none is open. Notices, usage and what users say begin nothing.
-4. A top run that begins or resumes while another is open ends that: `interrupted`. With a top run end all below it.
-   A suspended run is not ended so: only by its own result, which is written when it is given up.
-5. With a run end its calls, its streams of text, and its questions. With a suspension end the questions of sub-agents
-   that work in logs of their own: those end with their process.
-6. Where a run hangs is decided once; a later start only adds its facts.
-7. What has ended is dropped, but for the last few runs: memory does not grow with the log.
+3. A run whose start is missing begins with its first output (text, message, call, step, question, result): below the
+   open top run, or as a top run if none is open. Notices, usage and messages of users begin no run.
+4. A top run that begins or resumes while another is open ends the other as `interrupted`. When a top run ends, all
+   runs below it end. A suspended run ends only by its own result, which is also written when it is abandoned.
+5. When a run ends, its calls, text streams and questions end. When a run is suspended, the questions of sub-agents
+   with logs of their own end: they end with their process.
+6. The parent of a run is decided once; a later start only adds its data.
+7. Ended runs are dropped, except the last few: memory does not grow with the log.
 8. Events of unknown classes change nothing.
 
 Feeding the same event object again is free, so any number of folds can share one tree: the first one feeds it.
@@ -60,7 +60,7 @@ from harness.events import (
 )
 
 REPL_TOOL = "repl"
-"""The name of the call as which a program of a model is shown."""
+"""The tool name under which a program of a model is shown as a call."""
 _MOST_ENDED = 32
 _MOST_CALLERS = 256
 
@@ -78,11 +78,11 @@ class Shown(msgspec.Struct, gc=False):
         self.checksum = crc32(text.encode("utf-8", "surrogatepass"), self.checksum)
 
     def rest(self, stream_id: str, message: str) -> str | None:
-        """What of a whole message is still to be shown; None when nothing of it was, so: all of it."""
+        """The part of a complete message that is not shown yet; None if none of it was shown."""
         length = self.length
         if length and crc32(message[:length].encode("utf-8", "surrogatepass")) == self.checksum:
             return message[length:]
-        # The id says that it is the same message: it was trimmed, or masked otherwise, at its end.
+        # The same message by its id, with its end trimmed or redacted differently.
         return "" if stream_id and length and length >= len(message) else None
 
 
@@ -105,13 +105,13 @@ class RunNode(msgspec.Struct, omit_defaults=True, gc=False):
     has_spoken: bool = False
     step: str = ""
     texts: dict[str, Shown] = {}
-    """Streams of text that are not whole yet."""
+    """Text streams that are not complete."""
     calls: dict[str, ToolStart] = {}
     """Calls that have not ended."""
 
 
 class RunTreeState(msgspec.Struct, omit_defaults=True):
-    """All that a tree knows between two events. Plain data."""
+    """The state of a tree between two events. Plain data."""
 
     runs: dict[str, RunNode] = {}
     latest: str = ""
@@ -122,17 +122,17 @@ class RunTreeState(msgspec.Struct, omit_defaults=True):
     """The id of the thread: events with it belong to no run."""
     log_id: str = ""
     callers: dict[str, str] = {}
-    """Calls of children only: one that is not here was made by a top run."""
+    """The run of each call of a child run. A call that is not in here was made by a top run."""
     relays: dict[str, Relay] = {}
     ended: list[str] = []
     """The last runs that ended, oldest first."""
 
 
 class RunTree:
-    """`feed` gives the run that an event belongs to. The other attributes say what this event did."""
+    """`feed` returns the run that an event belongs to. The attributes say what this event changed."""
 
     def __init__(self, state: RunTreeState | None = None, *, remembered: int = _MOST_ENDED) -> None:
-        """`state`: where another tree has stopped. `remembered`: how many of the runs that have ended."""
+        """`state`: continue from another tree's state. `remembered`: how many ended runs to store."""
         self._state = state if state is not None else RunTreeState()
         self._remembered = remembered
         self._event: Event | None = None
@@ -142,15 +142,15 @@ class RunTree:
         self.began = False
         """Whether the run begins with this event."""
         self.ended: Sequence[RunNode] = ()
-        """Runs that end here, inner ones first; what they leave open is still in them."""
+        """Runs that end with this event, inner ones first. They still contain what they left open."""
         self.shown: Shown | None = None
-        """What was shown of the text that this event completes, or takes back."""
+        """What was shown of the text that this event completes or retracts."""
         self.unheard = ""
-        """Of a result: the answer, if nothing was said before."""
+        """Of a result: the answer, if the run has emitted no text before."""
         self.call: ToolStart | None = None
         """The call that this event continues, ends or repeats."""
         self.relays: Sequence[Relay] = ()
-        """Questions that this event answered, or that ended with their run."""
+        """Approvals and questions that this event answered, or that ended with their run."""
 
     @property
     def top(self) -> RunNode | None:
@@ -221,12 +221,12 @@ class RunTree:
         return self._feed(event, run)
 
     def snapshot(self) -> dict[str, Any]:
-        """Of `state`, as plain data."""
+        """`state` as plain data."""
         plain: dict[str, Any] = msgspec.to_builtins(self.state())
         return plain
 
     def state(self) -> RunTreeState:
-        """Between two events: what the attributes say of the last one is cleared. It is not a copy."""
+        """The state itself, not a copy. Clears the attributes of the last event."""
         self._clear()
         return self._state
 
@@ -237,7 +237,7 @@ class RunTree:
         self._event = None
 
     def abandon(self) -> Sequence[RunNode]:
-        """The log is written no more: what is open in it was interrupted."""
+        """The log has no writer any more: end the open top run as interrupted."""
         self._clear()
         top = self.open_top
         if top is not None:
@@ -262,16 +262,16 @@ class RunTree:
         self.began, self.shown, self.unheard, self.call, self.relays = False, None, "", None, ()
         if not self.ended:
             return
-        ended = self._state.ended
+        ended_ids = self._state.ended
         for run in self.ended:
             run.texts, run.calls, run.start = {}, {}, None
             if not run.depth:
                 self._state.callers.clear()
-            ended.append(run.id)
+            ended_ids.append(run.id)
         self.ended = ()
-        while len(ended) > self._remembered:
-            old = self._runs.get(run_id := ended.pop(0))
-            if old is not None and old.status == "ended" and run_id not in ended:
+        while len(ended_ids) > self._remembered:
+            old = self._runs.get(run_id := ended_ids.pop(0))
+            if old is not None and old.status == "ended" and run_id not in ended_ids:
                 del self._runs[run_id]
 
     def _begin(
@@ -312,7 +312,7 @@ class RunTree:
 
     def _on_start(self, event: SessionStart, run: RunNode | None) -> RunNode:
         if run is not None and run.status != "ended":
-            run.start = run.start or event  # it may have spoken before; where it hangs was decided then
+            run.start = run.start or event  # its output may have come before; its parent was decided then
             run = self._on_resumed(event, run)
         elif event.parent_id or (self.open_top is not None and not event.agent):
             return self._begin_child(event)
@@ -378,7 +378,7 @@ class RunTree:
         return run
 
     def rest(self, event: Message) -> str | None:
-        """What of a whole message is still to be shown; None when nothing of it was, so: all of it."""
+        """The part of a complete message that is not shown yet; None if none of it was shown."""
         return None if self.shown is None else self.shown.rest(event.id, event.text)
 
     def _on_tool_start(self, event: ToolStart, run: RunNode | None) -> RunNode:

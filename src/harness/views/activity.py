@@ -4,9 +4,9 @@
 
 Rules
 1. Operations, never contents: no file's text, no command's output.
-2. An operation is told when it has ended, so that its success is known; one event per changed path.
-3. What has no type here (a web page, a question, a tool that nobody knows) is `unknown`. Only the agent's own
-   to-do list, and an answer that it hands over as data, are not told at all.
+2. An operation is emitted when it has ended, so that its success is known; one event per changed path.
+3. What has no type here (a web page, a question, an unknown tool) is `unknown`. Only the agent's own to-do list,
+   and an answer that it returns as data, are not emitted.
 
 For a person (`human`) the same events are printed one a line, warnings and errors aside.
 """
@@ -67,7 +67,7 @@ class Activities:
         self._session_id = ""
         self._tree = RunTree()
         self._known_spawns: set[str] = set()
-        """Calls that spawned, and sub-agents that were spawned: told by the child runs themselves."""
+        """Calls that spawned, and sub-agents that were spawned: their child runs emit the activity."""
         self._thought = ""
         self._thought_id: tuple[str, str] = ("", "")
         self._last_ms = 0
@@ -117,7 +117,7 @@ class Activities:
 
     def _begun(self, event: SessionStart) -> Iterator[Activity]:
         if not self._tree.run.depth:
-            # An id that the agent never told is ours, and is not shown as if it were its own.
+            # A session id that equals the run's id is ours: the agent has reported none.
             self._session_id = "" if event.session_id == event.run_id else event.session_id
             return
         self._known_spawns |= {event.parent_id, _own_id(event)}
@@ -145,7 +145,7 @@ class Activities:
             if isinstance(operation, Spawn) and not self._known_spawns.isdisjoint(
                 (event.call_id, operation.agent_id)
             ):
-                continue  # the child run itself tells it better
+                continue  # the child run has more details
             yield from _activity(operation, event, start)
         if event.raw is not None:
             yield {"type": "unknown", "raw": event.raw}
@@ -194,7 +194,7 @@ def _activity(operation: Operation, end: ToolEnd, start: ToolStart | None) -> It
                 isSuccess=success,
             )
         case Spawn():
-            # A sub-agent that never was told of itself, and whose call failed, did not start.
+            # A sub-agent without a run of its own, whose call failed, did not start.
             action = "failed" if operation.action == "started" and success is False else operation.action
             yield _orchestration(action, operation.agent_id, operation.name, success)
         case Fetch():
@@ -249,7 +249,7 @@ _COLORS = {"error": "31", "warning": "33", "unknown": "2", "reasoning": "2", "co
 
 
 class ActivityLines:
-    """For a person: a label and the gist of it."""
+    """For a person: a label and a summary."""
 
     def __init__(self, options: ViewOptions) -> None:
         self._fold = Activities(reasoning=options.reasoning)

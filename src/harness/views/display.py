@@ -1,4 +1,4 @@
-"""What a screen shows of a thread, as one JSON object after the end: the display state of the Harness class.
+"""The display state of the Harness class, as one JSON object after the end.
 
     {"isRunning": false, "currentMessage": {…}, "tokenUsage": {…}, "activeTools": {…}, "modifiedFiles": {…}, …}
 
@@ -21,17 +21,17 @@ from harness.views.session.translation import SessionTranslation
 
 
 class DisplayFold:
-    """`feed` gives the events for listeners; the value has them already. A snapshot is plain data."""
+    """`feed` returns the events for listeners; the value already includes them. A snapshot is plain data."""
 
     def __init__(self) -> None:
         self.value = DisplayState()
         self.translation = SessionTranslation()
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
-        told = self.translation.feed(event)
-        for one in told:
+        events = self.translation.feed(event)
+        for one in events:
             reduce(self.value, one)
-        return told
+        return events
 
     def finish(self) -> Sequence[HarnessEvent]:
         return ()

@@ -1,14 +1,14 @@
-"""Events that say who speaks, one JSON object a line: `type`, `runId`, and `parentId` where there is one.
+"""Events that name their run, one JSON object a line: `type`, `runId`, and `parentId` where there is one.
 
     {"type":"text","runId":"0198…","parentId":"0197…","id":"m1","content":"Hel"}
 
 Rules
 1. Types: harness_start, harness_end, text, reasoning, tool_call, tool_result, tool_progress, usage, error,
    relay, repl_input, repl_progress, repl_output. What has no value is absent.
-2. An agent of our own tells each call of its model as a run of its own (`parentId` is the agent's run):
-   text, reasoning, usage, and the calls that the model asks for, under the model's own ids. A call that
-   is carried out follows as another `tool_call` of the agent's run. Other agents speak for themselves.
-3. `parentId` of a sub-agent is the id of the call that began it, on each of its events.
+2. A built-in agent emits each call of its model as a separate run (`parentId` is the agent's run): text,
+   reasoning, usage, and the calls that the model asks for, under the model's own ids. A call that is carried
+   out follows as another `tool_call` of the agent's run. Other agents have no separate runs for their model.
+3. `parentId` of a sub-agent is the id of the call that started it, on each of its events.
 4. `inputTokens` is the whole prompt, cached or not; `outputTokens` includes reasoning.
 """
 
@@ -28,7 +28,7 @@ class Events:
         self._translation = WireTranslation()
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        return [encode(told) + b"\n" for told in self._translation.feed(event) if type(told) not in UNTOLD]
+        return [encode(one) + b"\n" for one in self._translation.feed(event) if type(one) not in UNTOLD]
 
     def finish(self) -> Sequence[bytes]:
         return ()

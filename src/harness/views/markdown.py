@@ -1,4 +1,4 @@
-"""The whole run as a Markdown document. What sub-agents do is quoted below the call that began them.
+"""The whole run as a Markdown document. What sub-agents do is quoted below the call that started them.
 
 The runs of a thread follow each other; each ends with its result.
 """
@@ -42,7 +42,7 @@ class Markdown:
         self._depth: int | None = None
         """How deep the last block is quoted; None before the first."""
         self._unfinished: dict[tuple[str, str], list[str]] = {}
-        """Pieces of messages that have not come whole yet, and perhaps never will."""
+        """Pieces of messages that are not complete yet, and may never be."""
         self._used = Usage()
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,

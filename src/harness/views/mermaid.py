@@ -1,6 +1,6 @@
 """The conversation graph as a Mermaid flowchart, after the end. Dotted arrows lead to sub-agents.
 
-Renderers refuse more than 500 arrows unless they are told otherwise; the format `dot` has no such limit.
+Renderers refuse more than 500 arrows unless configured otherwise; the format `dot` has no such limit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mermaid(GraphFold):
 
 
 def _escaped(label: str) -> str:
-    """Quotes do not protect everything: directives, entities and Markdown are found inside of them too."""
+    """Quotes do not escape everything: directives, entities and Markdown work inside them too."""
     return "".join(letter if letter.isalnum() or letter in _SAFE else f"#{ord(letter)};" for letter in label)
 
 

@@ -1,6 +1,6 @@
-"""How it ended, as one JSON object after the end; also when it ended badly, or not at all.
+"""The result of a run, as one JSON object after the end; also of a run that failed, or has not ended.
 
-Of a thread with several runs, how the last one did.
+For a thread with several runs, the result of the last one.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class ResultReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     result: str
     """The answer: what the agent said last."""
     session_id: str
-    """The agent's own; where it has told none, the run's."""
+    """The agent's own session id; the run's id if the agent has reported none."""
     outcome: Outcome
     log_id: str = ""
-    """Under which `harness sessions` knows it."""
+    """The id in `harness sessions`."""
     agent_session_id: str = ""
-    """The same as `session_id`, but only where the agent has told it."""
+    """The same as `session_id`, but only if the agent has reported it."""
     error: Failure | None = None
     """The last error of a run that did not succeed."""
     stop_reason: str = ""
     duration_ms: int | None = None
     total_cost_usd: float | None = None
     cost_source: Literal["", "computed"] = ""
-    """Where the cost was computed from prices; otherwise the agent has stated it."""
+    """Set if the cost was computed from prices; otherwise the agent has stated it."""
     usage: UsageData | None = None
     turns: int | None = None
     exit_code: int | None = None
@@ -67,7 +67,7 @@ class ResultView:
         self._last_text = ""
         self._error: Failure | None = None
         self._result = Result(success=False, outcome="interrupted")
-        """What holds as long as no end was told."""
+        """The result as long as the log has no `Result`."""
 
     def _note(self, event: Event) -> None:
         if isinstance(event, SessionStart):

@@ -1,13 +1,13 @@
-"""What listeners of a session are told, one JSON object a line: the events of the Harness class.
+"""The events that listeners of a session get, one JSON object a line: the events of the Harness class.
 
     {"type":"message_update","message":{"id":"…","role":"assistant","content":[{"type":"text","text":"Hel"}],…}}
 
 Rules
 1. Names and keys are those of the class: `message_start`, `tool_end`, `usage_update`, `om_status` … What is optional
    is absent. `display_state_changed` is left out: it is the format `display`.
-2. Text, reasoning, calls, results and signals are told as they come (`text`, `thinking`, `tool_call` …).
+2. Text, reasoning, calls, results and signals are written as they arrive (`text`, `thinking`, `tool_call` …).
    `message_update` has the whole message, so it is written only when the message has grown by half since it was
-   written last: a long answer does not fill the disk with its own beginnings. In Python every update is told.
+   written last: a long answer does not fill the disk with copies of itself. In Python every update is emitted.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class SessionEvents:
         """How long a message must be to be written again."""
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        told = [one for one in self._translation.feed(event) if self._is_due(one)]
-        return [encode(one) + b"\n" for one in told]
+        due = [one for one in self._translation.feed(event) if self._is_due(one)]
+        return [encode(one) + b"\n" for one in due]
 
     def finish(self) -> Sequence[bytes]:
         return ()

@@ -1,7 +1,7 @@
 """The event stream: one JSON object per line, in the seven types that every agent is translated into.
 
-Runs inside the run are told without their own `SessionStart` and `Result`. What the seven types
-have no word for (reasoning, warnings, tasks, what nobody could read …) is in the log only.
+Runs inside the run are written without their own `SessionStart` and `Result`. What has no equivalent in the
+seven types (reasoning, warnings, tasks, unreadable output …) is in the log only.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class _Line(
     tag_field="type",
     tag=lambda name: name.removesuffix("Line"),
 ):
-    """Fields without a default are on every line of their type; the others only when there is something to say."""
+    """Fields without a default are on every line of their type; the others only when they have a value."""
 
     timestamp_ms: int
 
 
 class SessionStartLine(_Line):
     session_id: str
-    """The agent's own; where it has told none, the run's."""
+    """The agent's own session id; the run's id if the agent has reported none."""
     agent: str
     model: str = ""
     cwd: str = ""
@@ -78,11 +78,11 @@ class ResultLine(_Line):
     total_cost_usd: float | None = None
     usage: UsageData | None = None
     log_id: str = ""
-    """Under which `harness sessions` knows it."""
+    """The id in `harness sessions`."""
     agent_session_id: str = ""
-    """The same as `session_id`, but only where the agent has told it."""
+    """The same as `session_id`, but only if the agent has reported it."""
     cost_source: str = ""
-    """`computed`, where `total_cost_usd` was computed from prices; otherwise the agent has stated it."""
+    """`computed` if `total_cost_usd` was computed from prices; otherwise the agent has stated it."""
 
 
 class ErrorLine(_Line):
@@ -109,7 +109,7 @@ class StreamView:
         for event in events:
             at_ms = event.timestamp_ms if event.timestamp_ms > 0 else 0
             if type(event) is TextDelta:
-                # Nine of ten events. A run that the tree knows it need not be fed again.
+                # Fast path: nine of ten events. The tree needs no text of a run that it knows.
                 if event.run_id != tree.run.id or not tree.run.top:
                     tree.feed(event)
                 lines.append(TextDeltaLine(at_ms, event.text))

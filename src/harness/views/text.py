@@ -1,4 +1,4 @@
-"""What the agent says, and nothing else: live where it is written live. Runs inside the run are left out."""
+"""The agent's text and nothing else, streamed if the agent streams it. Runs inside the run are left out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TextView:
             case Message():
                 return self._message(event) if event.role == "assistant" else ""
             case TextRetracted():
-                # What is printed cannot be taken back; the new answer begins on a line of its own.
+                # Printed text cannot be removed; the new answer begins on a new line.
                 return self._end_line() if event.id == self._open_stream else ""
             case SessionStart():
                 return self._end_line()

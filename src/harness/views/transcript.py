@@ -1,6 +1,6 @@
-"""A run as a person follows it in a terminal: what is said as it is said, one line per tool call.
+"""A run as a person follows it in a terminal: text as it is streamed, one line per tool call.
 
-The runs of a thread follow each other; what was steered in between is a line each.
+The runs of a thread follow each other; each steering event in between is a line.
 
 A call's line is written when the call has ended, or when something begins below it; until then
 it is the status line, if the terminal is live.
@@ -86,7 +86,7 @@ class Transcript:
         self._cwd = ""
         self._head = ("", "")
         self._block: object = None
-        """What the last line is a part of; another thing begins after a blank line."""
+        """What the last line is a part of; anything else begins after a blank line."""
         self._speaker = ""
         """The run that the last line belongs to."""
         self._is_thinking = False
@@ -157,7 +157,7 @@ class Transcript:
 
     def _on_text_delta(self, event: TextDelta) -> None:
         if self._tree.run.depth:
-            return  # several sub-agents may write at once; each message is shown when it is whole
+            return  # several sub-agents may write at once; each message is shown when it is complete
         self._say(("text", event.id), event.text)
 
     def _on_reasoning_delta(self, event: ReasoningDelta) -> None:
@@ -229,8 +229,8 @@ class Transcript:
         self._notice(event, "? ", "cyan", f"{who}may it call {title(event.tool_name, event.input)}")
         lines = lines_of(event.input, preview_data(event))
         if not is_short(event.input) or event.preview:
-            told = "\n".join(bounded(lines, _ASKED_LINES))
-            self._page.block([*self._lead(event), ("cyan", "  ")], "cyan", told, most=_ALL)
+            text = "\n".join(bounded(lines, _ASKED_LINES))
+            self._page.block([*self._lead(event), ("cyan", "  ")], "cyan", text, most=_ALL)
 
     def _on_relay_reply(self, event: RelayReply) -> None:
         is_always = event.approved and (event.always or event.choice not in ("", "once"))
@@ -301,7 +301,7 @@ class Transcript:
         self._speaker = ""
 
     def _facts(self, event: Result) -> list[str]:
-        """What is worth knowing of a run that has ended."""
+        """The summary of a run that has ended."""
         facts: list[str] = []
         if event.exit_code:
             facts.append(f"exit {event.exit_code}")
@@ -327,7 +327,7 @@ class Transcript:
         self._page.line(*self._lead(event), *segments, tail=tail)
 
     def _lead(self, event: Event) -> list[Segment]:
-        """Begin a line of activity: what stands before it, after saying whose it is if that is not clear."""
+        """Begin a line of activity: returns its lead, after a line that names the run if that is not clear."""
         self._begin("activity")
         run_id = event.run_id
         depth = min(self._tree.depth(run_id), _DEEPEST)

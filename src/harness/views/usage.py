@@ -1,6 +1,6 @@
 """Tokens and money: in all, per model, and per run, as one JSON object after the end.
 
-null means that the agent never says; 0 that it said zero. Of a thread, all its runs together.
+null means that the agent reports nothing; 0 that it reports zero. For a thread, all its runs together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run used itself; its sub-agents are runs of their own."""
+    """The usage of a run without its sub-agents, which are runs of their own."""
 
     run_id: str
     parent_id: str | None
@@ -58,7 +58,7 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Tally(msgspec.Struct):
-    """A sum that remembers which kinds of cost went into it."""
+    """A sum with the kinds of cost that it includes."""
 
     usage: Usage = Usage()
     sources: list[str] = []
@@ -83,22 +83,22 @@ class _RunTally(msgspec.Struct):
 
 class _State(msgspec.Struct):
     top_run: str | None = None
-    """The last of them."""
+    """The last top run."""
     before: _Tally = msgspec.field(default_factory=_Tally)
-    """Of the top runs before it, with all that they began."""
+    """Of the top runs before it, with their sub-agents."""
     before_ms: int | None = None
     total: _Tally = msgspec.field(default_factory=_Tally)
-    """Of the last top run, with all that it began."""
+    """Of the last top run, with its sub-agents."""
     models: dict[str, _Tally] = {}
     runs: dict[str, _RunTally] = {}
     stated: Usage | None = None
-    """What the top run said at its end."""
+    """What the top run stated at its end."""
     stated_usd: float | None = None
     duration_ms: int | None = None
 
 
 class UsageFold:
-    """Its value is a `UsageReport` of all that was fed so far; a snapshot is plain data."""
+    """Its value is a `UsageReport` of all events so far; a snapshot is plain data."""
 
     def __init__(self) -> None:
         self._state = _State()
@@ -107,7 +107,7 @@ class UsageFold:
     def feed(self, event: Event, /) -> Sequence[bytes]:
         tree = self._tree
         if type(event) is TextDelta and event.run_id == tree.run.id and tree.run.top:
-            return ()  # the tree knows the run already, and nothing here asks it about text
+            return ()  # the tree knows the run already, and text does not matter here
         run = tree.feed(event)
         if tree.began and not run.depth and run.id != self._state.top_run:
             self._begin(run.id)
@@ -152,7 +152,7 @@ class UsageFold:
         self._run(run_id)
 
     def _settle(self) -> None:
-        """Another run follows: what the last one used is certain."""
+        """Another run follows: the usage of the last one is final."""
         state = self._state
         state.before = self._total()
         state.before_ms = _sum_ms(state.before_ms, state.duration_ms)
@@ -194,7 +194,7 @@ def _sum_ms(left: int | None, right: int | None) -> int | None:
 
 
 def summary(report: UsageReport) -> str:
-    """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when nothing was used that anybody knows of."""
+    """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when no usage is known."""
     counts = {name: getattr(report.total, name) for name in Usage.__struct_fields__ if name != "cost_source"}
     return total_line(Usage(**counts), report.duration_ms)
 

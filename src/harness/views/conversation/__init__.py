@@ -1,1 +1,1 @@
-"""A conversation as a graph, and what can be read from one: a thread, messages, turns, a drawing."""
+"""A conversation as a graph, and its projections: a thread, messages, turns, a drawing."""

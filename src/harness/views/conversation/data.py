@@ -1,4 +1,4 @@
-"""A graph as plain data: to be read by others, or to be kept and made a graph again."""
+"""A graph as plain data: for other programs, or to be stored and rebuilt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.views.run_events.events import RunEvent, WireEvent
 from harness.views.run_events.translation import WireTranslation
 
 _TOLD_OTHERWISE = {"id", "run_id", "parent_id"}
-"""Of a node's event: as the node's own id and run, and by the edges."""
+"""Fields of an event that a node does not repeat: it has its own id and run, and the edges have the parent."""
 _NAMES_IN_NODES: dict[tuple[type[WireEvent], str], str] = {(wire.RelayEvent, "kind"): "relayKind"}
 
 
@@ -31,7 +31,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
 
 
 def snapshot_of(graph: Graph) -> dict[str, Any]:
-    """All that `graph_from` needs, as plain data."""
+    """The input of `graph_from`, as plain data."""
     snapshot: dict[str, Any] = msgspec.json.decode(
         encode({"nodes": list(graph.nodes.values()), "edges": list(graph.edges.items())})
     )
@@ -57,7 +57,7 @@ def _node_data(node: Node) -> dict[str, Any]:
 
 @cache
 def _carried(kind: type[WireEvent]) -> list[tuple[str, str, Any]]:
-    """What a kind carries: the field, its name in a node, and the value that says nothing."""
+    """The fields of a kind: the field, its name in a node, and the default, which is left out."""
     return [
         (field.name, _NAMES_IN_NODES.get((kind, field.name), field.encode_name), field.default)
         for field in msgspec.structs.fields(kind)
@@ -66,11 +66,11 @@ def _carried(kind: type[WireEvent]) -> list[tuple[str, str, Any]]:
 
 
 class GraphFold:
-    """Its value is a graph that stays as it is when more is fed; a snapshot is plain data."""
+    """Its value is an immutable graph: later events do not change it. A snapshot is plain data."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        """What each run calls itself: for people, not a part of the graph."""
+        """The name of each run, for people; not a part of the graph."""
         self._graph = Graph()
         self._translation = WireTranslation()
 
@@ -81,8 +81,8 @@ class GraphFold:
     def feed(self, event: Event, /) -> Sequence[bytes]:
         if type(event) is SessionStart:
             self.names[event.run_id] = event.name or event.agent
-        for told in self._translation.feed(event):
-            self._graph = self._graph.reduce(told)
+        for wire_event in self._translation.feed(event):
+            self._graph = self._graph.reduce(wire_event)
         return ()
 
     def finish(self) -> Sequence[bytes]:

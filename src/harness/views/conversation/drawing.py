@@ -1,4 +1,4 @@
-"""A graph as boxes with a few words each, and arrows: what every kind of picture is made from."""
+"""A graph as labelled boxes and arrows, from which every kind of picture is made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Arrow(NamedTuple):
     source: str
     target: str
     is_spawn: bool
-    """Into another run, not on in the same one."""
+    """Leads into another run."""
 
 
 class Drawing(NamedTuple):
@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
 
 def drawing(graph: Graph, names: Mapping[str, str]) -> Drawing:
-    """`names`: what each run calls itself, where that is known."""
+    """`names`: the name of each run, if known."""
     nodes, runs = dict(graph.nodes), graph.last_node_by_run_id
     boxes = {
         node.id: Box(f"n{number}", node.kind, _label(node, names))

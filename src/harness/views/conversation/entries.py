@@ -1,4 +1,4 @@
-"""The nodes of a graph as they grow, each change with the version from which on it counts."""
+"""The nodes of a graph as they grow. Each change has the version from which it is valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 class Node(NamedTuple):
     id: str
     event: WireEvent
-    """What it says; of text and reasoning, all pieces together."""
+    """Its content; of text and reasoning, all pieces joined."""
 
     @property
     def kind(self) -> str:
@@ -39,7 +39,7 @@ def is_part(node: Node, nodes: Container[str], runs: Container[str]) -> bool:
 
 
 class Dated(Generic[Value]):
-    """Values with the version from which on they count."""
+    """Values with the version from which they are valid."""
 
     __slots__ = ("dates", "values")
 
@@ -61,8 +61,8 @@ class Dated(Generic[Value]):
 class Entry:
     """A node: its first event, the pieces or events that came for it later, and what follows it.
 
-    Most nodes never grow and are followed by one other, so nothing is made for more than that until it
-    is needed: what exists once per node is what a long conversation costs.
+    Most nodes never grow and have one follower, so storage for more than that is created when it is needed:
+    the size of a node decides how much memory a long conversation needs.
     """
 
     __slots__ = ("born", "event", "id", "later", "next_born", "next_id", "next_others")
@@ -77,19 +77,19 @@ class Entry:
         self.next_others: Dated[str] | None = None
 
     def is_of(self, event: WireEvent) -> bool:
-        """Whether an event of the same id means this node."""
+        """Whether an event of the same id belongs to this node."""
         own = self.event
         return own.run_id == event.run_id and type(own) is type(event)
 
     def take(self, event: WireEvent, version: int) -> None:
-        """It is told again: more of a text, or something else instead."""
+        """The same node in a later event: more of a text, or a replacement."""
         if isinstance(event, wire.TextEvent | wire.ReasoningEvent):
             self.grow(event.content, version)
         else:
             self.grow(msgspec.structs.replace(event, parent_id=self.event.parent_id), version)
 
     def grow(self, change: Any, version: int) -> None:
-        """By a piece of text, or by an event; None empties a text."""
+        """Add a piece of text or an event; None clears a text."""
         if self.later is None:
             self.later = Dated()
         self.later.add(change, version)

@@ -1,4 +1,4 @@
-"""The conversation as a graph that never changes: adding an event gives another graph.
+"""The conversation as an immutable graph: adding an event returns a new graph.
 
 Nodes are what was said and done; an edge leads from each node of a run to the next one of that run, and
 from what spawned a run to the run's first node.
@@ -24,7 +24,7 @@ from harness.views.run_events.events import AnyWireEvent, WireEvent
 
 
 class Record:
-    """All that the graphs of one line know."""
+    """The data that the graphs of one line share."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -33,18 +33,18 @@ class Record:
         self.runs: dict[str, list[Entry]] = {}
         self.run_ids: Dated[str] = Dated()
         self.sources: Dated[str] = Dated()
-        """Nodes that something follows, in the order in which they got their first follower."""
+        """Nodes with followers, in the order in which they got their first one."""
         self._numbers: dict[tuple[str, type[WireEvent]], int] = {}
-        """How many there are of the kinds that are numbered within their run."""
+        """How many nodes there are of each kind that is numbered within its run."""
         self._usages = 0
         self._orphans: dict[str, list[Entry]] = {}
-        """First nodes of runs whose parent has not come yet, by the parent's id."""
+        """First nodes of runs whose parent is not known yet, by the parent's id."""
 
     def add(self, event: AnyWireEvent | WireEvent) -> bool:
         """Whether there was anything to add."""
         if type(event) is wire.TextEvent or type(event) is wire.ReasoningEvent:
             entry = self.by_id.get(event.id)
-            if entry is not None and entry.is_of(event):  # without a detour: nine of ten events are this
+            if entry is not None and entry.is_of(event):  # fast path: nine of ten events
                 self.version += 1
                 entry.grow(event.content, self.version)
                 return True
@@ -186,7 +186,7 @@ _born = attrgetter("born")
 
 
 class Graph:
-    """Reading is through three mappings; `reduce` makes the next one."""
+    """Three mappings to read from; `reduce` returns the next graph."""
 
     __slots__ = ("_record", "_version")
 
@@ -201,7 +201,7 @@ class Graph:
 
     @property
     def edges(self) -> Mapping[str, tuple[str, ...]]:
-        """From each node that something follows to what follows it."""
+        """From each node with followers to its followers."""
         return _Edges(self._record, self._version)
 
     @property
@@ -209,7 +209,7 @@ class Graph:
         return _LastNodes(self._record, self._version)
 
     def reduce(self, event: AnyWireEvent | WireEvent) -> Graph:
-        """The graph with one event more; this one stays as it is."""
+        """The graph with one more event; this one does not change."""
         record = self._record
         if record.version != self._version:
             record = _record_of(self.nodes.values(), self.edges)
@@ -224,11 +224,11 @@ class Graph:
         )
         return mine == theirs
 
-    __hash__ = None  # type: ignore[assignment] # compared by what it holds, which may not be hashable
+    __hash__ = None  # type: ignore[assignment] # compared by content, which may not be hashable
 
 
 def graph_of(nodes: Iterable[Node], edges: Mapping[str, Iterable[str]]) -> Graph:
-    """A graph with these nodes and edges: what a snapshot of one has."""
+    """A graph from the nodes and edges of a snapshot."""
     record = _record_of(nodes, edges)
     return Graph(record, record.version)
 

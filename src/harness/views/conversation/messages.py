@@ -1,4 +1,4 @@
-"""A graph as the messages that a model would be sent to go on from there. Branches are left out."""
+"""A graph as the messages to send to a model to continue from there. Branches are left out."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def project_messages(graph: Graph) -> list[dict[str, Any]]:
         elif isinstance(content, CallContent):
             turn.add_call(view.id, content)
         elif isinstance(content, ReplContent):
-            messages += turn.take()  # what it says next, it says with the outcome before its eyes
+            messages += turn.take()  # what the model says next follows these results
     return [*messages, *turn.take()]
 
 
 class _Turn:
-    """What a model said in one go, and what came of its calls."""
+    """One answer of a model, and the results of its calls."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

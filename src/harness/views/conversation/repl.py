@@ -1,4 +1,4 @@
-"""A graph as turns of models that work by writing programs: what each thought, ran, and got back."""
+"""A graph as turns of models that work by writing programs: the reasoning, program and output of each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ReplAgent(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 def project_repl(graph: Graph) -> list[ReplAgent]:
-    """The agents that no other agent began; those that were are in the turns that began them."""
+    """The agents without a parent; each other agent is in the turn that started it."""
     nodes, runs = graph.nodes, graph.last_node_by_run_id
     tellers: dict[str, _Teller] = {}
     turns: dict[str, ReplTurn] = {}
@@ -76,7 +76,7 @@ def _give_to(turn: ReplTurn | None, agent: ReplAgent) -> bool:
 
 
 class _Teller:
-    """Makes turns of the nodes of one run."""
+    """Builds turns from the nodes of one run."""
 
     def __init__(self, run_id: str, parent_id: str) -> None:
         self.agent = ReplAgent(run_id=run_id, parent_id=parent_id)
@@ -88,7 +88,7 @@ class _Teller:
         self._has_failed = False
 
     def tell(self, node: Node) -> ReplTurn:
-        """The turn that it belongs to."""
+        """The turn that the node belongs to."""
         teller = _TELL.get(type(node.event))
         if teller is not None:
             teller(self, node.event)

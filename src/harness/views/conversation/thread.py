@@ -1,14 +1,13 @@
-"""A graph as a thread: what was said and done, one after the other, with what branches off below it.
+"""A graph as a thread: messages and calls in order, with branches below them.
 
 Rules
-1. From a node the thread goes on to the next node of the same run; other runs are branches. Where the
-   run does not go on, the first other run is the continuation, except after a tool call, whose result is
-   still to come.
-2. A run that is a part of another (the call of a model) is told in its place, not as a branch.
-3. Text, or reasoning, that follows its like in the same run is one. Results and progress belong to their
-   call. A call that a model asked for is shown only as long as it is not carried out.
-4. What begins, ends and counts is not shown, but what branches off there is, in its place. A run that has
-   only begun is `pending`.
+1. From a node the thread continues with the next node of the same run; other runs are branches. At the end of
+   the run the first other run is the continuation, except after a tool call, whose result is still to come.
+2. A run that is a part of another (the call of a model) is shown inline, not as a branch.
+3. Consecutive texts of the same run are joined, and so is consecutive reasoning. Results and progress belong to
+   their call. A call that a model asked for is shown only as long as it is not carried out.
+4. Starts, ends and usage are not shown, but branches from there are, in the same position. A run that has only
+   begun is `pending`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class CallContent(_Content, kw_only=True, tag="tool_call"):
     input: Any
     output: Any = msgspec.UNSET
     progress: Any = msgspec.UNSET
-    """All that it told on its way, joined when it is text."""
+    """All progress of the call, joined when it is text."""
 
 
 class ReplContent(_Content, kw_only=True, tag="repl"):
@@ -99,7 +98,7 @@ def project_thread(graph: Graph) -> list[ViewNode]:
 
 
 def run_status(graph: Graph, run_id: str) -> Status:
-    """A part of a run that has neither beginning nor end of its own is as the run is."""
+    """A part of a run without a start and an end has the status of the run."""
     nodes, last = graph.nodes, graph.last_node_by_run_id
     seen: set[str] = set()
     while run_id not in seen:
@@ -118,12 +117,12 @@ def run_status(graph: Graph, run_id: str) -> Status:
 
 
 def _is_final(end: Node | None) -> bool:
-    """Whether a run that works by writing programs has found its answer: errors on the way were part of the work."""
+    """Whether a run that works by writing programs has found its answer: earlier errors do not count then."""
     return end is not None and isinstance(end.event, wire.HarnessEnd) and end.event.reason == "final"
 
 
 class _Ways(NamedTuple):
-    """Where it goes from a node."""
+    """Where the thread continues from a node."""
 
     continuation: str | None
     parts: list[str]
@@ -140,7 +139,7 @@ class _Projection:
         self._statuses: dict[str, Status] = {}
         self._shown: list[ViewNode] = []
         self._texts: dict[int, list[str]] = {}
-        """Of views that several nodes went into, by `id`: joined once, at the end."""
+        """Texts of views made from several nodes, by the `id` of the view: joined once, at the end."""
         self._calls: dict[tuple[str, str], CallContent | ReplContent] = {}
         self._progress: dict[tuple[str, str], list[Any]] = {}
 
@@ -150,13 +149,13 @@ class _Projection:
         for node_id in self._nodes:
             if node_id not in led_to:
                 self._walk(node_id, thread)
-        for node_id in self._nodes:  # runs that are each other's parents have no beginning
+        for node_id in self._nodes:  # runs that are each other's parents have no root
             self._walk(node_id, thread)
         self._complete()
         return thread
 
     def _walk(self, start: str, thread: list[ViewNode]) -> None:
-        """Without recursion: what is told in its place goes onto the stack after what follows it."""
+        """Without recursion: what is shown inline is pushed onto the stack after what follows it."""
         stack = [(start, thread)]
         while stack:
             node_id, out = stack.pop()
@@ -239,7 +238,7 @@ class _Projection:
         content = CallContent(name=event.name, input=event.input)
         self._calls[event.run_id, event.id] = content
         if whole is not None:
-            self._calls[whole, carried_out] = content  # a refusal is a result of a call that never was
+            self._calls[whole, carried_out] = content  # a refusal is the result of a call that never started
         return self._add(node, content, out)
 
     def _add(self, node: Node, content: Content, out: list[ViewNode]) -> ViewNode:
@@ -273,16 +272,18 @@ class _Projection:
         return self._statuses[run_id]
 
     def _complete(self) -> None:
-        """What came in pieces is joined, and branches with nothing to show are dropped."""
+        """Join the pieces, and drop empty branches."""
         for view in self._shown:
             view.branches = [branch for branch in view.branches if branch]
             pieces = self._texts.get(id(view))
             if pieces is not None and isinstance(view.content, TextContent | ReasoningContent):
                 view.content.text = "".join(pieces)
-        for key, told in self._progress.items():
+        for key, progress in self._progress.items():
             call = self._calls.get(key)
             if isinstance(call, CallContent):
-                call.progress = "".join(told) if all(isinstance(piece, str) for piece in told) else told
+                call.progress = (
+                    "".join(progress) if all(isinstance(piece, str) for piece in progress) else progress
+                )
 
 
 def _relay(event: Any) -> RelayContent:

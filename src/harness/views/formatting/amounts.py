@@ -38,7 +38,7 @@ def duration(duration_ms: int) -> str:
 
 
 def total_line(usage: Usage, duration_ms: int | None) -> str:
-    """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when nothing was used that anybody knows of."""
+    """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when no usage is known."""
     output = (usage.output or 0) + (usage.reasoning or 0)
     if not (usage.input or output or usage.cost_usd):
         return ""
@@ -88,15 +88,15 @@ _LONGEST_KEY = 48
 
 
 def table(heading: str, rows: Sequence[tuple[str, Amount]], total: Amount) -> str:
-    """`rows`: what each is called, and what it comes to. Tokens of a class that nobody tells have no column."""
+    """`rows`: a label and its amount. A class of tokens that is never reported has no column."""
     lines = [
         (heading.upper(), *_HEADINGS),
         *((cut(single_line(key) or "(unknown)", _LONGEST_KEY), *_cells(amount)) for key, amount in rows),
         ("total", *_cells(total)),
     ]
     cost = _HEADINGS.index("COST") + 1
-    told = [at for at, cell in enumerate(lines[-1]) if cell != _UNKNOWN or at == cost]
-    lines = [tuple(line[position] for position in told) for line in lines]
+    known = [at for at, cell in enumerate(lines[-1]) if cell != _UNKNOWN or at == cost]
+    lines = [tuple(line[position] for position in known) for line in lines]
     widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
     shown = [_line(line, widths) for line in lines]
     shown.insert(-1, "─" * max(map(columns, shown)))

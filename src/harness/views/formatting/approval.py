@@ -1,6 +1,6 @@
-"""A call that somebody is to allow, in lines of a terminal: all that would run, and what would go away.
+"""A call that needs approval, in lines of a terminal: everything that would run, and what would be removed.
 
-Nothing in it can hide: what cannot be seen is spelled out, and what is left out is counted.
+Nothing can be hidden in it: invisible characters are spelled out, and omitted text is counted.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _LONGEST_TITLE = 200
 
 
 def title(name: str, arguments: Any) -> str:
-    """A call on one line, with how much of it is not there."""
+    """A call on one line, with the amount of text that is omitted."""
     if isinstance(arguments, dict) and len(arguments) == 1:
         arguments = next(iter(arguments.values()))
-    told = revealed(name, is_line=True)
+    prefix = revealed(name, is_line=True)
     if not arguments and arguments != 0:
-        return told
+        return prefix
     text = _text(arguments)
     shown = revealed(text, is_line=True)
     if len(shown) > _LONGEST_TITLE:
         shown = f"{shown[:_LONGEST_TITLE]}{_missing(text, shown)}"
-    return f"{told}: {shown}"
+    return f"{prefix}: {shown}"
 
 
 def is_short(arguments: Any) -> bool:
-    """Whether the title is all there is."""
+    """Whether the title shows the whole call."""
     if isinstance(arguments, dict) and len(arguments) == 1:
         arguments = next(iter(arguments.values()))
     text = _text(arguments)
@@ -41,7 +41,7 @@ def is_short(arguments: Any) -> bool:
 
 
 def lines_of(arguments: Any, preview: Sequence[dict[str, Any]] | None = None) -> list[str]:
-    """All of it. What a preview shows better is left to it."""
+    """The whole call. Long texts are left to the preview, if there is one."""
     lines: list[str] = []
     if isinstance(arguments, dict):
         for name, value in arguments.items():
@@ -56,18 +56,18 @@ def lines_of(arguments: Any, preview: Sequence[dict[str, Any]] | None = None) ->
 
 
 def bounded(lines: Sequence[str], most: int, hint: str = "") -> list[str]:
-    """The first of them, and how much more there is."""
-    told = [
+    """The first lines, and how many more there are."""
+    shown = [
         line
         if len(line) <= _LONGEST_LINE
         else f"{line[:_LONGEST_LINE]}… ({len(line) - _LONGEST_LINE:,} more characters)"
         for line in lines[:most]
     ]
     left = lines[most:]
-    if left or told != list(lines[:most]):
+    if left or shown != list(lines[:most]):
         more = f"{len(left):,} more line{'' if len(left) == 1 else 's'}" if left else "cut"
-        told.append(f"… {more}{f': {hint}' if hint else ''}")
-    return told
+        shown.append(f"… {more}{f': {hint}' if hint else ''}")
+    return shown
 
 
 def _block(name: str, text: str) -> list[str]:
@@ -93,15 +93,15 @@ def _text(value: Any) -> str:
 
 def _missing(text: str, shown: str) -> str:
     lines = text.count("\n")
-    told = f"… ({len(shown) - _LONGEST_TITLE:,} more characters"
-    return f"{told}, {lines + 1:,} lines in all)" if lines else f"{told})"
+    note = f"… ({len(shown) - _LONGEST_TITLE:,} more characters"
+    return f"{note}, {lines + 1:,} lines in all)" if lines else f"{note})"
 
 
-# The same approval on the wires: the possible answers, what each grants, what would change.
+# The same approval as wire data: the possible answers, what each grants, what would change.
 
 
 def choices_data(relay: Relay) -> list[dict[str, Any]] | None:
-    """None where the question has none."""
+    """None if the approval has no choices."""
     if relay.choices is None:
         return None
     return [
@@ -116,7 +116,7 @@ def choices_data(relay: Relay) -> list[dict[str, Any]] | None:
 
 
 def preview_data(relay: Relay) -> list[dict[str, Any]] | None:
-    """None where no file would change."""
+    """None if no file would change."""
     if not isinstance(relay.preview, list):
         return None
     return [

@@ -14,7 +14,7 @@ from harness.views.formatting.operations import Words, words
 from harness.views.formatting.terminal import Segment
 
 _SLOW_MS = 1000
-"""From here on it is worth saying how long a call took."""
+"""The duration from which on it is shown how long a call took."""
 _VALUE_CHARACTERS = 60
 
 
@@ -37,7 +37,7 @@ def call_lines(start: ToolStart, end: ToolEnd | None, cwd: str) -> Iterator[Call
     if not operations:
         yield CallLine(_lead(_unknown_tool(start)), _tail(start, end, None, is_last=True))
     for operation in operations:
-        # The list itself is shown whenever it changes; that it was written says nothing more.
+        # The list itself is shown whenever it changes; a line for the write would add nothing.
         if not isinstance(operation, Tasks) or (end is not None and end.success is False):
             tail = _tail(start, end, operation, is_last=operation is operations[-1])
             yield CallLine(_lead(words(operation, cwd)), tail)

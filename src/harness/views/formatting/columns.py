@@ -41,13 +41,13 @@ def cut(text: str, width: int) -> str:
     text = text[: width * 8 + 64]  # more could not be shown, and may be megabytes
     if columns(text) <= width:
         return text
-    kept, room = [], width - 1
+    fitting, room = [], width - 1
     for cluster in clusters(text):
         room -= _cluster_columns(cluster)
         if room < 0:
             break
-        kept.append(cluster)
-    return "".join(kept) + "…" if width > 0 else ""
+        fitting.append(cluster)
+    return "".join(fitting) + "…" if width > 0 else ""
 
 
 def wrapped(text: str, width: int, *, most: int) -> list[str]:
@@ -65,7 +65,7 @@ class Flow:
 
     The last word is held back until it is known to be whole. Blanks at the end of a line are
     dropped; words wider than a line, and scripts without blanks, are broken between characters. An item of
-    a list goes on below its text, not below its mark.
+    a list continues below its text, not below its mark.
     """
 
     def __init__(self, width: int) -> None:

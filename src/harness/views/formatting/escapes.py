@@ -15,12 +15,12 @@ _FORBIDDEN = (
     "\u2028\u2029"  # line ends that are none for a shell
     "\u034f\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff0-\ufffb"  # takes up no room
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    "\ud800-\udfff"  # half a character: no terminal can be sent it
+    "\ud800-\udfff"  # half a character: cannot be sent to a terminal
 )
 _JOINING = "\u00ad\u061c\u200c-\u200f\ufe00-\ufe0f"
-"""Invisible too, but words of many languages and emoji need them: they stay in what is said, not in what is run."""
+"""Invisible too, but many languages and emoji need them: they are left in messages, not in what is run."""
 _BLANK = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u115f\u1160\u17b4\u17b5\u3164\uffa0"
-"""Looks like a blank and is none."""
+"""Looks like a blank but is not one."""
 _COMMANDING = re.compile(f"\r\n|[{_FORBIDDEN}]")
 _UNSEEN = re.compile(f"[{_FORBIDDEN}{_JOINING}{_BLANK}]")
 _CONTROL_PICTURES = 0x2400
@@ -32,7 +32,7 @@ def neutralised(text: str) -> str:
 
 
 def revealed(text: str, *, is_line: bool = False) -> str:
-    """The same for what somebody is to allow: everything that cannot be seen as what it is is spelled out.
+    """The same for a call that needs approval: every character that does not look like what it is is spelled out.
 
     `is_line`: line ends and tabs as well.
     """

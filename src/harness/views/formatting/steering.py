@@ -1,4 +1,4 @@
-"""What the one who steers decided, in a few words each: for people who read a thread from top to bottom."""
+"""Steering events in a few words each, for people who read a thread from top to bottom."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ STEERING: tuple[type[Event], ...] = tuple(kind for kind in get_args(AnyEvent) if
 
 
 def steering_words(event: Event) -> str:
-    """One line; empty when it is nothing that a reader waits for."""
+    """One line; empty if the event is of no interest to a reader."""
     words = _WORDS.get(type(event))
     return "" if words is None else words(event)
 
 
 def signal_text(signal: Signal) -> str:
-    """The words of a signal, without its files."""
+    """The text of a signal, without its files."""
     contents = signal.contents
     if isinstance(contents, str):
         return contents
@@ -54,7 +54,7 @@ def signal_text(signal: Signal) -> str:
 
 
 def briefing_words(event: Briefed) -> str:
-    """That it was told, not what: that is what the conversation says anyway."""
+    """Says that the agent was briefed, not with what: the conversation shows that already."""
     return f"{event.agent} was told what was said and decided without it ({len(event.text):,} characters)"
 
 

@@ -1,4 +1,4 @@
-"""A terminal that is only ever appended to, but for one status line at its bottom.
+"""An append-only terminal with one status line at the bottom.
 
 Everything that is shown passes through here, so this is where text of agents is made harmless
 and fitted to the width.
@@ -100,5 +100,5 @@ class Page:
 
 
 def _hanging(lead: str) -> str:
-    """What stands under a lead: its bars go on, the rest is blank."""
+    """The indent below a lead: its bars continue, the rest is blank."""
     return "".join(character if character == "│" else " " for character in lead)

@@ -1,4 +1,4 @@
-"""What a run used in all: the sum of what it told on the way, or what it says at the end if that is more."""
+"""The total usage of a run: the sum of what it reported on the way, or what it states at the end if that is more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.events.usage import CLASSES
 
 
 def settled(used: Usage, stated: Usage | None, stated_usd: float | None) -> Usage:
-    """The larger of both, class by class; None only where both are silent."""
+    """The larger of both, class by class; None only if both are None."""
     stated = stated or Usage()
     counts: dict[str, Any] = {name: _larger(getattr(used, name), getattr(stated, name)) for name in CLASSES}
     cost_usd = _larger(used.cost_usd, _larger(stated.cost_usd, stated_usd))

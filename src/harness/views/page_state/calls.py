@@ -1,4 +1,4 @@
-"""Tool calls, as they come into the messages of a state: written, allowed, carried out, ended."""
+"""Tool calls in the messages of a state: streamed, approved, carried out, ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Calls:
         self._speech = speech
 
     def place(self, speaker: Speaker, call_id: str, name: str, at_ms: int) -> CallPlace:
-        """Where a call is; one that nobody has heard of is put there."""
+        """The place of a call; an unknown call is added."""
         found = speaker.calls.get(call_id)
         if found is None:
             found = self._adopted(speaker, call_id)
@@ -57,7 +57,7 @@ class Calls:
     def waiting(
         self, speaker: Speaker, call_id: str, name: str, value: Any, relay_id: str, at_ms: int
     ) -> None:
-        """It waits for somebody's answer."""
+        """The call waits for an answer."""
         call = self.place(speaker, call_id, name, at_ms)
         if not call.is_started:
             self._tree.change((*call.place, "inputText"), "")
@@ -65,7 +65,7 @@ class Calls:
         self._tree.set((*call.place, "relayId"), relay_id)
 
     def asks(self, speaker: Speaker, call_id: str, relay_id: str, at_ms: int) -> None:
-        """What it has begun waits for somebody's answer; it goes on itself."""
+        """The sub-agent of the call waits for an answer; the call itself continues."""
         call = self.place(speaker, call_id, "", at_ms)
         self._tree.set((*call.place, "relayId"), relay_id)
 
@@ -82,7 +82,7 @@ class Calls:
     def start(self, speaker: Speaker, event: ToolStart) -> None:
         known = speaker.calls.get(event.call_id)
         if known is not None and known.is_started and not known.is_open:
-            del speaker.calls[event.call_id]  # some agents begin to count anew
+            del speaker.calls[event.call_id]  # some agents use ids again
         call = self.place(speaker, event.call_id, event.tool_name, event.timestamp_ms)
         call.is_started, call.started_ms = True, event.timestamp_ms
         if self._tree.text((*call.place, "inputText")):
@@ -141,7 +141,7 @@ class Calls:
         self._tree.set((*call.place, "logId"), event.log_id)
 
     def close_all(self, speaker: Speaker) -> None:
-        """The run has ended, and with it whatever it had begun."""
+        """The run has ended, and with it all its calls."""
         for call in speaker.calls.values():
             if call.is_open:
                 self._close(call, "complete" if call.is_started else "error")
@@ -155,7 +155,7 @@ class Calls:
         return home
 
     def _adopted(self, speaker: Speaker, call_id: str) -> CallPlace | None:
-        """The same call under the id that the model gave it while it wrote it."""
+        """The same call under the id that the model gave it while it was streamed."""
         own_id = call_id.removeprefix(f"{speaker.run_id}/")
         call = speaker.calls.get(own_id)
         if own_id == call_id or call is None or call.is_started or not call.is_open:

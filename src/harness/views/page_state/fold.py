@@ -1,11 +1,11 @@
-"""A log folded into the state of its conversation, and every event into the operations that it makes of it.
+"""Folds a log into the state of its conversation, and each event into the operations that change this state.
 
 Rules
 1. A run without a parent speaks in the conversation itself; a run that a call began speaks in that call.
 2. A run gives one assistant's message, and another one after each message of a person within it.
-3. What the log does not say (whether it is being written, what can be asked of it now) is set by who knows it,
-   with `note`.
-4. A change costs as much as it is large, never as much as the state is.
+3. What the log does not say (whether it is being written, what a client can do now) is set by the caller with
+   `note`.
+4. The cost of a change depends on its size, never on the size of the state.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from harness.views.page_state.tree import Tree
 
 
 class Relays:
-    """`positions` is kept by the fold, whose snapshot it is part of."""
+    """`positions` belongs to the fold and is part of its snapshot."""
 
     def __init__(self, tree: Tree, calls: Calls, positions: dict[str, int], runs: RunTree) -> None:
         self._tree = tree
@@ -70,7 +70,7 @@ class Relays:
         place = self._tree.push(("relays",), shapes.relay(event))
         self._positions[event.id] = int(place[-1])
         if event.spawn_call_id and speaker.parent_call != event.spawn_call_id:
-            # A sub-agent that works in a log of its own: what waits here is the call that began it.
+            # A sub-agent with a log of its own: here, the call that started it waits.
             self._calls.asks(speaker, event.spawn_call_id, event.id, event.timestamp_ms)
         elif event.call_id:
             self._calls.waiting(
@@ -79,7 +79,7 @@ class Relays:
 
     def answered(self, speaker: Speaker, event: RelayReply) -> None:
         if not self._runs.relays:
-            # A policy refuses without asking anybody: the answer then has the id of the call.
+            # A policy refuses without an approval request: the reply then has the id of the call.
             if event.id not in self._positions and not event.approved:
                 self._calls.refused(speaker, event.id, event.reason)
             return
@@ -94,7 +94,7 @@ class Relays:
             self._calls.refused(speaker, call_id, event.reason or "denied")
 
     def close(self) -> None:
-        """Runs have ended: nobody waits for these answers any more."""
+        """Runs have ended: their approvals and questions are closed."""
         for relay in self._runs.relays:
             self._settle(relay.id, "denied", "the run has ended")
 
@@ -110,7 +110,7 @@ _LONGEST_UNKNOWN = 2_000
 
 
 class Conversation:
-    """`queued` is kept by the fold, whose snapshot it is part of."""
+    """`queued` belongs to the fold and is part of its snapshot."""
 
     def __init__(self, tree: Tree, speech: Speech, queued: dict[str, str]) -> None:
         self._tree = tree
@@ -133,7 +133,7 @@ class Conversation:
         }
 
     def was_queued(self, speaker: Speaker, event: Message) -> bool:
-        """Whether a person's message is one that was waiting; its turn has come then."""
+        """Whether a user's message was queued; if so, it moves out of the queue."""
         follow_up_id = event.id if event.id in self._queued else ""
         if not follow_up_id:
             waiting = (key for key, at in self._queued.items() if self._text_at(at) == event.text)
@@ -189,7 +189,7 @@ class Conversation:
                 self._queued[one["id"]] = self._tree.push(("messages",), queued)[-1]
 
     def _steering(self, speaker: Speaker, event: SteeringQueued) -> None:
-        """It stands before what waits for another run."""
+        """Insert it before the messages that wait for another run."""
         if speaker.parent_call or event.id in self._queued:
             return
         self._tree.push(("steering",), {"id": event.id, "text": event.text})
@@ -207,14 +207,14 @@ class Conversation:
             self._speech.said_by_user(
                 speaker, text, event.contents, message_id=event.id, at_ms=event.timestamp_ms
             )
-        elif text and event.category != "state":  # the state itself is shown elsewhere, as it is
+        elif text and event.category != "state":  # the state itself is shown elsewhere
             self._speech.notice(speaker, "info", text, event.tag_name, event.timestamp_ms)
 
     def _compacted(self, speaker: Speaker, event: Compacted) -> None:
         sizes = [str(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
-        told = f" ({' → '.join(sizes)} tokens)" if sizes else ""
+        change = f" ({' → '.join(sizes)} tokens)" if sizes else ""
         self._speech.notice(
-            speaker, "info", f"the context was shortened{told}", "compacted", event.timestamp_ms
+            speaker, "info", f"the context was shortened{change}", "compacted", event.timestamp_ms
         )
 
     def _warning(self, speaker: Speaker, event: Warning) -> None:
@@ -231,7 +231,7 @@ class Conversation:
 
 
 def _waiting(message_id: str, text: str, event: Event) -> shapes.Data:
-    """A person's message whose turn has not come."""
+    """A user's message that is still queued."""
     said = shapes.message(message_id, "user", status="pending", created_ms=event.timestamp_ms, run_id="")
     said["content"] = text
     said["parts"] = [{"type": "text", "text": text}]
@@ -239,26 +239,26 @@ def _waiting(message_id: str, text: str, event: Event) -> shapes.Data:
 
 
 _CALM = ("completed", "interrupted")
-"""Outcomes that are no error: it is done, or somebody wanted it to stop."""
+"""Outcomes that are not errors: the run completed, or the user stopped it."""
 
 
 class _Index(msgspec.Struct):
-    """What the fold remembers besides the state itself."""
+    """What the fold stores besides the state itself."""
 
     speakers: dict[str, Speaker] = {}
     before: Usage = Usage()
-    """What was used by the runs before that."""
+    """The usage of the runs that have ended."""
     messages: int = 0
     relays: dict[str, int] = {}
     queued: dict[str, str] = {}
-    """Positions of messages that wait for their turn, by the id of the follow-up."""
+    """Positions of queued messages, by the id of the follow-up."""
 
 
 class StateFold:
-    """`feed` gives the operations of one event. Its snapshot is plain data."""
+    """`feed` returns the operations of one event. Its snapshot is plain data."""
 
     def __init__(self, session_id: str = "", title: str = "", runs: RunTree | None = None) -> None:
-        """`runs`: of the same log, where somebody else reads it too."""
+        """`runs`: the run tree of the same log, if another reader shares it."""
         self._runs = runs or RunTree()
         self._set_up(shapes.new_state(session_id, title), _Index())
 
@@ -267,7 +267,7 @@ class StateFold:
         return self._tree.value
 
     def share(self, runs: RunTree | None) -> None:
-        """Go on with another tree of the same log, at the same event; None: with a copy, which is its own."""
+        """Continue with another tree of the same log, at the same event; None: with a private copy."""
         if runs is None:
             runs = RunTree()
             runs.restore(self._runs.snapshot())
@@ -297,7 +297,7 @@ class StateFold:
         return self._tree.take_operations()
 
     def note(self, name: str, value: Any) -> list[Operation]:
-        """Something that the log does not say. `value`: what the state shows under `name`."""
+        """Set something that the log does not say: the state shows `value` under `name`."""
         self._tree.change((name,), value)
         return self._tree.take_operations()
 
@@ -307,7 +307,7 @@ class StateFold:
         return self._runs.open_top is not None
 
     def abandon(self) -> list[Operation]:
-        """Nobody writes the log any more: what goes on in it was interrupted."""
+        """The log has no writer any more: what is open in it was interrupted."""
         self._end_all(self._runs.abandon())
         return self._tree.take_operations()
 
@@ -364,7 +364,7 @@ class StateFold:
         return speaker
 
     def _note_runs(self, event: Event, run: RunNode) -> None:
-        """Runs that ended without a result of their own, and one that begins without a start."""
+        """Handle runs that ended without a `Result`, and a run that begins without a start."""
         self._end_all(one for one in self._runs.ended if one is not run)
         speaker = self._speaker(event.run_id)
         speaker.is_hidden = bool(run.depth) and not run.call_id

@@ -11,7 +11,7 @@ Rules
 3. A position in a list is written as plain decimal digits; the one equal to the length appends.
 4. `append-text` needs a text to append to.
 5. Names that mean something to JavaScript itself are refused.
-6. `strict`: the first bad operation raises and nothing has happened. Otherwise bad operations are passed over, and
+6. `strict`: the first bad operation raises and nothing has happened. Otherwise bad operations are skipped, and
    a position beyond the end counts as the end.
 """
 
@@ -26,7 +26,7 @@ import msgspec
 UNSAFE = frozenset({"__proto__", "constructor", "prototype"})
 _INDEX = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)
 _LONGEST_INDEX = 21
-"""JavaScript writes longer numbers otherwise, so that they are no plain digits there."""
+"""JavaScript writes longer numbers in another notation, not in plain digits."""
 
 Path = tuple[str, ...]
 
@@ -55,7 +55,7 @@ def apply(state: Any, operations: Iterable[Any], *, strict: bool = True) -> Any:
 
 
 def diff(before: Any, after: Any, path: Path = ()) -> list[Operation]:
-    """Operations that turn one value into another; as few and as small as plain comparing finds."""
+    """Operations that turn one value into another, found by a plain comparison."""
     if type(before) is not type(after):
         return [Operation("set", path, after)]
     if isinstance(before, str):
@@ -79,7 +79,7 @@ def diff(before: Any, after: Any, path: Path = ()) -> list[Operation]:
 
 
 def merge(operations: Iterable[Operation]) -> list[Operation]:
-    """The same change in fewer operations: text is joined, and what is overwritten anyway is left out."""
+    """The same change in fewer operations: text is joined, and overwritten values are left out."""
     merger = Merger()
     for operation in operations:
         merger.add(operation)
@@ -91,7 +91,7 @@ class _Pieces(list[str]):
 
 
 class Merger:
-    """Collects operations; each costs as much as its path is long, whatever was collected before.
+    """Collects operations. The cost of each depends on the length of its path only.
 
     Operations on places that are not within each other may be done in any order, so an operation may join an
     earlier one on its own place as long as nothing in between concerned a place above or below it.
@@ -232,7 +232,7 @@ def _is_unsafe_change(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _is_same(before: Any, after: Any) -> bool:
-    """Equality that tells true from 1, and 1 from 1.0."""
+    """Equality that distinguishes true from 1, and 1 from 1.0."""
     if type(before) is not type(after):
         return False
     if isinstance(before, dict):

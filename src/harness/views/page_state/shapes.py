@@ -1,4 +1,4 @@
-"""What the parts of a state look like when they are new: plain data under the names of the wire."""
+"""The initial values of the parts of a state: plain data under the names of the wire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Data: TypeAlias = dict[str, Any]
 
 
 CAPABILITIES = ("submit", "steer", "answer", "cancel", "branch")
-"""What may be asked of a conversation, if somebody runs it."""
+"""What a client can do with a conversation that is running."""
 
 
 def new_state(session_id: str, title: str) -> Data:
@@ -128,7 +128,7 @@ def notice(level: str, text: str, code: str = "") -> Data:
 
 
 def follow_up(pending: Any, position: int) -> Data:
-    """A prompt that waits: a text, or an object with its text under one of the names in use."""
+    """The entry of a queued prompt, which is a text, or an object with its text under one of the usual names."""
     if not isinstance(pending, dict):
         return {"id": f"follow-up-{position}", "text": str(pending)}
     content = next((pending[name] for name in ("text", "content", "prompt") if name in pending), "")
@@ -136,7 +136,7 @@ def follow_up(pending: Any, position: int) -> Data:
 
 
 def text_of(content: Any) -> str:
-    """What is said in a text, or in a list of parts."""
+    """The text of a string, of a part, or of a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, dict):
@@ -152,12 +152,12 @@ def _is_textual(part: Any) -> bool:
 
 
 def named(file: Data) -> Data:
-    """A file without what is in it: pictures that tools give are many, and fetched when they are looked at."""
+    """A file without its data: tools return many images, and clients fetch them when they show them."""
     return {name: value for name, value in file.items() if name != "data"}
 
 
 def files_of(parts: Any) -> Iterable[Data]:
-    """Images and files among what was said."""
+    """The images and files of a message."""
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict) and part.get("type") in ("file", "image"):
             media = part.get("media_type") or part.get("mediaType") or part.get("mimeType") or ""
@@ -183,7 +183,7 @@ class _Sent(msgspec.Struct):
 
 
 def operations_of(message: bytes) -> bytes:
-    """What one of these messages does, as a list of operations: a whole state is set at the empty path."""
+    """One of these messages as a list of operations: a whole state is set at the empty path."""
     sent = _read(message)
     if isinstance(sent.state, msgspec.UnsetType):
         return bytes(sent.operations)

@@ -1,4 +1,4 @@
-"""What is said, as it comes into the messages of a state."""
+"""Adds text, reasoning and notices to the messages of a state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.views.page_state import shapes
 from harness.views.page_state.object_stream import Path
 from harness.views.page_state.tree import Tree
 
-# The place of a run in the state: the message that it is writing, its streams of text, its calls.
+# The place of a run in the state: the message that it is writing, its text streams, its calls.
 
 
 class OpenStream(msgspec.Struct):
-    """A text or a piece of reasoning that is being written. It may be cut in parts by calls in between."""
+    """A text or reasoning that is being streamed. Calls in between may split it into several parts."""
 
     message: Path
     parts: list[Path]
@@ -27,10 +27,10 @@ class CallPlace(msgspec.Struct):
     part: Path
     started_ms: int = -1
     is_started: bool = False
-    """Whether it is carried out; before that it is only being written, or waits to be allowed."""
+    """Whether it is being carried out; before, its arguments are being streamed, or it waits for approval."""
     is_open: bool = True
     is_refused: bool = False
-    """Somebody said no; some agents tell an end of it all the same."""
+    """It was denied; some agents report an end of it nevertheless."""
 
 
 class Speaker(msgspec.Struct):
@@ -41,17 +41,17 @@ class Speaker(msgspec.Struct):
     """The list that its messages are in."""
     parent_call: str = ""
     is_hidden: bool = False
-    """A child that nobody announced: there is no call in which it could speak."""
+    """A child that was not announced: no call is known to show its output in."""
     position: int = -1
-    """Among the runs of the state; -1 until its `SessionStart`."""
+    """Its position among the runs of the state; -1 until its `SessionStart`."""
     message: Path | None = None
     """The assistant's message that it is writing."""
     last_stream: str = ""
-    """The stream whose part is the latest of the message; "" when something else is."""
+    """The stream whose part is the last of the message; "" if the last part is something else."""
     streams: dict[str, OpenStream] = {}
     calls: dict[str, CallPlace] = {}
     early_notices: list[dict[str, str]] = []
-    """What was told before the run had begun."""
+    """Notices that came before the run had begun."""
     error: str = ""
     is_ended: bool = False
     used: Usage = Usage()
@@ -63,7 +63,7 @@ _CONVERSATION: Path = ("messages",)
 
 
 class Speech:
-    """`queued`: where the messages stand that wait for their turn. What is said comes before them."""
+    """`queued`: the positions of the queued messages. New messages are inserted before them."""
 
     def __init__(self, tree: Tree, new_id: Callable[[], str], queued: dict[str, str]) -> None:
         self._tree = tree
@@ -101,7 +101,7 @@ class Speech:
         at_ms: int,
         status: str = "complete",
     ) -> Path:
-        """A person's message; an answer to it is expected."""
+        """Add a user's message, to which an answer is expected."""
         self.close(speaker, "complete")
         said = shapes.message(
             message_id or self._new_id(), "user", status=status, created_ms=at_ms, run_id=speaker.run_id
@@ -151,7 +151,7 @@ class Speech:
         return self._tree.push((*self.current(speaker, at_ms, begins=True), "parts"), part)
 
     def notice(self, speaker: Speaker, level: str, text: str, code: str, at_ms: int) -> None:
-        """A remark. It does not cut the text that is being written in two."""
+        """Add a notice. It does not split the text that is being streamed."""
         remark = shapes.notice(level, text, code)
         if speaker.message is None and speaker.position < 0:
             speaker.early_notices.append(remark)
@@ -159,7 +159,7 @@ class Speech:
             self._tree.push((*self.current(speaker, at_ms), "parts"), remark)
 
     def close(self, speaker: Speaker, status: str) -> None:
-        """The message is as long as it will be."""
+        """The message is complete."""
         if speaker.message is not None:
             self._tree.change((*speaker.message, "status"), status)
         speaker.message = None
@@ -201,7 +201,7 @@ class Speech:
             self.add_part(speaker, file, event.timestamp_ms)
 
     def _settle(self, stream: OpenStream, text: str) -> None:
-        """The whole message is known: what was streamed of it becomes exactly that."""
+        """The complete message is known: it replaces what was streamed of it."""
         said = "".join(self._tree.text((*part, "text")) for part in stream.parts)
         if text == said or not text:
             return

@@ -1,7 +1,7 @@
-"""A JSON value that is changed in place and tells every change as an operation.
+"""A JSON value that is changed in place and records every change as an operation.
 
-A change costs as much as what is changed, however large the whole is: texts are kept in pieces, and a container is
-encoded when it is set, so that what is done to it afterwards cannot reach the operation that told of it.
+The cost of a change depends on its size, not on the size of the whole: texts are stored in pieces. A container is
+encoded when it is set, so that later changes to it do not reach the recorded operation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class TextNode:
-    """A text that grows; joined when somebody reads it."""
+    """A text that grows; joined when it is read."""
 
     __slots__ = ("_pieces",)
 
@@ -41,7 +41,7 @@ class Tree:
 
     @property
     def value(self) -> dict[str, Any]:
-        """All of it, as plain data of its own."""
+        """A copy of the whole value, as plain data."""
         plain: dict[str, Any] = _decode(self.encoded())
         return plain
 
@@ -49,7 +49,7 @@ class Tree:
         return _encoder.encode(self._root)
 
     def at(self, path: Path) -> Any:
-        """What is there; a text as it is kept. Nobody may change it."""
+        """The value at a path, as it is stored; a text may be a `TextNode`. Do not change it."""
         node: Any = self._root
         for key in path:
             node = node[int(key)] if type(node) is list else node[key]
@@ -60,12 +60,12 @@ class Tree:
 
     def set(self, path: Path, value: Any) -> None:
         """`value` may be anything that an event holds."""
-        told = value
+        recorded = value
         if isinstance(value, str):
-            told = value = _plain(value)
+            recorded = value = _plain(value)
         elif not isinstance(value, bool | int | float | None):
             data = encode(value)
-            told, value = msgspec.Raw(data), _decode(data)
+            recorded, value = msgspec.Raw(data), _decode(data)
         parent, key = self.at(path[:-1]), path[-1]
         if type(parent) is not list:
             parent[key] = value
@@ -73,31 +73,31 @@ class Tree:
             parent.append(value)
         else:
             parent[int(key)] = value
-        self._told.append(Operation("set", path, told))
+        self._told.append(Operation("set", path, recorded))
 
     def change(self, path: Path, value: Any) -> None:
-        """Set a plain value, and say nothing when it is that already."""
+        """Set a plain value; records nothing if it is unchanged."""
         if self.at(path[:-1]).get(path[-1]) != value:
             self.set(path, value)
 
     def append(self, path: Path, text: str) -> None:
         text = _plain(text)
         parent, key = self.at(path[:-1]), path[-1]
-        kept = parent[key]
-        if type(kept) is TextNode:
-            kept.add(text)
+        current = parent[key]
+        if type(current) is TextNode:
+            current.add(text)
         else:
-            parent[key] = TextNode(kept, text)
+            parent[key] = TextNode(current, text)
         self._told.append(Operation("append-text", path, text))
 
     def push(self, path: Path, value: Any) -> Path:
-        """Add to the end of a list; where it is now."""
+        """Append to a list; returns the path of the new item."""
         place = (*path, str(len(self.at(path))))
         self.set(place, value)
         return place
 
     def insert(self, path: Path, index: int, value: Any) -> Path:
-        """Put it before what is there: all of that is set anew, one place further on, and must be plain."""
+        """Insert into a list. The items after it are set again, one position further, and must be plain."""
         moved = self.at(path)[index:]
         place = (*path, str(index))
         self.set(place, value)
@@ -106,9 +106,9 @@ class Tree:
         return place
 
     def take_operations(self) -> list[Operation]:
-        """What was changed since the last time."""
-        told, self._told = self._told, []
-        return told
+        """The operations since the last call."""
+        operations, self._told = self._told, []
+        return operations
 
 
 def _joined(value: object) -> str:

@@ -1,1 +1,1 @@
-"""A log as events that say who speaks: each with the id of its run, and of what its run hangs on."""
+"""A log as events that name their run: each has the id of its run, and of the run's parent."""

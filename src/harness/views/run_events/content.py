@@ -1,4 +1,4 @@
-"""What events that say who speaks carry: requests of a model, results of a call, words of a person."""
+"""The contents of run events: requests of a model, results of a call, messages of a user."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def user_content(message: Message) -> Any:
 
 
 def outcome_of(end: ToolEnd) -> dict[str, Any]:
-    """What a call came to, as far as the log tells."""
+    """The outcome of a call, as far as it is in the log."""
     output = end.output
     if end.result is not None and end.success is not False:
         return {"context": output or "", "result": end.result}
-    if end.exit_code is not None:  # a program that ran to its end, well or not
+    if end.exit_code is not None:  # a program that exited, with any code
         return {"context": output or "", "result": {"exitCode": end.exit_code}}
     if end.success is False:
         return _stated_failure(output) or {"error": output or "failed"}
@@ -46,13 +46,13 @@ def outcome_of(end: ToolEnd) -> dict[str, Any]:
 
 
 def context_of(output: Any) -> Any:
-    """What of a result is meant for the model, where a part of it is."""
+    """The part of a result that is meant for the model, if there is one."""
     context = output.get("context") if isinstance(output, dict) else None
     return context if isinstance(context, str) else output
 
 
 def question_of(relay: Relay) -> Any:
-    """The arguments of a call that asks for permission, else what is asked."""
+    """The arguments of a call that needs approval, else the question."""
     if relay.input is not None:
         return relay.input
     asked = {"question": relay.question, "options": relay.options}
@@ -64,7 +64,7 @@ def denial(reason: str) -> dict[str, Any]:
 
 
 def _stated_failure(output: str | None) -> dict[str, Any] | None:
-    """A failure that the loop has already put into the words of this format, for the model to read."""
+    """A failure that the loop has already written in this format, for the model."""
     if output is None or not output.startswith(('{"status":"denied"', '{"error":')):
         return None
     try:
@@ -83,7 +83,7 @@ def _content_part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_data(part: Any) -> dict[str, Any]:
-    """A part as it stands in the file; in a run that is going on it may still be a struct."""
+    """A part as plain data, as in the log file; in a live run it may still be a struct."""
     if isinstance(part, msgspec.Struct):
         part = msgspec.to_builtins(part)
     return part if isinstance(part, dict) else {}

@@ -1,4 +1,4 @@
-"""The events that say who speaks: each with the id of its run, and of what its run hangs on.
+"""The events that name their run: each has the id of its run, and of the run's parent.
 
 A run is one agent, or one call of a model made by an agent (`parent_id` is then the agent's run). What is
 not known is absent, never null.
@@ -103,7 +103,7 @@ class RelayEvent(WireEvent, frozen=True, kw_only=True):
     tool: str
     params: Any
     options: list[dict[str, Any]] | None = None
-    """The answers that there are to a question for permission, each with what it grants."""
+    """The possible answers to an approval, each with what it grants."""
     preview: list[dict[str, Any]] | None = None
     subagent: str = ""
 
@@ -133,20 +133,20 @@ class ReplOutputEvent(WireEvent, frozen=True, kw_only=True):
 
 
 class UserEvent(WireEvent, frozen=True, kw_only=True):
-    """What a person says: known to whoever asked, so a stream of events does not repeat it."""
+    """A message of the user. The client that sent it knows it, so a stream of events does not repeat it."""
 
     content: Any
     """A text, or parts."""
 
 
 class RetractedEvent(WireEvent, frozen=True, kw_only=True):
-    """The text of that id does not stand. A stream of events cannot say it; a graph can."""
+    """The text of that id was retracted. Only a graph shows it; a stream of events has no such event."""
 
     id: str
 
 
 class Connected(msgspec.Struct, frozen=True, rename="camel", tag_field="type", tag="connected"):
-    """What a server says first."""
+    """The first event of a server."""
 
     session_id: str
 

@@ -1,4 +1,4 @@
-"""A run as a sandbox runner tells it: six kinds of events that any reader understands, each with the log's own beside it.
+"""A run as a sandbox runner reports it: six kinds of events that any reader understands, each with the log's own event.
 
 `run.started`, `assistant.delta`, `tool.started`, `tool.completed`, `run.completed`, `run.error`; whatever is none of
 these is called `log`. `events` are the events of the log that it stands for, so that nothing is lost on the way.
@@ -52,8 +52,8 @@ class RunnerTranslation:
             case ToolStart():
                 return "tool.started", {"id": event.call_id, "name": event.tool_name, "input": event.input}
             case ToolEnd():
-                told = {"id": event.call_id, "isError": event.success is False, "output": event.output}
-                return "tool.completed", told
+                completed = {"id": event.call_id, "isError": event.success is False, "output": event.output}
+                return "tool.completed", completed
             case Error():
                 self._error = event.message
                 return "log", {}

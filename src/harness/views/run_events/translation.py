@@ -1,13 +1,12 @@
-"""A log told as events that say who speaks.
+"""Translates a log into events that name their run.
 
 Rules
-1. What a model says during a step is told under the step's id, below the run that asked; without steps a
-   run speaks for itself.
-2. A call that a model asks for in a step is told twice: as asked, under the step and the model's own id,
-   and as carried out, under the run and the id of the log. One that was refused in between has only its
-   result there.
-3. No two streams share an id: one that comes again, or that another run also uses, is numbered.
-4. Warnings, tasks, what somebody steered and the like have no word here.
+1. The output of a model during a step is emitted under the step's id, below the run that asked; without steps it
+   is emitted under the run's own id.
+2. A call that a model asks for in a step is emitted twice: as requested, under the step and the model's own id,
+   and as carried out, under the run and the id of the log. A call that was refused has only its result there.
+3. No two streams share an id: an id that is used again, in this or another run, gets a number.
+4. Warnings, tasks, steering and the like are not emitted.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from harness.views.run_events import events as wire
 from harness.views.run_events.content import denial, outcome_of, question_of, requested_calls, user_content
 from harness.views.run_events.events import WireEvent
 
-# The ids under which each run is shown, and what of it is still open.
+# The ids under which each run is emitted, and what is still open in it.
 
 
 class OpenRun(msgspec.Struct):
@@ -54,18 +53,18 @@ class OpenRun(msgspec.Struct):
     parent_id: str = ""
     speaker_id: str = ""
     speaker_parent_id: str = ""
-    """Under which ids the model is told: those of the step, or of the run itself."""
+    """The ids under which the model's output is emitted: those of the step, or of the run itself."""
     texts: dict[str, str] = {}
     reasonings: dict[str, str] = {}
-    """Under which ids streams are told."""
+    """The ids under which streams are emitted."""
     refused: dict[str, dict[str, Any]] = {}
-    """Calls that may not be carried out, with what is told as their result."""
+    """Refused calls, with what is emitted as their result."""
     progress_pieces: dict[str, int] = {}
     """Of open calls."""
     snippets: int = 0
-    """Programs that were run, in a run that works by writing programs."""
+    """How many programs were run, in a run that works by writing programs."""
     pieces: int = 0
-    """Of the output of the present one."""
+    """Pieces of output of the current program."""
     is_final: bool = False
 
     @property
@@ -84,7 +83,7 @@ class OpenRun(msgspec.Struct):
         self.speaker_parent_id = self.run_id if step_id else self.parent_id
 
     def forget_answer(self) -> None:
-        """What the model said last is done with."""
+        """Close the streams of the model's last answer."""
         self.texts, self.reasonings, self.refused = {}, {}, {}
 
     def text(self, stream_id: str, content: str) -> wire.TextEvent:
@@ -144,7 +143,7 @@ class OpenRun(msgspec.Struct):
 
 
 def prompt_and_answer(used: Usage) -> tuple[int, int]:
-    """Tokens of the whole prompt, cached or not, and of all that came back."""
+    """Tokens of the whole prompt, cached or not, and of the whole answer."""
     prompt = (used.input or 0) + (used.cache_read or 0) + (used.cache_write or 0)
     return prompt, (used.output or 0) + (used.reasoning or 0)
 
@@ -152,14 +151,14 @@ def prompt_and_answer(used: Usage) -> tuple[int, int]:
 class _State(msgspec.Struct):
     runs: dict[str, OpenRun] = {}
     streams: dict[str, int] = {}
-    """How often each id of a stream was given."""
+    """How often each stream id was used."""
 
 
 class WireTranslation:
     """Stage: event of a log → wire events. Its snapshot is plain data."""
 
     def __init__(self, tree: RunTree | None = None) -> None:
-        """`tree`: of the same log, where somebody else reads it too."""
+        """`tree`: the run tree of the same log, if another reader shares it."""
         self._tree = tree or RunTree()
         self._state = _State()
         self._handlers: Mapping[type[Event], Callable[[OpenRun, Any], Sequence[WireEvent]]] = {
@@ -192,12 +191,12 @@ class WireTranslation:
         is_start = type(event) is SessionStart
         if not self._tree.ended and not is_start:
             return handler(run, event)
-        told: list[WireEvent] = [
+        events: list[WireEvent] = [
             self._aborted(one) for one in self._tree.ended if one is not node and one.start
         ]
         if node.start is event and isinstance(event, SessionStart):
-            told.append(run.begin(node.call_id, node.depth, event.max_turns))
-        return [*told, *handler(run, event)]
+            events.append(run.begin(node.call_id, node.depth, event.max_turns))
+        return [*events, *handler(run, event)]
 
     def finish(self) -> Sequence[WireEvent]:
         return ()
@@ -216,18 +215,18 @@ class WireTranslation:
         return run
 
     def _aborted(self, node: LogRun) -> WireEvent:
-        """It ends without a result of its own."""
+        """The run ended without a `Result`."""
         run = self._state.runs.pop(node.id, None) or OpenRun(node.id, node.call_id)
         return wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason="aborted")
 
     def _on_result(self, run: OpenRun, event: Result) -> Sequence[WireEvent]:
         unheard = self._tree.unheard
-        told = [self._whole_text(run, "", unheard)] if unheard else []
+        events = [self._whole_text(run, "", unheard)] if unheard else []
         del self._state.runs[run.run_id]
         run.speak_as("")
         reason = "aborted" if event.outcome == "interrupted" else ""
         if not run.snippets:
-            return (*told, wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason=reason))
+            return (*events, wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason=reason))
         if run.is_final:
             reason = "final"
         elif event.outcome == "limit_exceeded":
@@ -239,7 +238,7 @@ class WireTranslation:
             iterations=run.snippets if event.turns is None else event.turns,
             total_usage=None if event.usage is None else wire.TotalUsage(*prompt_and_answer(event.usage)),
         )
-        return (*told, end)
+        return (*events, end)
 
     def _on_step_start(self, run: OpenRun, event: StepStart) -> Sequence[WireEvent]:
         run.speak_as(event.id)
@@ -278,17 +277,17 @@ class WireTranslation:
         return self._answer(run, event) if event.role == "assistant" else ()
 
     def _answer(self, run: OpenRun, event: Message) -> Sequence[WireEvent]:
-        told: list[WireEvent] = []
+        events: list[WireEvent] = []
         run.reasonings.pop("", None)
         stream = run.texts.pop(event.id, None)
         rest = self._tree.rest(event)
         if rest is None and event.text:
-            told.append(self._whole_text(run, event.id, event.text))
+            events.append(self._whole_text(run, event.id, event.text))
         elif stream is not None and rest:
-            told.append(run.text(stream, rest))
+            events.append(run.text(stream, rest))
         if event.parts and run.is_in_step:
-            told += [run.request(call.id, call.name, call.input) for call in requested_calls(event.parts)]
-        return told
+            events += [run.request(call.id, call.name, call.input) for call in requested_calls(event.parts)]
+        return events
 
     def _on_tool_start(self, run: OpenRun, event: ToolStart) -> Sequence[WireEvent]:
         if event.call_id in run.refused:
@@ -323,7 +322,7 @@ class WireTranslation:
         return (relay,)
 
     def _on_relay_reply(self, run: OpenRun, event: RelayReply) -> Sequence[WireEvent]:
-        # A refusal that nobody was asked about has the id of the call itself.
+        # A refusal without an approval request has the id of the call itself.
         asked = next(iter(self._tree.relays), None)
         run_id, call_id = (run.run_id, event.id) if asked is None else (asked.run_id, asked.call_id)
         if call_id and not event.approved:
