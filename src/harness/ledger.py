@@ -89,7 +89,7 @@ class _Delta(NamedTuple):
 
 
 class _Invocation(msgspec.Struct, kw_only=True):
-    """A run with its sub-agents: what an agent speaks of when it states a cost."""
+    """A run with its sub-agents: the scope of the cost that an agent states."""
 
     log_id: str
     run_id: str
@@ -115,12 +115,12 @@ class Account(msgspec.Struct, kw_only=True):
 
     invocations: list[_Invocation] = msgspec.field(default_factory=list)
     next_seq: int = 0
-    """From here on, nothing was read."""
+    """The first event that was not read."""
     runs: dict[str, Any] | None
     """The runs of the log; None before anything was read."""
 
     def feed(self, metadata: Metadata, events: Iterable[Event]) -> None:
-        """Events that do not speak of usage may be left out."""
+        """Events without usage may be left out."""
         tree = RunTree()
         if self.runs is not None:
             tree.restore(self.runs)
@@ -130,7 +130,7 @@ class Account(msgspec.Struct, kw_only=True):
             self.next_seq = max(self.next_seq, event.seq + 1)
             begins = tree.began and not run.depth
             if current is None and not tree.began and not isinstance(event, Info | Warning | UsageDelta):
-                continue  # said before any run
+                continue  # before any run
             if current is None or (begins and (current.is_over or run.id != current.run_id)):
                 current = _begun(metadata, event)
                 self.invocations.append(current)
@@ -150,13 +150,13 @@ class Ledger:
         """Logs with a run that states the total of a session whose earlier runs are not known."""
 
     def add(self, metadata: Metadata, events: Iterable[Event]) -> None:
-        """One log. Events that do not speak of usage may be left out."""
+        """Add one log. Events without usage may be left out."""
         account = Account(runs=None)
         account.feed(metadata, events)
         self._invocations += account.invocations
 
     def charges(self, prices: Prices, day_of: Callable[[int], str], since_ms: int = -1) -> list[Charge]:
-        """Everything that was used from then on, by session, run, model and day; nothing of it twice."""
+        """All usage since then, by session, run, model and day, each counted once."""
         self.unsettled = []
         runs = Counter(one.session for one in self._invocations)
         counted: dict[tuple[str, str], Usage] = {}
@@ -169,7 +169,7 @@ class Ledger:
         return charges
 
     def silent(self, since_ms: int = -1) -> int:
-        """How many logs begin from then on and say nothing of what was used."""
+        """How many logs since then report no usage."""
         logs = {one.log_id for one in self._invocations if one.started_ms >= since_ms}
         return len(logs - {one.log_id for one in self._invocations if one.deltas})
 
@@ -193,7 +193,7 @@ class Ledger:
 
 
 def rolled_up(charges: Iterable[Charge], by: By) -> list[Row]:
-    """Days in their order, sessions the latest first, everything else the dearest first."""
+    """Days in order, sessions newest first, everything else by cost, highest first."""
     groups: dict[str, list[Charge]] = {}
     for charge in charges:
         groups.setdefault(_KEYS[by](charge), []).append(charge)
@@ -332,7 +332,7 @@ def _sum(deltas: Iterable[_Delta]) -> Usage:
 def _charged(
     invocation: _Invocation, deltas: Iterable[_Delta], prices: Prices, day_of: Callable[[int], str]
 ) -> Iterator[Charge]:
-    # What was computed when it was recorded is computed again, from the prices of now.
+    # A cost that was computed when it was recorded is computed again, from the current prices.
     is_stated = any(
         delta.usage.cost_usd is not None and delta.usage.cost_source != "computed"
         for delta in invocation.deltas

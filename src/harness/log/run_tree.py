@@ -1,4 +1,4 @@
-"""One reading of a log: which runs there are, which run began which, what is open, and what was said.
+"""The one fold of a log into runs: which runs there are, which run started which, what is open, what was shown.
 
 The states of a run:
 
@@ -93,7 +93,7 @@ class RunNode(msgspec.Struct, omit_defaults=True, gc=False):
     parent: str = ""
     """The run above it; empty for a top run."""
     call_id: str = ""
-    """The call that began it, where that is known."""
+    """The call that started it, if known."""
     top: str = ""
     depth: int = 0
     """0 for a top run, 1 for its children, and so on."""

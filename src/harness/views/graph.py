@@ -1,6 +1,6 @@
 """The conversation as a graph, as one JSON object after the end: `nodes`, `edges`, `lastNodeByRunId`.
 
-A node is a block of what was said or done (text, tool_call, tool_result, …), with its `id`, `runId` and
+A node is a block of the conversation (text, tool_call, tool_result, …), with its `id`, `runId` and
 `kind`; edges lead from each node of a run to its next, and from a call to the sub-agent that it started.
 As a picture it is the formats `mermaid` and `dot`.
 

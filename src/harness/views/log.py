@@ -1,4 +1,4 @@
-"""The events as they stand in the log file: everything, one JSON object per line."""
+"""The events exactly as in the log file: everything, one JSON object per line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The conversation as the server's clients see it, as one JSON object after the end: the state of `docs/protocol.md`.
 
-In Python the fold's `value` is that object at any moment; `feed` gives nothing but the changed value.
+In Python the fold's `value` is that object at any moment; `feed` returns nothing and changes the value.
 """
 
 from __future__ import annotations

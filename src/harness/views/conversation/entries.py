@@ -59,7 +59,7 @@ class Dated(Generic[Value]):
 
 
 class Entry:
-    """A node: its first event, the pieces or events that came for it later, and what follows it.
+    """A node: its first event, the pieces or events added to it later, and its followers.
 
     Most nodes never grow and have one follower, so storage for more than that is created when it is needed:
     the size of a node decides how much memory a long conversation needs.

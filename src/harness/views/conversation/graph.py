@@ -1,6 +1,6 @@
 """The conversation as an immutable graph: adding an event returns a new graph.
 
-Nodes are what was said and done; an edge leads from each node of a run to the next one of that run, and
+Nodes are messages, calls and results; an edge leads from each node of a run to the next one of that run, and
 from what spawned a run to the run's first node.
 
 All graphs of one line share one record, which is only ever appended to. So an event costs the same
@@ -196,7 +196,7 @@ class Graph:
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """In the order in which they came."""
+        """In order of arrival."""
         return _Nodes(self._record, self._version)
 
     @property

@@ -1,4 +1,4 @@
-"""What a tool call does, in the few words of one line."""
+"""What a tool call does, in one short line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Folds a log into the state of its conversation, and each event into the operations that change this state.
 
 Rules
-1. A run without a parent speaks in the conversation itself; a run that a call began speaks in that call.
-2. A run gives one assistant's message, and another one after each message of a person within it.
+1. A run without a parent writes into the conversation itself; a run that a call started writes into that call.
+2. A run writes one assistant message, and another one after each user message within it.
 3. What the log does not say (whether it is being written, what a client can do now) is set by the caller with
    `note`.
 4. The cost of a change depends on its size, never on the size of the state.

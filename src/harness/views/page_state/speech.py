@@ -115,7 +115,7 @@ class Speech:
         return place
 
     def current(self, speaker: Speaker, at_ms: int, *, begins: bool = False) -> Path:
-        """The message that the run writes into; `begins`: something comes into it now."""
+        """The message that the run writes into. `begins`: content is added to it now."""
         if speaker.message is None:
             status = "streaming" if begins else "pending"
             blank = shapes.message(
