@@ -308,9 +308,7 @@ def _beyond(deltas: Iterable[_Delta], known: Usage) -> Iterator[_Delta]:
 
 
 def _includes(total: Usage, part: Usage) -> bool:
-    """Whether a total continues an earlier one. Compares whole prompts and answers: versions split them
-    differently.
-    """
+    """Whether a total continues an earlier one. Compares sums, since versions split them differently."""
     prompt, answer = ("input", "cache_read", "cache_write"), ("output", "reasoning")
     return all(
         sum(getattr(total, name) or 0 for name in names) >= sum(getattr(part, name) or 0 for name in names)

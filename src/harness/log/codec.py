@@ -19,13 +19,13 @@ _CLASSES: dict[str, type[Event]] = {cls.__name__: cls for cls in AnyEvent.__args
 _unread_of = attrgetter("unread")
 _DEEPEST = 200
 _GOES_ON = tuple(",]}")
-"""What follows an object that is a part of another one: no event of the log, whatever it looks like."""
+"""What follows an object that is nested in another one: it is no event of the log, whatever it looks like."""
 
 LINES_AT_ONCE = 128
 """How many are encoded together: a block that fits into the cache costs less than one of a megabyte."""
 
 UNENCODABLE = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError)
-"""What encoding raises on what JSON does not have."""
+"""What encoding raises on values that JSON does not have."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What `decode` raises on a line that is no event at all."""
@@ -87,7 +87,7 @@ def to_builtins(event: Event) -> dict[str, Any]:
 
 
 def _encode_odd(event: Event) -> tuple[bytes, Event]:
-    """The line, and the event that it says."""
+    """The line, and the event that is read back from it."""
     if event.unread is not None:
         fits = {name for name, kind in ENVELOPE.items() if isinstance(event.unread.get(name), kind)}
         stamps = {name: getattr(event, name) for name in fits}

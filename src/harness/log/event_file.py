@@ -103,9 +103,9 @@ class FileReader:
         self._file.close()
 
     def _placed(self, events: list[Event]) -> list[Event]:
-        """With the `seq` that their place gives them, where what they say was damaged.
+        """The events with the `seq` of their place, where the stated one was damaged.
 
-        A log may have gaps, left by a disk that refused: behind one, the line after it agrees with it.
+        A log may have gaps, left by a disk that refused: the line after a gap confirms the stated `seq`.
         """
         expected, stated = self._expected, events[0].seq
         if stated > expected and self._next_seq() != expected + len(events):
@@ -113,7 +113,7 @@ class FileReader:
         return [replace(event, seq=seq) for seq, event in enumerate(events, expected)]
 
     def _skip_to(self, cursor: int, place: LinePosition) -> None:
-        """Jump over as many lines as there should be; if that is too far, for there are gaps, begin at the beginning."""
+        """Skip as many lines as there should be; if gaps make that too far, read from the beginning."""
         if not self._is_at(place):
             place = LinePosition(self._base, 0)
         self._file.seek(place.offset)

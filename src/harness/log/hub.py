@@ -52,7 +52,7 @@ class Hub:
         self._recent_bytes = 0
         self._unwritten: list[Event] = []
         self._warning = Warning(message="")
-        """What was said when the disk last refused."""
+        """The warning that was emitted when the disk last refused."""
         self._wakers: list[Callable[[], object]] = []
         self._closed = False
 

@@ -106,7 +106,7 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     success: bool = True
     exit_code: int | None = None
     operations: list[Operation] | None = None
-    """What was really done, when that is known better than before."""
+    """What the call really did, when more is known than before it ran."""
     attachments: tuple[Attachment, ...] = ()
     """Images and documents for the model."""
     tasks: list[Task] | None = None
@@ -251,9 +251,7 @@ class ToolContext:
         self._on_ask = on_ask or _no_answer
 
     def progress(self, text: str, stream: Stream = "") -> None:
-        """Show output of a call that is still running, from any thread; `stream`: where a program wrote
-        it.
-        """
+        """Show output of a call that is still running, from any thread; `stream`: stdout or stderr."""
         if stream and self._on_stream is not None:
             self._on_stream(text, stream)
         else:
@@ -264,7 +262,7 @@ class ToolContext:
         return await self._on_spawn(task, name)
 
     def resource(self, make: Callable[[], Made]) -> Made:
-        """What the first call of the run with this `make` made; ended with the run. Raises ToolFailure without one."""
+        """What `make` returned at its first use in the run, until the run ends. Raises ToolFailure without a run."""
         made: Made = self._on_resource(make)
         return made
 

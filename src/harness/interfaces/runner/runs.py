@@ -82,13 +82,13 @@ class KnownRun:
             self.claim()
 
     def is_new(self, key: str) -> bool:
-        """Whether what is asked under this key was never asked before; it was, from now on."""
+        """Whether this key is new; it is recorded as used."""
         is_known = bool(key) and key in self._taken_keys
         self._taken_keys.add(key)
         return not is_known
 
     def forget(self, key: str) -> None:
-        """It was refused: nothing came of it."""
+        """The request was refused: its key may be used again."""
         self._taken_keys.discard(key)
 
     def _check_lease(self) -> None:

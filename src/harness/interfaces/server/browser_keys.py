@@ -53,7 +53,7 @@ class BrowserKeys:
         return name in self._kept.keys
 
     def refresh(self) -> None:
-        """Learn what others have changed."""
+        """Read what other servers have changed."""
         if self._path and (mark := _mark(self._path)) != self._mark:
             logouts = self._kept.logouts
             self._mark, self._kept = mark, _read(self._path)

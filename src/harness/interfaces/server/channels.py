@@ -33,7 +33,7 @@ class Channels:
         self._kept_s = kept_s
         self._channels: dict[str, SessionChannel] = {}
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Each as long as it is held or waited for."""
+        """By log id; each exists only while it is held or waited for."""
         self._changes = 0
         self._is_crowded = asyncio.Event()
         self._sweeping: asyncio.Task[None] | None = None

@@ -230,13 +230,13 @@ class HostedConversation:
         await self._session.thread.rename(title=title)
 
     async def close(self) -> None:
-        """What waits for a person can be answered when the conversation is taken up again."""
+        """An open question can still be answered after the conversation is opened again."""
         await self._harness.destroy()
         for task in self._tasks:
             task.cancel()
 
     def _keep(self) -> None:
-        """What a server that is started again must know."""
+        """Store what a restarted server must know."""
         opened = self._session.thread.current
         assert opened is not None, "a thread is open"
         setup, agent = self._setup, load(self._setup.agent)
@@ -312,7 +312,7 @@ def _file(one: Attached) -> File:
 
 
 def setup_of(metadata: Any) -> Setup:
-    """How a conversation that was put away is to be taken up again."""
+    """The setup with which a stored conversation is opened again."""
     settings = metadata.settings
     return Setup(
         agent=metadata.agent_name,

@@ -1,7 +1,7 @@
 """Internal errors, reported to the operator of the server: one line with the kind and the place, and nothing else.
 
-What an error says may hold anything, a token too, so it is never repeated; neither is the address that was asked for,
-only the route that it led to. The traceback shows our own lines alone.
+The message of an error may contain anything, even a token, so it is never printed; neither is the requested
+address, only its route. The traceback shows our own lines alone.
 """
 
 from __future__ import annotations

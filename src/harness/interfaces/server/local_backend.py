@@ -46,7 +46,7 @@ class LocalBackend:
         self._clock = new_clock()
         self._open: dict[str, HostedConversation] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Each as long as it is held or waited for."""
+        """By log id; each exists only while it is held or waited for."""
         self._listeners: list[Callable[[str], None]] = []
         self._replacement_listeners: list[Callable[[str], None]] = []
 
@@ -223,7 +223,7 @@ class LocalBackend:
             await self.unload(log_id)
 
     async def _conversation(self, log_id: str) -> HostedConversation:
-        """The loaded one; one that is not loaded is woken. Raises HarnessError."""
+        """The conversation, loaded if necessary. Raises HarnessError."""
         if log_id not in self._open:
             metadata = self._store.metadata(log_id)
             if metadata.kind != "thread":
@@ -245,7 +245,7 @@ class LocalBackend:
 
 
 def _filled(setup: Setup, fallback: Setup) -> Setup:
-    """What it does not say, said by the other one. A model is only ever that of the same agent."""
+    """Missing fields are taken from the other setup; the model only if the agent is the same."""
     names = [name for name in setup.__struct_fields__ if not getattr(setup, name)]
     if setup.agent and setup.agent != fallback.agent:
         names = [name for name in names if name != "model"]

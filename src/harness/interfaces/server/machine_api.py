@@ -177,7 +177,7 @@ class _Known(NamedTuple):
 
 
 class UsageReports:
-    """Contract: may be asked by several threads."""
+    """Contract: thread-safe."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store

@@ -41,7 +41,7 @@ _MOST_MOMENTS = 1_000
 _END = 10**12
 _TITLE_CHARACTERS = 80
 _WAITS, _LIVE, _AT_REST = range(3)
-"""In which order sessions are listed."""
+"""The order in which sessions are listed."""
 _UNTOLD = {"run": "interrupted", "thread": ""}
 """The outcome of a session without one: its run has died, or the conversation had no run."""
 
@@ -232,15 +232,15 @@ def _id(request: Request) -> str:
 
 
 class PastStates:
-    """Contract: may be asked by several threads. A moment before the last one that was asked for is folded from
-    the beginning of the log.
+    """Contract: thread-safe. A state before the last one that was asked for is folded from the beginning of
+    the log.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._kept: dict[str, StateFold] = {}
-        """As far as they were last asked for, the latest last; what is taken out of here has no other user."""
+        """Folds at the state last asked for, most recently used last; a fold in use is taken out."""
 
     def at(self, log_id: str, seq: int) -> bytes:
         """The message with the state after that many events. Raises UnknownSession and StoreError."""

@@ -30,14 +30,14 @@ Answer = TypeVar("Answer")
 _PARTS = ("", "-wal", "-shm", "-journal")
 _LOCK_SUFFIX = ".lock"
 _NONSENSE = (ValueError, TypeError, OverflowError, RecursionError)
-"""What an index is read with raises one of these when a bit in it has flipped."""
+"""Reading a damaged index may raise one of these."""
 _BREATH_S = 0.005
-"""Between two steps, so that others have their turn."""
+"""The pause between two steps, so that other threads can use the index."""
 _DONE = object()
 _MANY = 1_000
-"""Logs that were touched: so many are not looked at one by one."""
+"""When this many logs were touched, they are not checked one by one."""
 _LEFT_TO_THE_PARENT: list[Index] = []
-"""A child that closes what its parent has open may take the parent's files away."""
+"""Never closed: a child process that closes its parent's index may remove the parent's files."""
 
 
 class IndexAccess:
@@ -88,8 +88,8 @@ class IndexAccess:
             return self._version if self._watch is not None else None
 
     def catch_up(self) -> None:
-        """Bring it up to date in steps, the last written first; after the first of them, others are answered from what
-        is known. Raises StoreError.
+        """Bring it up to date in steps, the last written logs first. After the first step, other requests are
+        answered from what is known. Raises StoreError.
         """
         with self._lock:
             self.ask(lambda _: None, ())  # a broken one is deleted

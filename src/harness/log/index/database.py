@@ -26,13 +26,13 @@ from harness.log.store import Metadata, Query
 
 _LETTERS = 3
 _MANY = 1_000
-"""Texts with a word: more, and the word is frequent."""
+"""A word in more texts than this is frequent."""
 _MOST_PIECES = 24
-"""Of a long word: they leave few texts, and what is left is looked at anyway."""
+"""How many trigrams of a long word are used: they leave few texts, which are checked anyway."""
 
 
 SAYS = "EXISTS (SELECT 1 FROM texts WHERE log = logs.number AND instr(text, ?)), "
-"""Whether a log says a word, as a column of a statement over logs."""
+"""Whether a log contains a word, as a column of a statement over logs."""
 
 
 class TextSearch:
@@ -147,12 +147,12 @@ class _Change(NamedTuple):
 
 
 class Index:
-    """Contract: the files are never changed; the caller keeps threads apart."""
+    """Contract: never changes the files; the caller serializes access between threads."""
 
     def __init__(self, path: str, directory: str) -> None:
         self._directory = directory
         self._asked_for: tuple[tuple[str, ...], int, set[int] | None] = (), 0, None
-        """Words, when they were looked for, and the logs that may say them."""
+        """The last words searched for, the data version then, and the logs that may contain them."""
         self._connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
         try:
             for setting in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY"):

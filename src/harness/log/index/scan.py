@@ -18,7 +18,7 @@ _BLOCK_BYTES = 1024 * 1024
 _TYPE_AT = len(b'{"type":"')
 _TYPE_BYTES = 5
 _BEGINNINGS = frozenset(kind.__name__.encode()[:_TYPE_BYTES] for kind in KINDS)
-"""Enough of a type to skip the lines that matter not here, which are nearly all."""
+"""Enough of a type to skip irrelevant lines, which are nearly all."""
 
 
 class FoundLog(NamedTuple):
@@ -30,7 +30,7 @@ class FoundLog(NamedTuple):
     size: int
     sidecar_path: str
     sidecar_mark: str
-    """Another one when the sidecar was written again."""
+    """Changes when the sidecar is rewritten."""
     written_ns: int
     """When the log was written last."""
 

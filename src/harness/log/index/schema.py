@@ -53,8 +53,8 @@ CREATE INDEX logs_active ON logs (updated_ms DESC, log_id DESC) WHERE is_active 
 CREATE INDEX headings ON texts (log) WHERE is_heading;
 UPDATE logs SET sidecar_mark = '';
 """
-"""What lists show first is found without looking at the rest; what can be searched besides messages is searched
-like them. What is known already lacks that, so its metadata are read again."""
+"""Indexes for the order of lists, and texts besides messages that can be searched. The metadata of all known
+logs are read again to fill them."""
 
 MIGRATIONS = (LISTS_AND_STARTS, SEARCH, SHORT_WAYS)
 """The first makes version 1 of an empty file."""
@@ -63,7 +63,7 @@ VERSION = len(MIGRATIONS)
 
 
 class Unusable(Exception):
-    """What is there is no index that this version can read."""
+    """The file is not an index that this version can read."""
 
 
 def prepare(connection: sqlite3.Connection) -> None:

@@ -50,9 +50,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Callable[[str], ToolOutput] = denied
     """What a call gives that was not allowed, and why."""
     ask_permission: Callable[[Relay, float | None], Awaitable[RelayReply]] | None = None
-    """Asks for permission, within the deadline, instead of a reader of the log. The question is logged as
-    well.
-    """
+    """Asks for permission, within the deadline, instead of a reader of the log. The log has it too."""
     agent: str = OWN_AGENT
     """The name that the log gives it."""
     version: str = ""

@@ -34,7 +34,7 @@ _LEFT_TO_THE_PARENT: list[object] = []
 
 
 class PostgresConnection:
-    """Contract: one question at a time; a connection that broke during one is a new one for the next."""
+    """Contract: one request at a time; after a connection broke, the next request opens a new one."""
 
     def __init__(self, url: str, *, durable: bool = True) -> None:
         self._url = url
@@ -44,7 +44,7 @@ class PostgresConnection:
         self._lock = threading.RLock()
         self._not_before_s = 0.0
         self.generation = 0
-        """Another one after every connection: what the server held for the last one is gone."""
+        """Changes with every new connection: what the server held for the last one is gone."""
 
     @contextmanager
     def use(self) -> Iterator[Connection[Any]]:

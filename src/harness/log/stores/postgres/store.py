@@ -204,8 +204,8 @@ class PostgresStore:
         return self._watch.add(log_id, wake)
 
     def lost(self) -> builtins.list[str]:
-        """Logs that are open here though another process has opened them since: our connection broke, and with it
-        went the lock. What is written to them from here is in no log.
+        """Logs that are open here although another process has opened them since: our connection broke, and the
+        lock was lost with it. What is written to them from here is in no log.
         """
         if not self._held:
             return []
