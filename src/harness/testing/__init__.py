@@ -1,6 +1,6 @@
 """Tools for testing agents and stores, Harness's own and those of plugins.
 
-golden         recorded runs as tests: a folder is a case, with the events that must come of it
+golden         recorded runs as tests: a folder is a case, with its expected events
 stores         the contract of a store, as checks that any store must pass
 faulty_store   a store that fails at any call you choose
 """

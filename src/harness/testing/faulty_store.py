@@ -20,10 +20,10 @@ from harness.log.store import LogReader, LogWriter, Metadata, Query, Store
 
 
 class FaultyStore:
-    """Passes every call on to `inner`, and raises at the chosen ones.
+    """Forwards every call to `inner`, and raises at the chosen ones.
 
-    `fails_at` is the number of the first call that fails, counted from 1 (0: none); `failures` is how many calls fail
-    from there on, None: all.
+    `fails_at` is the number of the first call that fails, counted from 1 (0: none); `failures` is how many
+    calls fail from there on (None: all).
     """
 
     def __init__(self, inner: Store, fails_at: int = 0, failures: int | None = 1) -> None:
@@ -31,7 +31,7 @@ class FaultyStore:
         self._fails_at = fails_at
         self._failures = failures
         self.calls = 0
-        """How many calls there were."""
+        """The number of calls so far."""
         self.failed: builtins.list[str] = []
         """The names of the calls that failed."""
 

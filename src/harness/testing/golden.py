@@ -1,10 +1,10 @@
-"""Recorded runs as tests: a folder is a case, and its expected events lie in it.
+"""Recorded runs as tests: a folder is a case, and contains its expected events.
 
 tests/agents/<agent>/<version>/<case>/
     stdout.jsonl   what the agent wrote, byte for byte
     stderr.txt     likewise (may be missing)
-    meta.json      argv, prompt, cwd, exit code, when each line came, what the model was scripted to say
-    events.ndjson  what must come out: written by `rewrite`, reviewed by people
+    meta.json      argv, prompt, cwd, exit code, when each line arrived, the script of the model
+    events.ndjson  the expected events: written by `rewrite`, reviewed by people
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.sources.translation.pipeline import Pipeline
 
 
 class Meta(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is known of a recording besides its bytes."""
+    """The facts about a recording besides its bytes."""
 
     agent: str
     version: str = ""
@@ -34,12 +34,12 @@ class Meta(msgspec.Struct, kw_only=True, omit_defaults=True):
     cwd: str = ""
     prompt: str = ""
     exit_code: int | None = None
-    """Negative: ended by that signal."""
+    """Negative: the signal that ended it."""
     signals: list[dict[str, int]] = msgspec.field(default_factory=list)
-    """Signals that were sent while it ran: `signal`, `at_ms`. Not passed to the pipeline, which must
-    see from the agent's own behaviour that it was interrupted."""
+    """Signals sent while it ran: `signal`, `at_ms`. Not passed to the pipeline, which must detect the
+    interruption from the agent's own behaviour."""
     line_times_ms: list[int] = msgspec.field(default_factory=list)
-    """When each line of stdout came, since the start."""
+    """When each line of stdout arrived, since the start."""
     script: Any = None
     """What the model was scripted to answer."""
     note: str = ""
@@ -101,7 +101,7 @@ def entries_of(case: Case) -> Iterator[RawEntry]:
 
 
 def translate(case: Case) -> tuple[Pipeline, list[Event]]:
-    """The events of a recording, without stamps, and the pipeline that made them."""
+    """The events of a recording, without stamps, and the pipeline that emitted them."""
     pipeline = Pipeline(load(case.agent).translator())
     events: list[Event] = []
     for entry in entries_of(case):
@@ -111,7 +111,7 @@ def translate(case: Case) -> tuple[Pipeline, list[Event]]:
 
 
 def check(case: Case) -> str:
-    """An empty text when the case gives what is expected of it, else what differs."""
+    """Empty when the case gives its expected events, otherwise the difference."""
     pipeline, events = translate(case)
     if pipeline.lost:
         return f"{case}: {len(pipeline.lost)} lines were lost, the first: {pipeline.lost[0][:300]!r}"
@@ -120,7 +120,7 @@ def check(case: Case) -> str:
 
 
 def rewrite(cases: Sequence[Case]) -> Iterator[str]:
-    """Write what comes out now as what is expected; yields the difference of each case that changed."""
+    """Write the current events as the expected ones; yields the difference of each case that changed."""
     for case in cases:
         _, events = translate(case)
         actual = codec.encode_lines(events)

@@ -1,5 +1,5 @@
-"""The part of a store's contract on finding logs, and on what a store knows without reading them: messages, usage,
-snapshots, changes.
+"""The part of a store's contract on finding logs, and on what a store can answer without reading them:
+messages, usage, snapshots, changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small logs for the checks of a store, and how they are written and read."""
+"""Small logs for the checks of a store, and helpers to write and read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def numbered(name: str, seqs: Sequence[int]) -> list[Event]:
 
 
 def conversation(seq: int, turns: int) -> list[Event]:
-    """Runs in which one asks and the other answers; seven events each."""
+    """Runs with one question and one answer; seven events each."""
     events: list[Event] = []
     for turn in range(turns):
         run = f"run-{seq}-{turn}"

@@ -3,8 +3,9 @@
     @pytest.mark.parametrize("check", CHECKS, ids=name_of)
     def test_my_store(check): check(MyStore())
 
-Each check takes an empty store and raises AssertionError when the contract is broken. Here are writing, reading, metadata
-and forks; `query_checks` has finding logs, and what a store knows without reading them.
+Each check takes an empty store and raises AssertionError when the contract is broken. This module covers
+writing, reading, metadata and forks; `query_checks` covers finding logs, and what a store can answer without
+reading them.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def a_hub_stamps_without_gaps_and_maps_child_runs(store: Store) -> None:
 
 
 def followers_from_any_cursor_miss_and_repeat_nothing(store: Store) -> None:
-    """While one thread writes, many follow, each from its own cursor."""
+    """While one thread writes, many readers follow, each from its own cursor."""
     log_id = new_run_id(1)
     hub = Hub(store, log_id, store.create(Metadata(session_id=log_id)))
     total = 3000

@@ -87,7 +87,7 @@ class NotificationInboxTool(Tool):
         )
 
     async def _told(self, records: Sequence[Notification]) -> dict[str, Any]:
-        """Deliver the unread notifications that have not been delivered yet, and mark all unread ones as seen."""
+        """Deliver unread notifications that have not been delivered yet, and mark all unread ones as seen."""
         delivered = seen = already = 0
         for record in records:
             if record.status not in ("pending", "delivered"):

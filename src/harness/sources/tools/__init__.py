@@ -1,3 +1,3 @@
-"""What a loop may call: one file per tool, and the registry that puts them together."""
+"""The tools of the agent loop: one file per tool, and the registry that assembles them."""
 
 from __future__ import annotations

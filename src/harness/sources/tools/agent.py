@@ -1,4 +1,4 @@
-"""`agent`: give a task to a sub-agent, a run of its own with the same tools and permissions."""
+"""`agent`: give a task to a sub-agent, a separate run with the same tools and permissions."""
 
 from __future__ import annotations
 

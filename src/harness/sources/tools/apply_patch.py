@@ -1,6 +1,6 @@
-"""`apply_patch`: change, add, delete and move several files at once, all of it or nothing.
+"""`apply_patch`: change, add, delete and move several files at once, all or nothing.
 
-The parser comes first: a patch has the format that `formats.patch` shows, with the context as the only address.
+The parser comes first. `formats.patch` shows the format; hunks are located by their context lines only.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class FilePatch(msgspec.Struct):
     path: str
     change: Literal["create", "update", "delete"]
     content: list[str] = msgspec.field(default_factory=list)
-    """Of a new file."""
+    """The lines of a new file."""
     hunks: list[Hunk] = msgspec.field(default_factory=list)
     move_to: str = ""
 
 
 def unwrapped(text: str) -> str:
-    """The patch alone, out of what models put around it: a fence of Markdown, or the command line with a
-    here-document for it. Whatever else stands there stays, to be refused.
+    """The patch without what models put around it: a Markdown fence, or a command line with a here-document.
+    Any other text is left in place, and the parser then refuses it.
     """
     lines = text.replace("\r\n", "\n").strip().split("\n")
     begin = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), 0)
@@ -95,7 +95,7 @@ _AROUND = (
 
 
 def parse(text: str) -> list[FilePatch]:
-    """Raises ToolFailure, which says what is wrong and in which line."""
+    """Parse a patch. Raises ToolFailure that names the mistake and its line."""
     lines = text.replace("\r\n", "\n").strip().split("\n")
     if lines[0].strip() != _BEGIN or lines[-1].strip() != _END:
         raise ToolFailure(f"the patch must begin with {_BEGIN!r} and end with {_END!r}")
@@ -158,7 +158,7 @@ def _take_hunk_line(hunk: Hunk, line: str, number: int) -> None:
 
 
 def _anchor(line: str) -> str:
-    """Line numbers, as in `@@ -1,4 +1,5 @@`, are no anchor: models count badly."""
+    """The anchor of a hunk. Line numbers, as in `@@ -1,4 +1,5 @@`, are ignored: models count badly."""
     text = line[2:].strip()
     if text.startswith("-") and "@@" in text:
         text = text.partition("@@")[2].strip()
@@ -170,7 +170,7 @@ def _malformed(number: int, expected: str) -> ToolFailure:
 
 
 def patched(text: str, hunks: Sequence[Hunk], path: str) -> str:
-    """The text with all hunks in it, in their order. Raises ToolFailure when one does not fit."""
+    """The text with all hunks applied, in order. Raises ToolFailure when one does not fit."""
     has_end = text.endswith("\n") or not text
     lines = text.split("\n")
     if has_end:
@@ -187,7 +187,7 @@ def patched(text: str, hunks: Sequence[Hunk], path: str) -> str:
                 result.append(line)
             else:
                 if sign == " ":
-                    result.append(lines[place])  # with its own blanks and marks
+                    result.append(lines[place])  # the file's line, with its own white space and characters
                 place += 1
     result += lines[place:]
     return "\n".join(result) + ("\n" if has_end and result else "")
@@ -200,7 +200,7 @@ def _sought(hunk: Hunk) -> list[str]:
 def _located(
     lines: list[str], hunk: Hunk, place: int, path: str, alike: int
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Where a hunk belongs, and which of its lines count. `alike`: so many hunks look for the same, one by one."""
+    """The position of a hunk, and which of its lines count. `alike`: how many hunks have the same lines."""
     begin = place
     for anchor in hunk.anchors:
         found = _places(lines, [anchor], place)
@@ -213,7 +213,7 @@ def _located(
     changes = hunk.lines
     fitting = _fitting(lines, sought, hunk, place)
     if not fitting and changes[-1] == (" ", "") and len(sought) > 1:
-        # An empty line before the next header is more often a matter of style than of content.
+        # An empty line before the next header is usually a matter of style, not of content.
         sought, changes = sought[:-1], changes[:-1]
         fitting = _fitting(lines, sought, hunk, place)
     if not fitting:
@@ -225,11 +225,11 @@ def _located(
 
 
 def _assert_named(lines: list[str], hunk: Hunk, fitting: list[int], begin: int, path: str) -> None:
-    """A change at the wrong one of several places is worse than none: a line @@ must say which."""
+    """An @@ line must select one of several places: a change at the wrong place is worse than none."""
     if hunk.anchors:
         named = _places(lines, [hunk.anchors[-1]], begin)
         if len(named) == 1 or len(hunk.anchors) > 1:
-            return  # the first one behind a line that was named
+            return  # the first match after the named line
         fitting, what = named, f"the line {hunk.anchors[-1]!r} (named by @@)"
     else:
         what = "what the hunk is about"
@@ -241,7 +241,7 @@ def _assert_named(lines: list[str], hunk: Hunk, fitting: list[int], begin: int, 
 
 
 def _fitting(lines: list[str], sought: list[str], hunk: Hunk, place: int) -> list[int]:
-    """All places for it; the one at the end alone, where it is said to be there."""
+    """All matching places; only the one at the end of the file, if the hunk is marked so."""
     at_end = max(place, len(lines) - len(sought))
     found = _places(lines, sought, at_end) if hunk.is_at_end else []
     if not found:
@@ -252,7 +252,7 @@ def _fitting(lines: list[str], sought: list[str], hunk: Hunk, place: int) -> lis
 
 
 def _places(lines: list[str], sought: list[str], place: int) -> list[int]:
-    """Where these lines stand, by the first look that finds them."""
+    """Where these lines occur, by the strictest comparison that finds them."""
     for look in _LOOKS:
         seen, wanted = [look(line) for line in lines], [look(line) for line in sought]
         found = [
@@ -299,7 +299,7 @@ class ApplyPatchTool(Tool):
         return operations_of_patch(_taken(arguments), self._workspace.root)
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        """A patch is never the same again; but to allow all of them is more than anybody was shown."""
+        """Exactly this patch: a rule for all patches would allow more than the user was shown."""
         name = "patch" if "patch" in arguments else _OTHER_NAME
         return ToolPermission("apply_patch", {name: exactly(spelled(arguments.get(name, "")))})
 
@@ -314,7 +314,7 @@ class ApplyPatchTool(Tool):
         files = parse(_taken(arguments))
         draft = _Draft(self._workspace, context)
         async with AsyncExitStack() as locks:
-            # In one order for everybody, or two patches could wait for each other.
+            # Always in the same order, or two patches could wait for each other.
             for path in sorted(draft.paths_of(files)):
                 await locks.enter_async_context(context.files.lock(path))
             for file in files:
@@ -331,20 +331,20 @@ class ApplyPatchTool(Tool):
 
 
 def _taken(arguments: dict[str, Any]) -> str:
-    """The patch alone: what is asked about is what is applied, however the model wrapped it."""
+    """The patch without its wrapping: the same text is shown for approval and applied."""
     if "patch" not in arguments and _OTHER_NAME in arguments:
         arguments = {"patch": arguments[_OTHER_NAME]}
     return unwrapped(take(ApplyPatchArguments, arguments, "apply_patch").patch)
 
 
 _OTHER_NAME = "input"
-"""What the argument is called where some models have learnt it."""
+"""The name that some models have learnt for the argument."""
 _NEW = TextFile("")
 _LETTERS = {"create": "A", "update": "M", "delete": "D", "move": "D"}
 
 
 class _File:
-    """One file as it was, and as the patch will leave it; None where there is none."""
+    """One file before and after the patch; None where there is no file."""
 
     def __init__(self, data: bytes | None, before: TextFile | None) -> None:
         self.data = data
@@ -354,7 +354,7 @@ class _File:
 
 
 class _Draft:
-    """Everything that a patch will do, before anything is done."""
+    """All changes of a patch, collected before any is made."""
 
     def __init__(self, workspace: ToolWorkspace, context: ToolContext) -> None:
         self._workspace = workspace

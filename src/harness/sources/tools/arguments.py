@@ -1,4 +1,4 @@
-"""What tools take: described to the model as JSON Schema, checked before anything is done."""
+"""Tool arguments: described to the model as JSON Schema, validated before the tool runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def spec(name: str, description: str, kind: type[Arguments]) -> ToolSpec:
-    """What a model is told of a tool; nested structures stand where they are used: not every model follows references."""
+    """The spec of a tool for the model. Nested schemas are inlined: not every model follows references."""
     schema = msgspec.json.schema(kind)
     definitions = schema["$defs"]
     inlined = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
@@ -27,7 +27,7 @@ def spec(name: str, description: str, kind: type[Arguments]) -> ToolSpec:
 
 
 def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
-    """The arguments, checked. Raises ToolFailure. Names may also be spelled with underscores."""
+    """The validated arguments. Raises ToolFailure. Names may also be spelled with underscores."""
     for name, encoded in _other_spellings(kind):
         if name in arguments and encoded not in arguments:
             arguments = {**arguments, encoded: arguments[name]}
@@ -52,7 +52,7 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
     return {
         key: _inlined(value, definitions)
         for key, value in schema.items()
-        if not (is_object and key == "title")  # the name of our class tells a model nothing
+        if not (is_object and key == "title")  # the name of our class means nothing to a model
     }
 
 
@@ -62,5 +62,5 @@ def _other_spellings(kind: type[Arguments]) -> list[tuple[str, str]]:
 
 
 def exactly(text: str) -> str:
-    """A glob for permissions that matches this text and no other."""
+    """A glob for permissions that matches only this text."""
     return "".join(f"\\{character}" if character in "*?[]{}\\" else character for character in text)

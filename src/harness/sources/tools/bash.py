@@ -1,4 +1,4 @@
-"""`bash`: run a command, show what it writes as it comes, and leave nothing of it running."""
+"""`bash`: run a command, stream its output, and leave none of its processes running."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROGRESS_EVERY_S = 0.1
 FIRST_WORDS_S = 2.0
 """How long a command in the background may take to write something, before its call returns."""
 EARLY_END_S = 0.3
-"""How long it may take to end after that, for its call to tell of it."""
+"""How long it may take to end after that for its call to report the end."""
 TIMED_OUT = -1
 """The exit code of a command that was stopped."""
 
@@ -87,12 +87,12 @@ class BashTool(Tool):
         self._shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "sh")
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        """Always a command, also where it seems only to read: what a line does is known by running it alone."""
+        """Always a command, even if it seems only to read: its effects are known only after running it."""
         asked = take(BashArguments, arguments, "bash")
         return [Command(command=asked.command, cwd=self._workspace.root)]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        """Exactly this line: what begins with the same word may end with anything (`ls; rm -r ~`)."""
+        """Exactly this command line: one with the same beginning may do anything (`ls; rm -r ~`)."""
         asked = take(BashArguments, arguments, "bash")
         return ToolPermission("bash", {"command": exactly(asked.command)})
 
@@ -116,14 +116,14 @@ class BashTool(Tool):
         return confined(self._sandbox, invocation, self._workspace.writable_roots)
 
     async def _begin(self, asked: BashArguments, invocation: Invocation, context: ToolContext) -> ToolOutput:
-        """Start it, and wait a moment: what fails often fails at once."""
-        kept = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
-        command = context.resource(BackgroundCommands).start(self._around(invocation), kept)
+        """Start it in the background, and wait a moment: commands that fail often fail at once."""
+        output = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
+        command = context.resource(BackgroundCommands).start(self._around(invocation), output)
         try:
             await command.wait_for_news(FIRST_WORDS_S)
             await command.wait_for_end(EARLY_END_S)
         except asyncio.CancelledError:
-            command.kill()  # nobody will hear what it is called
+            command.kill()  # the model will never learn its id
             raise
         parts, exit_code = command.news(), None
         if command.is_running:
@@ -166,14 +166,14 @@ def _meaning(command: str, cwd: str) -> list[Operation]:
 
 
 class _Listener:
-    """Hears what a command writes, in the command's thread: shows it, remembers some, keeps the rest."""
+    """Receives the output of a command, in the command's thread: streams it and stores it."""
 
     def __init__(self, context: ToolContext, kept: KeptOutput) -> None:
         self.kept = kept
         self.shown = {name: HeadAndTail(most_bytes) for name, most_bytes in SHOWN_BYTES.items()}
         self._context = context
         self.refused: list[str] = []
-        """What a confined command left behind, and what was done about it."""
+        """What a confined command left behind, and how that was handled."""
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in SHOWN_BYTES}
         self._unsaid: list[tuple[Stream, str]] = []
         self._said_bytes = 0

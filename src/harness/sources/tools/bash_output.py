@@ -1,4 +1,4 @@
-"""`bash_output`: what a command in the background wrote since the last look, whether it still runs, and its end."""
+"""`bash_output`: the new output of a command in the background, whether it still runs, and its exit code."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from harness.sources.workspace.output import HeadAndTail, KeptOutput
 
 MOST_AT_ONCE = 8
 MOST_REMEMBERED = 32
-"""Of those that have ended."""
+"""How many ended commands are remembered."""
 SHOWN_BYTES: dict[StreamName, int] = {"stdout": 30_000, "stderr": 10_000}
 
 Around: TypeAlias = AbstractAsyncContextManager[tuple[Invocation, list[str]]]
-"""What to start, and a list: after the block it says what the command left that had to be switched off."""
+"""The command to start, and a list: after the block, it names what the command left and was disabled."""
 
 
 class BackgroundCommand:
-    """Made in a running event loop, and used in its thread alone."""
+    """Created in a running event loop, and used only in its thread."""
 
     def __init__(self, id: str, around: Around, kept: KeptOutput) -> None:
         self.id = id
@@ -47,7 +47,7 @@ class BackgroundCommand:
         return not self._task.done()
 
     def news(self) -> list[str]:
-        """What it wrote since this was asked last. Raises ToolFailure when it could not be started."""
+        """The output since the last call. Raises ToolFailure when the command could not be started."""
         if not self.is_running:
             self._raise_failure()
         shown, self._shown = self._shown, _nothing()
@@ -58,7 +58,7 @@ class BackgroundCommand:
         return [*parts, self._kept.notice()] if has_gap and self._kept.path else parts
 
     async def wait_for_news(self, timeout_s: float) -> None:
-        """Until it has written something that nobody has seen, or has ended."""
+        """Wait until there is new output, or the command has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._news.wait()
@@ -67,7 +67,7 @@ class BackgroundCommand:
         await asyncio.wait((self._task,), timeout=timeout_s)
 
     def stop(self) -> None:
-        """Ask it to end, by one signal after the other."""
+        """Ask it to end, with increasingly strong signals."""
         if self._child is None:
             self._task.cancel()
         else:
@@ -95,7 +95,7 @@ class BackgroundCommand:
         self._news.set()
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        _ = task.cancelled() or task.exception()  # it is told to whoever looks; nobody need
+        _ = task.cancelled() or task.exception()  # mark it as retrieved; `news` raises it
         self._kept.close()
         self._news.set()
 
@@ -108,7 +108,7 @@ class BackgroundCommand:
 
 
 class BackgroundCommands:
-    """Those of one run. Contract: that of `Resource`."""
+    """The background commands of one run. Implements `Resource`."""
 
     def __init__(self) -> None:
         self._commands: dict[str, BackgroundCommand] = {}
@@ -160,7 +160,7 @@ def _nothing() -> dict[StreamName, HeadAndTail]:
 
 LONGEST_WAIT_S = 600.0
 _STOPPED = -1
-"""The exit code of a command whose end nobody has seen."""
+"""The exit code of a command whose end was not observed."""
 
 _DESCRIPTION = (
     "Look at a command that bash started with background: what it wrote since the last look, whether it still "
@@ -184,7 +184,7 @@ class BashOutputTool(Tool):
         self.spec = spec("bash_output", _DESCRIPTION, BashOutputArguments)
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        """It only looks: what the command may do was decided when it was started, and to end it takes that back."""
+        """Only reads: what the command may do was decided at its start, and stopping it only ends that."""
         asked = take(BashOutputArguments, arguments, "bash_output")
         return [List(path=f"background command {asked.id}")]
 
@@ -217,7 +217,7 @@ def _state(command: BackgroundCommand, *, is_stopped: bool) -> str:
 
 
 def exit_code_of(exit: ChildExit | None) -> int:
-    """As shells tell it."""
+    """The exit code as a shell reports it."""
     if exit is None or (exit.code is None and exit.signal is None):
         return _STOPPED
     return exit.code if exit.code is not None else 128 + (exit.signal or 0)

@@ -1,4 +1,4 @@
-"""`edit`: replace one passage of a file by another."""
+"""`edit`: replace a passage of a file."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class EditTool(Tool):
 
 def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
     old, new = asked.old_string.replace("\r\n", "\n"), asked.new_string.replace("\r\n", "\n")
-    is_mixed = "\r\n" in text  # some lines end so and some do not: which, nobody who read the file was shown
+    is_mixed = "\r\n" in text  # mixed line ends, which `read` does not show
     if is_mixed and asked.old_string in text:
         old, new, is_mixed = asked.old_string, asked.new_string, False
     if old == new:
@@ -102,7 +102,7 @@ def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
 
 
 def _hint(text: str, old: str) -> str:
-    """Where something stands that differs in its blanks alone."""
+    """The line of a passage that differs only in white space."""
     words = old.split()
     if not words or len(words) > 400:
         return ""

@@ -1,4 +1,4 @@
-"""`fetch`: get a page of the web as text, or an image. Needs the extra `models`."""
+"""`fetch`: get a web page as text, or an image. Needs the extra `models`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEADING = re.compile(r"h([1-6])")
 
 
 def text_of_page(html: str, url: str) -> str:
-    """Never raises: what is broken is read as far as it goes."""
+    """The text of a page. Never raises: broken HTML is read as far as possible."""
     reader = _Reader(url)
     reader.feed(html)
     reader.close()
@@ -162,12 +162,12 @@ class FetchTool(Tool):
         text = _decoded(page)
         if page.media_type in ("text/html", "application/xhtml+xml") and not asked.raw:
             text = text_of_page(text, page.url)
-        shown, kept = HeadAndTail(SHOWN_BYTES), self._outputs.new(context.call_id or "fetch", SHOWN_BYTES)
+        shown, stored = HeadAndTail(SHOWN_BYTES), self._outputs.new(context.call_id or "fetch", SHOWN_BYTES)
         data = text.encode("utf-8", "replace")
         shown.feed(data)
-        kept.feed(data)
-        kept.close()
-        notes = [kept.notice(), "[cut at 5 MB]" if page.is_cut else ""]
+        stored.feed(data)
+        stored.close()
+        notes = [stored.notice(), "[cut at 5 MB]" if page.is_cut else ""]
         parts = [head, shown.text(), *(note for note in notes if note)]
         return ToolOutput(text="\n\n".join(parts), success=success, operations=done)
 
@@ -201,7 +201,7 @@ async def _require_allowed(url: str) -> None:
 
     found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80)
     for *_, address in found:
-        # Where clouds hand out the credentials of the machine, without asking who wants them.
+        # The metadata address of clouds, which returns the machine's credentials without authentication.
         if ip_address(str(address[0]).partition("%")[0]).is_link_local:
             raise ToolFailure(f"{parts.hostname} is a link-local address: not fetched")
 
@@ -228,7 +228,7 @@ async def _received(response: httpx.Response, url: str) -> _Page:
 def _decoded(page: _Page) -> str:
     try:
         return page.data.decode(page.encoding, "replace")
-    except LookupError:  # servers say what they like
+    except LookupError:  # servers may name an unknown encoding
         return page.data.decode("utf-8", "replace")
 
 

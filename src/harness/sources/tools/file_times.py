@@ -1,4 +1,4 @@
-"""What an agent has read, and when: nobody changes a file that it has not seen as it is now."""
+"""Which files an agent has read, and when: it may change a file only after reading its current version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FileStamp: TypeAlias = tuple[int, int, int]
 
 
 class StaleFile(Exception):
-    """The file was never read, or has changed since. Its text is meant for the model."""
+    """The file was never read, or has changed since. The message is meant for the model."""
 
 
 class FileTimes:
@@ -21,14 +21,14 @@ class FileTimes:
         self._locks: dict[str, Any] = {}
 
     def stamp(self, path: str) -> FileStamp | None:
-        """The file as it is now, to be given to `read` when reading it has worked; None when there is none.
+        """The current state of the file, to be passed to `read` after a successful read; None without a file.
 
-        Taken before the first byte is read: what changes meanwhile is then known to be stale.
+        Take it before reading the first byte: a change during the read is then detected as stale.
         """
         return _stamp(path)
 
     def read(self, path: str, stamp: FileStamp | None = None) -> None:
-        """Remember that the file was read or written, as it is now or was when the stamp was taken."""
+        """Record that the file was read or written, in its current state or in that of the stamp."""
         stamp = stamp or _stamp(path)
         if stamp is None:
             self._seen.pop(os.path.realpath(path), None)
@@ -36,7 +36,7 @@ class FileTimes:
             self._seen[os.path.realpath(path)] = stamp
 
     def assert_current(self, path: str) -> None:
-        """Raises StaleFile unless the file was read and is still the same; a new file is always current."""
+        """Raises StaleFile unless the file was read and has not changed; a missing file is always current."""
         stamp = _stamp(path)
         if stamp is None:
             return

@@ -5,9 +5,9 @@
         "Count the lines of a file."
 
 The schema comes from the signature, the description from the docstring; `Annotated[str,
-msgspec.Meta(description="…")]` describes one argument. Arguments are checked before the function is
-called. A parameter of type `ToolContext` is given the context of the call, and hidden from the model.
-A plain function runs in a thread of its own, so that it holds up nobody, unless it is `quick`.
+msgspec.Meta(description="…")]` describes one argument. Arguments are validated before the function is
+called. A parameter of type `ToolContext` receives the context of the call, and is hidden from the model.
+A plain function runs in its own thread, so that it does not block the event loop, unless it is `quick`.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ def tool(
 def tool(
     function: Function | None = None, /, **options: Any
 ) -> FunctionTool | Callable[[Function], FunctionTool]:
-    """Make a tool of a function. Raises UsageError for one whose arguments cannot be described."""
+    """Make a tool of a function. Raises UsageError if its arguments cannot be described."""
     if function is not None:
         return FunctionTool(function)
     return lambda decorated: FunctionTool(decorated, **options)
 
 
 def output_of(value: Any) -> ToolOutput:
-    """Whatever a function returned, as an output: text as it is, anything else as JSON."""
+    """Convert a return value to an output: text unchanged, anything else as JSON."""
     if isinstance(value, ToolOutput):
         return value
     if isinstance(value, str):
@@ -130,7 +130,7 @@ def output_of(value: Any) -> ToolOutput:
 
 
 def _arguments_of(function: Function, name: str) -> tuple[type[msgspec.Struct], str]:
-    """A struct of the function's parameters, and which of them takes the context."""
+    """A struct of the function's parameters, and the name of the parameter for the context."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
@@ -165,14 +165,14 @@ def _arguments_of(function: Function, name: str) -> tuple[type[msgspec.Struct], 
 
 
 def _default(value: Any) -> Any:
-    """Lists and the like are copied for every call, as nobody expects them to be shared."""
+    """Mutable defaults are copied for every call, so that calls do not share them."""
     if isinstance(value, list | dict | set | bytearray):
         return msgspec.field(default_factory=value.copy)
     return value
 
 
 def _schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """JSON Schema of the arguments, the outermost reference resolved: not all models follow it."""
+    """JSON Schema of the arguments, with the outermost reference resolved: not all models follow it."""
     schema = msgspec.json.schema(struct)
     definitions = dict(schema.get("$defs", {}))
     top = dict(definitions.pop(schema["$ref"].rpartition("/")[2]))
@@ -181,7 +181,7 @@ def _schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Call it in a daemon thread: when nobody waits any more, it is left alone and holds up nothing."""
+    """Call it in a daemon thread: after a cancellation it is abandoned, and does not block the exit."""
     import asyncio
     import threading
 
@@ -201,9 +201,9 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
         try:
             value = function()
         except BaseException as raised:
-            # A future refuses to carry this one.
+            # A future does not accept this exception.
             error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no task waits any more
             loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=work, name="tool", daemon=True).start()

@@ -49,7 +49,7 @@ class GlobTool(Tool):
         try:
             return await asyncio.to_thread(self._find, asked, start, context)
         except asyncio.CancelledError:
-            context.cancelled = True  # the thread cannot be interrupted, but looks at this
+            context.cancelled = True  # the thread cannot be interrupted, but checks this
             raise
 
     def _find(self, asked: GlobArguments, start: str, context: ToolContext) -> ToolOutput:

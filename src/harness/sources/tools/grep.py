@@ -1,7 +1,7 @@
 """`grep`: search file contents.
 
-Which files, what is found in them and how it is shown does not depend on ripgrep: it only tells, where it is
-installed, in which files to look.
+The files, the matches and their output do not depend on ripgrep: if installed, it only narrows down the files
+to search.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _DESCRIPTION = (
 
 
 FEW_FILES = 50
-"""For so few it is not worth while to start another program."""
+"""With fewer files, starting another program is not worthwhile."""
 _RIPGREP = (
     *("--no-config", "--no-messages", "--color=never", "--files-with-matches", "--null"),
     *("--text", "--no-ignore", "--hidden"),
-    # With its own limit it compiles some patterns for half a minute; what is too large for it is searched without it.
+    # With its default limit it compiles some patterns for half a minute; larger ones are searched without it.
     "--regex-size-limit=20M",
 )
 _PROGRAM = os.path.abspath(grep_program.__file__)
 _EXPECTED = (0, 1, 123)
-"""123: that of `xargs` when the program it started said that it found nothing."""
+"""123: the exit code of `xargs` when the program that it started found nothing."""
 
 
 class GrepArguments(Arguments, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class GrepTool(Tool):
     category = "read"
 
     def __init__(self, workspace: ToolWorkspace, program: str | None = None) -> None:
-        """`program`: that of ripgrep; without it the one on PATH, and none at all when it is empty."""
+        """`program`: the path of ripgrep; None is the one on PATH, empty is none."""
         self.spec = spec("grep", _DESCRIPTION, GrepArguments)
         self._workspace = workspace
         self._program = program
@@ -91,7 +91,7 @@ class GrepTool(Tool):
         try:
             await asyncio.to_thread(listing.fill)
         except asyncio.CancelledError:
-            context.cancelled = True  # the thread cannot be interrupted, but looks at this
+            context.cancelled = True  # the thread cannot be interrupted, but checks this
             raise
         paths = await self._narrowed(listing.paths, expression, context)
         found = _Matches(self._workspace, asked.limit)
@@ -113,12 +113,12 @@ class GrepTool(Tool):
     async def _narrowed(
         self, paths: Sequence[str], expression: Expression, context: ToolContext
     ) -> Sequence[str]:
-        """Those files in which ripgrep finds something: it is quicker. Where it cannot tell, all of them."""
+        """The files in which ripgrep, which is faster, finds a match; all files if it cannot be used."""
         ripgrep = _on_path("rg", context) if self._program is None else self._program
         xargs = _on_path("xargs", context)
         if not (ripgrep and xargs and len(paths) >= FEW_FILES):
             return paths
-        # More names than fit on a command line are nothing special to xargs.
+        # xargs handles more names than fit on a command line.
         argv = (xargs, "-0", ripgrep, *_RIPGREP, f"--regexp={expression.ripgrep}", "--")
         said = {"stdout": bytearray(), "stderr": bytearray()}
 
@@ -134,7 +134,7 @@ class GrepTool(Tool):
 
 
 class _Listing:
-    """The files to be searched, in their order."""
+    """The files to be searched, in order."""
 
     def __init__(self, start: str, top: str, include: str, context: ToolContext) -> None:
         self.paths: list[str] = []

@@ -1,7 +1,7 @@
-r"""The regular expressions that `grep` takes: one dialect, whichever engine searches.
+r"""The regular expressions of `grep`: one dialect, whichever engine searches.
 
-It is what Python and ripgrep have in common. A pattern is read here once and written anew for each engine, so that
-neither's own reading of it counts; what only one of them knows is refused in words.
+It is the common subset of Python and ripgrep. A pattern is parsed here and rewritten for each engine, so that
+both interpret it the same way; what only one of them supports is refused with an explanation.
 
     .            any character but a line end              \d \s \w       digit, blank, letter or digit or _
     [a-z] [^a]   one of these, none of these               \D \S \W       anything else
@@ -9,7 +9,7 @@ neither's own reading of it counts; what only one of them knows is refused in wo
     * + ? {2,3}  how often; a further ? takes as few       ^ $            begin and end of the line (CRLF, too)
     (?i) (?i:…)  whatever the case                         \t \x41 \u00e9  characters
 
-A brace that counts nothing is a brace: `interface{}`. What is no UTF-8 in a file matches nothing.
+A brace that is not a repetition is a plain brace: `interface{}`. Bytes that are not UTF-8 match nothing.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ LONGEST_PATTERN = 5000
 _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
 _CHARACTERS = ((0, 9), (11, _SURROGATES[0] - 1), (_SURROGATES[1] + 1, _LAST_CHARACTER))
-"""All that can be in a line."""
+"""All characters that a line can contain."""
 _NEVER = "\\n\\udc80-\\udcff"
-"""What nothing matches: the end of a line, and bytes that are no UTF-8, as they come to Python's engine."""
+"""Never matched: the end of a line, and bytes that are not UTF-8, as Python's engine sees them."""
 _SPACE = r"\t\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 _Range: TypeAlias = tuple[int, int]
 
 
 class Expression(NamedTuple):
-    """One pattern for each engine. `^` and `$` are about lines (`re.MULTILINE`), and nothing matches beyond one."""
+    """One pattern for each engine. `^` and `$` refer to lines (`re.MULTILINE`); no match spans lines."""
 
     python: str
     ripgrep: str
 
 
 class NotUnderstood(ValueError):
-    """The text says which part of the pattern, and what to write instead."""
+    """The message names the part of the pattern, and what to write instead."""
 
 
 class _Kind(NamedTuple):
-    r"""What stands in a class for `\d` and its like."""
+    r"""The members of a class for `\d` and similar escapes."""
 
     python: str
     ripgrep: str
@@ -145,7 +145,7 @@ class _Reader:
             self._character(self._code())
 
     def _code(self) -> int:
-        """The character that is named after a backslash."""
+        """The character that an escape names."""
         if found := _CODE.match(self._pattern, self._place):
             self._place = found.end()
             return int(next(digits for digits in found.groups() if digits), 16)
@@ -283,11 +283,11 @@ def _written_class(ranges: list[_Range], kinds: list[str], *, is_negated: bool) 
             ripgrep += _KINDS[name].ripgrep
     others = [_KINDS[name.lower()] for name in kinds if name.isupper()]
     ripgrep += "".join(f"[^{kind.ripgrep}]" for kind in others)
-    if not ripgrep:  # nothing but numbers that are no characters
+    if not ripgrep:  # only code points that are not characters
         return (f"[^{_NEVER}]", "[^\\n]") if is_negated else ("(?!)", "[^\\x{0}-\\x{10FFFF}]")
     if not others:
         return (f"[^{python}{_NEVER}]", f"[^{ripgrep}]") if is_negated else (f"[{python}]", f"[{ripgrep}]")
-    # Python's engine has no class within a class.
+    # Python's engine has no nested classes.
     either = "|".join(
         [*(f"[^{kind.python}{_NEVER}]" for kind in others), *([f"[{python}]"] if python else [])]
     )
@@ -297,7 +297,7 @@ def _written_class(ranges: list[_Range], kinds: list[str], *, is_negated: bool) 
 
 
 def _valid(one: _Range) -> list[_Range]:
-    """Without what is no character, or the end of a line."""
+    """The range without line ends and without code points that are not characters."""
     low, high = one
     if high > _LAST_CHARACTER:
         raise NotUnderstood(f"{high:x} is the number of no character")
@@ -306,7 +306,7 @@ def _valid(one: _Range) -> list[_Range]:
 
 
 def _written(code: int) -> str:
-    """A character as both engines read it, in brackets or not."""
+    """A character as both engines read it, inside or outside brackets."""
     character = chr(code)
     if character.isalnum() or character in "_/ \"'":
         return character

@@ -1,7 +1,7 @@
 """Search files by a regular expression. A program: `python grep_program.py '{"expression": …}' < names`.
 
-It is a program because an expression that a model wrote may never end, and Python cannot interrupt one. So this
-file imports nothing of Harness. Expressions come from `grep_pattern.py`, names of files end with NUL.
+It is a separate program because matching a model's expression may run forever, and Python cannot interrupt
+it. This file imports nothing of Harness. Expressions come from `grep_pattern.py`; file names end with NUL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UTF_8_MARK, _UTF_16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 def search(query: dict[str, Any], paths: Iterable[str]) -> Iterator[str]:
-    """Path, NUL, number, `:` or `-`, text; `--` between groups; of `files_only` path and NUL alone."""
+    """Yields path, NUL, number, `:` or `-`, text; `--` between groups; with `files_only`, path and NUL."""
     expression = re.compile(query["expression"], re.MULTILINE)
     context, is_first = query["context"], True
     for path in paths:
@@ -47,7 +47,7 @@ def _shown(line: str) -> str:
 
 
 def _text(path: str) -> str:
-    """Nothing, when it is no text."""
+    """The text of a file; empty when it is not text."""
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST_SEARCHED_BYTES)
@@ -61,11 +61,11 @@ def _text(path: str) -> str:
 
 
 def _hits(expression: re.Pattern[str], text: str) -> Iterator[int]:
-    """The numbers of lines that match, from 0. No match goes beyond its line, so the text is searched in one go."""
+    """The numbers of matching lines, from 0. No match spans lines, so the text is searched as a whole."""
     place = counted = number = 0
     while place < len(text) and (found := expression.search(text, place)):
         start = found.start()
-        if start == len(text) and text.endswith("\n"):  # behind the last line
+        if start == len(text) and text.endswith("\n"):  # after the last line
             return
         number += text.count("\n", counted, start)
         counted = start
@@ -81,7 +81,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _groups(hits: Iterable[int], context: int, count: int) -> Iterator[range]:
-    """Lines to be shown, joined where they touch."""
+    """Ranges of lines to show, joined where they touch."""
     begin = end = -1
     for hit in hits:
         first, last = max(0, hit - context), min(count, hit + context + 1)
@@ -103,7 +103,7 @@ def main() -> int:
         for line in search(json.loads(sys.argv[1]), paths):
             sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
         sys.stdout.buffer.flush()
-    except BrokenPipeError:  # nobody wants to know more
+    except BrokenPipeError:  # the reader has seen enough
         return 0
     return 0
 

@@ -1,4 +1,4 @@
-"""`list`: what is in a directory."""
+"""`list`: the contents of a directory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ListTool(Tool):
         asked = take(ListArguments, arguments, "list")
         path = self._workspace.readable(asked.path or ".")
         with told_to_the_model(asked.path or "."), os.scandir(path) as entries:
-            # Of a huge directory only so many are looked at, and only those are sorted.
+            # Of a huge directory, only this many entries are read and sorted.
             seen = sorted(islice(entries, MOST_SORTED + 1), key=lambda entry: entry.name)
         lines = [_line(entry) for entry in seen[: asked.limit]]
         if len(seen) > MOST_SORTED:

@@ -47,9 +47,9 @@ MEDIA_TYPES = {
 }
 _BLOCK_BYTES = 1024 * 1024
 _QUICK_BYTES = 4 * 1024 * 1024
-"""What is larger is read in a thread, so that nobody else waits."""
+"""Larger files are read in a thread, so that the event loop is not blocked."""
 _LINE_BYTES = LONGEST_LINE * 4
-"""Enough for so many characters."""
+"""Enough bytes for that many characters."""
 
 _DESCRIPTION = (
     "Read a file. Text comes with line numbers, at most 2000 lines or 50 KB at a time; go on with offset, and in a "
@@ -97,7 +97,7 @@ class ReadTool(Tool):
                 output = _numbered(path, asked, context)
             else:
                 output = await asyncio.to_thread(_numbered, path, asked, context)
-        # Only now: who was told that a file cannot be read has not seen it.
+        # Only now: a file that could not be read does not count as read.
         context.files.read(path, stamp)
         return output
 
@@ -151,7 +151,7 @@ def _fill(window: _Window, path: str, shown: str, context: ToolContext) -> None:
 
 
 def _rest_of_line(window: _Window, path: str, asked: ReadArguments) -> ToolOutput:
-    """One long line, from a column on."""
+    """The rest of one long line, from a column on."""
     number = asked.offset + 1
     line = window.lines[0].removesuffix(b"\r").decode("utf-8", "replace") if window.lines else ""
     shown = line[asked.column :].encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
@@ -180,7 +180,7 @@ def _within_limits(lines: list[bytes], first: int) -> tuple[list[str], bool]:
 
 
 class _Window:
-    """Some lines out of a file of any size, and how many it has. A line is remembered up to a length."""
+    """Some lines of a file of any size, and its number of lines. Long lines are truncated."""
 
     def __init__(self, asked: ReadArguments) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""The tools of our own agent, put together for one run."""
+"""The tools of the built-in agent, assembled for one run."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def default_tools(
     redact: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> list[Tool]:
-    """All of them; read-only runs are not even offered what changes something.
+    """All tools; read-only runs are not offered tools that change something.
 
-    `readable` and `writable` are directories outside of `cwd` that are allowed as well. With `sandbox`,
-    commands are confined, and nothing is fetched. Raises UsageError when there is no sandbox here.
+    `readable` and `writable` are directories outside `cwd` that are also allowed. With `sandbox`, commands
+    are confined, and nothing is fetched. Raises UsageError when there is no sandbox here.
     """
     environ = os.environ if environ is None else environ
     confinement = find_sandbox(environ) if sandbox else None
@@ -80,10 +80,10 @@ async def mcp_tools(
     environ: Mapping[str, str] | None = None,
     sandbox: bool = False,
 ) -> AsyncIterator[Servers]:
-    """The servers that these `mcp.json` files, and the user's own, name.
+    """The servers named in these `mcp.json` files and in the user's own.
 
-    `env` is what servers get, and `environ` what their entries may refer to by name. With `sandbox`, servers that
-    are programs are confined as commands are.
+    `env` is the environment of the servers; `environ` holds the variables that their entries may refer to.
+    With `sandbox`, servers that are programs are confined like commands.
     """
     from harness.sources.mcp.config import load_servers
     from harness.sources.mcp.servers import connected

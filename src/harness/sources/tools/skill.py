@@ -1,9 +1,9 @@
-"""`skill`: instructions for particular tasks, kept as folders with a SKILL.md.
+"""`skill`: instructions for particular tasks, stored as folders with a SKILL.md.
 
-Where they are looked for: `skills` beside the user's config.toml, `~/.claude/skills`, and `.claude/skills` and
-`.harness/skills` of the project. A folder whose SKILL.md does not begin with a name and a description
-between two lines `---` is skipped; of two with one name, the first counts, so that a project cannot put
-instructions of its own in the place of the user's.
+They are searched in `skills` next to the user's config.toml, in `~/.claude/skills`, and in `.claude/skills`
+and `.harness/skills` of the project. A folder whose SKILL.md does not begin with a name and a description
+between two `---` lines is skipped. Of two skills with the same name the first counts, so that a project
+cannot replace the user's instructions.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class FoundSkill(msgspec.Struct, frozen=True):
     name: str
     description: str
     path: str
-    """Of its SKILL.md, as it really is."""
+    """The real path of its SKILL.md."""
 
 
 def find_skills(workspace: ToolWorkspace) -> list[FoundSkill]:
-    """All that can be used; what is not well formed is left out."""
+    """All usable skills; malformed ones are skipped."""
     found: dict[str, FoundSkill] = {}
     for folder, is_of_project in _folders(workspace):
         for path in _skill_files(folder):
-            # A link in the project must not make anything of the user's readable.
+            # A link in the project must not make the user's files readable.
             if is_of_project and not path.startswith(f"{workspace.root}/"):
                 continue
             skill = _read(path)
@@ -73,7 +73,7 @@ def _skill_files(folder: str) -> list[str]:
         return []
     skills = [os.path.realpath(os.path.join(folder, name)) for name in names]
     files = [os.path.join(skill, FILE_NAME) for skill in skills]
-    # A link here would make its own folder, whatever that is, readable.
+    # A link here would make the folder that it points to readable.
     return [file for file in files if not os.path.islink(file)]
 
 
@@ -90,7 +90,7 @@ def _read(path: str) -> FoundSkill | None:
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """The plain `key: value` lines between the first two `---`; a value may go on in indented lines."""
+    """The plain `key: value` lines between the first two `---`; a value may continue in indented lines."""
     first, *lines = lines_of(text) or [""]
     if first.rstrip() != "---":
         return {}
@@ -122,7 +122,7 @@ class SkillTool(Tool):
     category = "read"
 
     def __init__(self, skills: Sequence[FoundSkill], workspace: ToolWorkspace) -> None:
-        """`workspace` is told that the files of the skills may be read."""
+        """Allows `workspace` to read the files of the skills."""
         self.spec = spec("skill", f"{_DESCRIPTION}\n{_listed(skills)}", SkillArguments)
         self._skills = {skill.name: skill for skill in skills}
         for skill in skills:

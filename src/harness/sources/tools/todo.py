@@ -41,7 +41,7 @@ class TodoTool(Tool):
         self.spec = spec("todo", _DESCRIPTION, TodoArguments)
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        """The same for a list that is none: nobody is asked about it, and the model is told what is wrong with it."""
+        """The same for an invalid list: it needs no approval, and `run` reports the mistake to the model."""
         del arguments
         return [Tasks()]
 
@@ -69,7 +69,7 @@ def _tasks(arguments: dict[str, Any]) -> list[Task]:
 
 
 def _spelled_alike(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Some models call the words of an entry `text`."""
+    """Some models use `text` for the content of an entry."""
     todos = arguments.get("todos")
     if not isinstance(todos, list):
         return arguments

@@ -1,4 +1,4 @@
-"""`write`: a whole file, new or instead of the one that was read."""
+"""`write`: write a whole file, a new one or over one that was read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class WriteTool(Tool):
 
 
 def _manner(before: bytes | None, shown: str) -> TextFile:
-    """How the file is to be written: as it was, where it was text."""
+    """The encoding and line ends to write: those of the existing file, if it was text."""
     if before is None:
         return TextFile("")
     try:
@@ -88,14 +88,14 @@ def _manner(before: bytes | None, shown: str) -> TextFile:
 
 
 def _kept(manner: TextFile) -> str:
-    kept = ["CRLF line ends"] if manner.has_carriage_returns else []
-    kept += [manner.encoding.upper()] if manner.encoding != "utf-8" else []
-    kept += ["the byte order mark"] if manner.has_mark else []
-    return f" ({', '.join(kept)} kept as they were)" if kept else ""
+    unchanged = ["CRLF line ends"] if manner.has_carriage_returns else []
+    unchanged += [manner.encoding.upper()] if manner.encoding != "utf-8" else []
+    unchanged += ["the byte order mark"] if manner.has_mark else []
+    return f" ({', '.join(unchanged)} kept as they were)" if unchanged else ""
 
 
 def _present(path: str, context: ToolContext) -> bytes | None:
-    """What is in the file now; None when there is none. Raises StaleFile unless that was read."""
+    """The current content of the file; None when there is none. Raises StaleFile unless it was read."""
     try:
         before = read_all(path, MOST_EDITABLE_BYTES)
     except FileNotFoundError:

@@ -1,3 +1,3 @@
-"""The files a loop works on: where it may look and write, and how that is done safely."""
+"""The files of the agent loop: where it may read and write, and how that is done safely."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A process that an event loop speaks with: its output comes to a callback, its stdin stays open.
+"""A process for an event loop: its output is passed to a callback, its stdin stays open.
 
-A thread of its own reads, and waits for the callback before it reads on: output that was not taken stays in the
-pipe, and the process waits.
+A separate thread reads, and waits for the callback before it continues: unread output stays in the pipe, and
+the process blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OnOutput: TypeAlias = Callable[[Sequence[OutputChunk]], None]
 
 
 class AsyncProcess:
-    """Contract: used in the thread of the event loop, in which `on_output` is called as well."""
+    """Contract: used in the thread of the event loop, where `on_output` is also called."""
 
     def __init__(self, invocation: Invocation, on_output: OnOutput) -> None:
         self.ended: asyncio.Future[ChildExit] = asyncio.get_running_loop().create_future()
@@ -50,12 +50,12 @@ class AsyncProcess:
         return self._child.pid if self._child is not None else 0
 
     def write(self, data: bytes) -> None:
-        """What is written to one that has ended is dropped."""
+        """Write to stdin; dropped if the process has ended."""
         if self._child is not None:
             self._child.write(data)
 
     def stop(self) -> None:
-        """Ask it to end, by one signal after the other."""
+        """Ask it to end, with increasingly strong signals."""
         if self._child is not None:
             self._child.stop()
 
@@ -65,7 +65,7 @@ class AsyncProcess:
             self._child.kill()
 
     async def close(self) -> None:
-        """End it, and wait until it has."""
+        """Stop it, and wait until it has ended."""
         self.kill()
         await asyncio.wait([self.ended])
 
@@ -88,7 +88,7 @@ class AsyncProcess:
     def _post(self, callback: Callable[..., None], *arguments: Any) -> bool:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
-        except RuntimeError:  # the loop is closed: nobody is there any more
+        except RuntimeError:  # the loop is closed
             self.kill()
             return False
         return True
@@ -108,7 +108,7 @@ class AsyncProcess:
             error = HarnessError(f"{self._invocation.argv[0]} does not start: {error!r}")
         if not self._started.done():
             self._started.set_exception(error)
-            self._started.exception()  # it is told to whoever waits; nobody need
+            self._started.exception()  # mark it as retrieved; `start` raises it
         self._end(ChildExit(code=None, signal=None))
 
     def _end(self, exit: ChildExit) -> None:

@@ -1,7 +1,7 @@
-"""Run a program for a tool: in a thread of its own, below the watchdog, with a deadline.
+"""Run a program for a tool: in its own thread, under the watchdog, with a timeout.
 
-Whatever happens, the program and everything it started has ended before `run_command` returns or lets
-a cancellation pass.
+In every case, the program and everything it started has ended before `run_command` returns or raises
+CancelledError.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from harness.sources.tool import ToolFailure
 _PATIENCE = ChildTimeouts(kill_s=2.0)
 
 Take: TypeAlias = Callable[[Sequence[OutputChunk]], float | None]
-"""Called in the command's thread with what it wrote, perhaps nothing. Returns after how many seconds it
-wants to be called again even if nothing comes; None: not at all. May raise `Enough`."""
+"""Called in the command's thread with its output, possibly empty. Returns after how many seconds it must be
+called again even without output; None: not at all. May raise `Enough`."""
 
 
 class Enough(Exception):
-    """The rest of the output is of no interest: end the program."""
+    """No more output is needed: end the program."""
 
 
 class CommandEnd(NamedTuple):
@@ -46,7 +46,7 @@ async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> C
             ending, error = command.run(), None
         except BaseException as raised:
             ending, error = None, raised
-        with suppress(RuntimeError):  # the event loop is gone, and with it whoever waited
+        with suppress(RuntimeError):  # the event loop is closed: no task waits any more
             loop.call_soon_threadsafe(settle, ending, error)
 
     def settle(ending: CommandEnd | None, error: BaseException | None) -> None:
@@ -68,7 +68,7 @@ async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> C
         raise ToolFailure(f"{error.message}. {error.hint}".strip()) from None
     finally:
         if ended.done() and not ended.cancelled():
-            ended.exception()  # somebody has looked at it
+            ended.exception()  # mark the exception as retrieved
 
 
 class _Command:
@@ -80,7 +80,7 @@ class _Command:
         self._is_killed = False
 
     def kill(self) -> None:
-        """From any thread."""
+        """May be called from any thread."""
         self._is_killed = True
         if self._child is not None:
             self._child.kill()

@@ -1,7 +1,7 @@
-"""Open and replace files of a workspace so that no symbolic link, swapped in at the last moment, leads out.
+"""Open and replace files of a workspace, safe against symbolic links swapped in at the last moment.
 
-Paths must be real ones, as `ToolWorkspace` gives them: every directory on the way is then opened by itself,
-and none of them may have become a link. Changes of several files are made together or not at all.
+Paths must be real paths, as `ToolWorkspace` returns them: every directory on the way is opened separately,
+and none of them may have become a link. Changes to several files are made together or not at all.
 
 `TextFile` is the text of a file as tools see it: lines end with a line feed, whatever the file uses.
 """
@@ -21,11 +21,11 @@ from harness.system.contract import system
 
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | system.traverse_only
 _CANNOT_REPLACE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV)
-"""The directory refuses, or the file is a mount of its own: the file itself may still be writable."""
+"""The directory is not writable, or the file is a mount point: the file itself may still be writable."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One file before and after; None where there is none."""
+    """One file before and after; None where there is no file."""
 
     path: str
     before: bytes | None
@@ -34,7 +34,7 @@ class Change(msgspec.Struct, frozen=True):
 
 @contextmanager
 def told_to_the_model(path: str) -> Iterator[None]:
-    """What the system says of a path, in words."""
+    """Convert system errors about a path into messages for the model."""
     try:
         yield
     except OSError as error:
@@ -44,7 +44,7 @@ def told_to_the_model(path: str) -> Iterator[None]:
 
 
 def open_for_reading(path: str) -> int:
-    """A descriptor of a regular file: never of a pipe or device, on which one would wait for ever."""
+    """A descriptor of a regular file: never of a pipe or device, which could block forever."""
     with open_folder(os.path.dirname(path)) as folder:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(os.path.basename(path) or ".", flags, dir_fd=folder)
@@ -56,7 +56,7 @@ def open_for_reading(path: str) -> int:
 
 
 def read_all(path: str, most_bytes: int) -> bytes:
-    """Raises ToolFailure when it is larger than that."""
+    """The content of a file. Raises ToolFailure when it is larger than `most_bytes`."""
     descriptor = open_for_reading(path)
     with open(descriptor, "rb") as file:
         data = file.read(most_bytes + 1)
@@ -66,7 +66,7 @@ def read_all(path: str, most_bytes: int) -> bytes:
 
 
 def apply(changes: Sequence[Change]) -> None:
-    """Make all of them, or raise OSError and leave everything as it was."""
+    """Make all changes, or raise OSError and leave everything unchanged."""
     done: list[Change] = []
     try:
         for change in changes:
@@ -114,7 +114,7 @@ def _write_new(name: str, data: bytes, old: os.stat_result | None, folder: int) 
     with open(descriptor, "wb") as file:
         if old is not None:
             if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-                with suppress(OSError):  # only root may give a file away
+                with suppress(OSError):  # only root may change the owner
                     os.fchown(descriptor, old.st_uid, old.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
         file.write(data)
@@ -171,11 +171,11 @@ SNIFFED_BYTES = 8192
 MOST_EDITABLE_BYTES = 32 * 1024 * 1024
 _MARK = "\ufeff"
 UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-"""By the mark that such a file begins with."""
+"""By the byte order mark at the beginning of the file."""
 
 
 class TextFile(msgspec.Struct, frozen=True):
-    """What a file says, and how it was written, so that it can be written the same way."""
+    """The text of a file, with its encoding and line ends, so that it can be written the same way."""
 
     text: str
     has_carriage_returns: bool = False
@@ -183,11 +183,11 @@ class TextFile(msgspec.Struct, frozen=True):
     encoding: str = "utf-8"
 
     def encode(self, text: str) -> bytes:
-        """Another text, written like this one."""
+        """Encode another text in the same way."""
         if self.has_carriage_returns:
             text = text.replace("\r\n", "\n").replace("\n", "\r\n")
         try:
-            # Bytes that were no UTF-8 are carried through as lone surrogates.
+            # Bytes that are not UTF-8 are preserved as lone surrogates.
             errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
             return ((_MARK if self.has_mark else "") + text).encode(self.encoding, errors)
         except UnicodeEncodeError as error:
@@ -201,7 +201,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def decode(data: bytes, path: str) -> TextFile:
-    """Raises ToolFailure for what is no text."""
+    """Decode a text file. Raises ToolFailure if it is not text."""
     if is_binary(data):
         raise ToolFailure(f"{path} is a binary file")
     encoding = UTF_16.get(data[:2], "utf-8")
@@ -220,7 +220,7 @@ def decode(data: bytes, path: str) -> TextFile:
 
 
 def lines_of(text: str) -> list[str]:
-    """Without their ends; the end of the last line begins no further one."""
+    """The lines without their ends; a final line end does not begin another line."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -228,8 +228,8 @@ def lines_of(text: str) -> list[str]:
 
 
 def changed_lines(before: str, after: str) -> tuple[int, int] | None:
-    """First and last line of what is new, numbered from 1 as they are afterwards; of lines that were only taken
-    out, the one that stands there now.
+    """First and last changed line, numbered from 1 in the new text; if lines were only removed, the line that
+    is now in their place.
     """
     if before == after:
         return None

@@ -1,4 +1,4 @@
-"""Output that may be huge: its beginning and its end in memory, all of it in a file that the model may read."""
+"""Output that may be huge: beginning and end in memory, all of it in a file that the model may read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SHOWN_BYTES = 30_000
 MOST_KEPT_BYTES = 256 * 1024 * 1024
 KEPT_FOR_S = 7 * 24 * 3600.0
 _LONGEST_LINE_BYTES = 1024 * 1024
-"""A longer line is written in pieces: nobody waits for its end."""
+"""A longer line is written in pieces, without waiting for its end."""
 
 
 class HeadAndTail:
-    """Bytes, of which only so many are remembered: half from the beginning, half from the end."""
+    """A limited part of a byte stream: half from the beginning, half from the end."""
 
     def __init__(self, most_bytes: int = SHOWN_BYTES) -> None:
         self.size_bytes = 0
@@ -61,21 +61,21 @@ _OWN_NAME = re.compile(r"[0-9a-f]{16}")
 
 @cache
 def _own_name() -> str:
-    """One folder per process: what a run may read there was written for nobody else."""
+    """One folder per process, so that a run can read only the outputs of this process."""
     return os.urandom(8).hex()
 
 
 class OutputFolder:
-    """Where outputs are kept that are too long for a model, for some days. Secrets are masked in them."""
+    """Stores outputs that are too long for a model, for some days. Secrets are masked in them."""
 
     def __init__(self, path: str = "", secrets: Mapping[str, str] | None = None) -> None:
-        """Without `secrets` nothing is masked. A folder that somebody named is nobody's to tidy."""
+        """Without `secrets` nothing is masked. A folder given as `path` is never cleaned up."""
         self.path = path or os.path.join(data_directory(), "outputs", _own_name())
         self._secrets = secrets
         self._is_tidy = bool(path)
 
     def new(self, label: str, threshold_bytes: int) -> KeptOutput:
-        """A file that comes into being once there is more than that."""
+        """An output whose file is created once it exceeds the threshold."""
         return KeptOutput(self, label, threshold_bytes)
 
     def create(self, label: str) -> tuple[str, int]:
@@ -89,7 +89,7 @@ class OutputFolder:
         return None if self._secrets is None else Redactor(self._secrets)
 
     def _tidy(self) -> None:
-        """Remove the files of folders like this one that have grown old."""
+        """Remove old folders of other processes."""
         if self._is_tidy:
             return
         self._is_tidy = True
@@ -101,13 +101,13 @@ class OutputFolder:
 
 
 class KeptOutput:
-    """One output on its way into a file; stays in memory as long as it is short. `close` it."""
+    """One output that is written to a file; stays in memory as long as it is short. `close` it."""
 
     def __init__(self, folder: OutputFolder, label: str, threshold_bytes: int) -> None:
         self.path = ""
-        """Empty while there is no file: the output is short, or the disk refuses."""
+        """Empty while there is no file: the output is short, or writing failed."""
         self.is_cut = False
-        """Whether the file, too, has only the beginning."""
+        """Whether the file has only the beginning, too."""
         self._folder = folder
         self._label = label
         self._threshold_bytes = threshold_bytes
@@ -135,7 +135,7 @@ class KeptOutput:
         self._waiting.clear()
 
     def notice(self) -> str:
-        """One line for the model; empty when there is nothing to be said."""
+        """One line for the model; empty when there is nothing to report."""
         if not self.path:
             return ""
         part = f"the first {MOST_KEPT_BYTES // 1024 // 1024} MB are" if self.is_cut else "all of it is"
@@ -151,7 +151,7 @@ class KeptOutput:
                 self._redactor = self._folder.redactor()
             append_all(self._descriptor, (self._masked(block[:end], is_last=is_last),))
         except OSError:
-            self._has_failed = True  # the model then does without; what it is shown is capped anyway
+            self._has_failed = True  # the model then has no file; the output shown is limited anyway
             self._waiting.clear()
 
     def _masked(self, block: bytes, *, is_last: bool) -> bytes:
@@ -161,7 +161,7 @@ class KeptOutput:
 
 
 def _remove(folder: str) -> None:
-    """A folder of kept outputs, which has nothing but files in it."""
+    """Remove a folder of stored outputs, which contains only files."""
     with suppress(OSError):
         for name in os.listdir(folder):
             os.unlink(os.path.join(folder, name))

@@ -1,7 +1,7 @@
-"""Which paths tools may touch: those in the workspace, and what else was allowed.
+"""Which paths tools may access: those in the workspace, and other allowed directories.
 
-A path is judged by where it really leads, with every symbolic link followed. What is refused is
-said in words for the model, and nothing that stands in a file can change it.
+A path is checked after following every symbolic link. A refusal is a message for the model, and no file
+content can change it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.sources.tool import ToolFailure
 
 VERSION_CONTROL = GIT
 _LONGEST_PATH_BYTES = 4000
-"""Nearly what systems take; step by step one could go deeper, to where no other program can follow."""
+"""Nearly the system limit. Deeper paths are possible step by step, but other programs cannot open them."""
 
 
 class ToolWorkspace:
@@ -28,8 +28,9 @@ class ToolWorkspace:
         protected: Iterable[str] = (VERSION_CONTROL,),
         closed: Iterable[str] = (),
     ) -> None:
-        """`readable` and `writable`: directories outside that are allowed too. `protected`: paths in each of them
-        that are never written to, and `closed` the same, as absolute paths; with these, no repository is either.
+        """`readable` and `writable`: directories outside the root that are also allowed. `protected`: paths
+        in each of them that are never written to; `closed`: the same as absolute paths; with these, no
+        repository is writable either.
         """
         self.root = os.path.realpath(root)
         self.writable_roots = [self.root, *map(os.path.realpath, writable)]
@@ -38,33 +39,33 @@ class ToolWorkspace:
         self._closed = [*map(os.path.realpath, closed)]
 
     def allow_reading(self, folder: str) -> None:
-        """Also allow what lies below this directory to be read."""
+        """Also allow reading everything below this directory."""
         self._readable_roots.append(os.path.realpath(folder))
 
     def named(self, path: str) -> str:
-        """The absolute path, as text alone: what a call says it will touch, before anybody looks."""
+        """The absolute path, without access to the file system: what a call states before it runs."""
         return absolute(_expanded(path), self.root) if path else self.root
 
     def shown(self, path: str) -> str:
-        """A path for people and models: relative where it lies in the workspace."""
+        """A path for people and models: relative if it is in the workspace."""
         return os.path.relpath(path, self.root) if _is_below(path, self.root) else path
 
     def readable(self, path: str) -> str:
-        """Where it really leads. Raises ToolFailure when that may not be read."""
+        """The real path. Raises ToolFailure when it may not be read."""
         real = self._real(path)
         if not any(_is_below(real, root) for root in self._readable_roots):
             raise ToolFailure(self._refusal(path, real, "read"))
         return real
 
     def place_to_search(self, path: str, *, is_folder: bool = False) -> str:
-        """Like `readable`, for what must be there; without a path, the workspace itself."""
+        """Like `readable`, for a path that must exist; without a path, the workspace itself."""
         real = self.readable(path or ".")
         if not (os.path.isdir(real) or (not is_folder and os.path.exists(real))):
             raise ToolFailure(f"{path}: there is no such {'directory' if is_folder else 'file or directory'}")
         return real
 
     def writable(self, path: str) -> str:
-        """Where it really leads. Raises ToolFailure when that may not be written."""
+        """The real path. Raises ToolFailure when it may not be written."""
         real = self._real(path)
         root = next((root for root in self.writable_roots if _is_below(real, root)), None)
         if root is None:
@@ -89,7 +90,7 @@ class ToolWorkspace:
         try:
             real = os.path.realpath(os.path.join(self.root, _expanded(path)))
             length_bytes = len(os.fsencode(real))
-        except (ValueError, OSError) as error:  # a NUL, or what is no text for a file system
+        except (ValueError, OSError) as error:  # a NUL, or text that is invalid for the file system
             raise ToolFailure(f"{path!r} is no usable path: {error}") from None
         if length_bytes > _LONGEST_PATH_BYTES:
             raise ToolFailure(f"{path[:100]}… is no usable path: it is too long")

@@ -1,8 +1,8 @@
 """Walk a tree of files, and match their names.
 
-Rules: symbolic links are not followed. `.git` is left out, and so is what `.gitignore` files, from the top
-of the workspace downwards, say. A glob without a slash is about names, at any depth; one with a slash is
-about paths, and `**` stands for any number of directories.
+Rules: symbolic links are not followed. `.git` is skipped, and so is everything that the `.gitignore` files of
+the workspace exclude. A glob without a slash matches names at any depth; one with a slash matches paths, and
+`**` matches any number of directories.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _IGNORE_FILE = ".gitignore"
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 _Segments: TypeAlias = list[re.Pattern[str] | None]
-"""Patterns of names; None is `**`."""
+"""One pattern per name; None is `**`."""
 
 
 class Glob:
@@ -54,12 +54,12 @@ def _segments(pattern: str) -> _Segments:
 
 
 def _name_pattern(name: str) -> re.Pattern[str]:
-    # `fnmatch` writes expressions that never take long, however many stars there are.
+    # The expressions of `fnmatch` never take long, however many stars there are.
     return re.compile(fnmatch.translate(re.sub(r"\*{2,}", "*", name)))
 
 
 def _fits(segments: _Segments, parts: list[str]) -> bool:
-    """Names against names; where `**` took too few directories, it takes one more."""
+    """Match segment by segment; if `**` matched too few directories, try one more."""
     place = position = 0
     star, resume = -1, 0
     while position < len(parts):
@@ -84,16 +84,16 @@ _NOTHING = re.compile(r"(?!)")
 
 class _Rule(NamedTuple):
     folder: str
-    """Where the rule was read, relative to the top with a slash behind it; empty for the top itself."""
+    """The folder of the rule, relative to the top, with a trailing slash; empty for the top itself."""
     segments: _Segments
     last: str
-    """What the last name of a path must fit, as an expression."""
+    """The expression that the last name of a path must match."""
     is_exception: bool
     is_for_folders: bool
 
 
 class _Rules:
-    """What the `.gitignore` files from the top down to one folder say; the last rule that says something decides."""
+    """The rules of the `.gitignore` files from the top down to one folder; the last matching rule decides."""
 
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self.rules = rules
@@ -104,7 +104,7 @@ class _Rules:
         return _Rules([*self.rules, *own]) if own else self
 
     def ignore(self, path: str, name: str, *, is_folder: bool) -> bool:
-        if not self._names.match(name):  # one look instead of one for each rule: most names are in none
+        if not self._names.match(name):  # one check instead of one per rule: most names match none
             return False
         for rule in reversed(self.rules):
             if rule.is_for_folders and not is_folder:
@@ -124,7 +124,7 @@ def _rules(folder: str, relative: str) -> list[_Rule]:
 
 
 def _rule(line: str, folder: str) -> _Rule | None:
-    """By the words of git: a backslash takes the next character as it is, and braces are characters."""
+    """Parse a line as git does: a backslash escapes the next character, and braces are plain characters."""
     pattern = line
     while pattern.endswith(" ") and not _ESCAPED_BLANK.search(pattern):
         pattern = pattern[:-1]
@@ -164,7 +164,7 @@ _NAMED_CLASSES = {
 
 
 def _ignored_name(name: str) -> str:
-    """One name of a `.gitignore` line as an expression."""
+    """One name of a `.gitignore` line, as an expression."""
     parts = [""]
     place = 0
     while place < len(name):
@@ -180,14 +180,14 @@ def _ignored_name(name: str) -> str:
         elif character == "[":
             found = _IN_BRACKETS.match(name, place - 1)
             if found is None:
-                return r"(?!)"  # git takes it as a rule for nothing
+                return r"(?!)"  # to git, this rule matches nothing
             parts[-1] += _bracket_class(found[1], found[2])
             place = found.end()
         else:
             parts[-1] += re.escape(character)
     if len(parts) == 1:
         return rf"{parts[0]}\Z"
-    # What a star took is not given back, as `fnmatch` has it: however many there are, it never takes long.
+    # As in `fnmatch`, a star does not backtrack: however many there are, matching never takes long.
     between = "".join(f"(?>.*?{part})" for part in parts[1:-1])
     return rf"{parts[0]}{between}.*{parts[-1]}\Z"
 
@@ -201,7 +201,7 @@ def _bracket_class(sign: str, members: str) -> str:
                 return r"(?!)"
             written += _NAMED_CLASSES[found[1]]
         else:
-            # Of a range that is the wrong way round, git takes the first character alone.
+            # Of a reversed range, git uses only the first character.
             written += f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)
     return f"[{'^' if sign else ''}{written}]"
 
@@ -210,11 +210,11 @@ class TreeEntry(NamedTuple):
     path: str
     """Absolute."""
     relative: str
-    """To the start of the walk."""
+    """Relative to the start of the walk."""
 
 
 def walk(start: str, top: str) -> Iterator[TreeEntry]:
-    """All files below `start`, directory by directory, by name. Never raises; skips what cannot be opened."""
+    """All files below `start`, by directory, sorted by name. Never raises; skips what cannot be opened."""
     above = [folder for folder in _folders_above(start) if f"{folder}/".startswith(f"{top.rstrip('/')}/")]
     top = above[0] if above else start
     rules = _Rules(())
@@ -243,7 +243,7 @@ def walk(start: str, top: str) -> Iterator[TreeEntry]:
 
 
 def _folders_above(path: str) -> list[str]:
-    """From the root downwards."""
+    """The folders above a path, from the root downwards."""
     folders: list[str] = []
     while (parent := os.path.dirname(path)) != path:
         folders.append(parent)
