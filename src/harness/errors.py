@@ -52,7 +52,7 @@ class UnknownAgent(UsageError):
 
 
 class BrokenPlugin(UsageError):
-    """What another package calls an agent is none, or cannot be loaded."""
+    """A plugin's entry point is not an agent, or cannot be loaded."""
 
 
 class UnknownView(UsageError):
@@ -94,7 +94,7 @@ class LogLocked(StoreError):
 
 
 def how_to_install(extra: str) -> str:
-    """The command that brings an optional part. The distribution has another name than the import."""
+    """The command that installs an optional part. The distribution has another name than the import."""
     return f"pip install 'harness-agents[{extra}]'"
 
 

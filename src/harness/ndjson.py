@@ -59,7 +59,7 @@ def total_tokens(events: Iterable[Record]) -> tuple[int, int]:
 
 
 def extract_tool_calls(events: Iterable[Record]) -> list[ToolCallRecord]:
-    """Each call with the first end of its id that no other call has taken."""
+    """Each call with the first end of its id that is not yet matched to another call."""
     everything = list(events)
     ends: dict[str, list[Record]] = {}
     for event in everything:

@@ -63,7 +63,7 @@ class ViewOptions(NamedTuple):
 
 
 def feed_all(stage: Stage[In_contra, Out_co], items: Sequence[In_contra]) -> Sequence[Out_co]:
-    """The same as `feed` with each. A stage whose own `feed_all` does that for less is asked for it."""
+    """The same as `feed` with each. Uses the stage's own `feed_all` where it has one."""
     at_once: Callable[[Sequence[In_contra]], Sequence[Out_co]] | None = getattr(stage, "feed_all", None)
     return at_once(items) if at_once is not None else [out for item in items for out in stage.feed(item)]
 

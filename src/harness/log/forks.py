@@ -1,4 +1,4 @@
-"""Of which stretches of which logs a fork is made."""
+"""The parts of other logs that a fork consists of."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def heading(metadata: Metadata) -> str:
 
 
 def select(found: Iterable[Metadata], query: Query, is_live: Callable[[str], bool]) -> list[Metadata]:
-    """What is asked for, out of all that may be, the last changed first. Words are not looked at here."""
+    """The logs that match the query, the last changed first. Its words are not checked here."""
     chosen: Iterator[Metadata] = (metadata for metadata in found if is_asked_for(metadata, query))
     if query.live_first:
         all_of_them = list(chosen)

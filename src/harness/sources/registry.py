@@ -48,7 +48,7 @@ def load(name: str) -> Agent:
 
 
 def load_all() -> tuple[list[Agent], list[BrokenPlugin]]:
-    """All agents, and the plugins that are none: a broken one does not hide the others."""
+    """All agents, and the errors of broken plugins: one of them does not hide the others."""
     found: list[Agent] = []
     broken: list[BrokenPlugin] = []
     for name in all_names():

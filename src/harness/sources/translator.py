@@ -49,7 +49,7 @@ class Translator:
     announces_start: ClassVar[bool] = True
     """Whether the agent reports its session id first. If not, the run begins when the process does."""
     announces_end: ClassVar[bool] = True
-    """Whether the agent says how it ended. If so, an end without a word is a failure, whatever its exit code."""
+    """Whether the agent says how it ended. If so, an end without it is a failure, whatever the exit code."""
 
     keeps_layout: ClassVar[bool] = False
     """Whether `text` gets lines as they are written, blank ones among them: for agents that write no records."""
@@ -116,7 +116,7 @@ class Translator:
 
 
 def own_share(total: Usage, earlier: Usage | None, *, whole: str, model: str = "") -> list[Event]:
-    """What a run has used of its session's total; where the rest is not known, the total, and that it is one.
+    """What a run has used of its session's total; without the earlier usage, the total with a warning.
 
     `whole`: what the agent counts, in words.
     """

@@ -16,7 +16,7 @@
 What is around it: `agent_run` (start, suspension, `Result`), `model_calls` (one answer of the model), `tool_calls`
 (permission and execution), `transcript` (what the model is sent), `inbox` (steering), `compactor` (long conversations).
 
-Each step costs what it adds, however long the run is: nothing is searched in what was said before.
+The cost of a step depends only on what it adds, however long the run is: the history is never searched.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _LONGEST_VALUE = 200
 
 
 def choices_of(tool: Tool, arguments: dict[str, Any], operations: Sequence[Operation]) -> list[RelayChoice]:
-    """For one call: once, always this, where it is one plain command always what begins like it, and not at all."""
+    """The choices for one call: once, always exactly this, always a command that begins like it, or deny."""
     permission = permission_of(tool, arguments)
     found = [
         RelayChoice(id=ONCE, kind="allow-once", label="Allow once"),
@@ -53,7 +53,7 @@ def choices_of(tool: Tool, arguments: dict[str, Any], operations: Sequence[Opera
 
 
 def granted(relay: Relay, reply: RelayReply, tool: Tool | None) -> list[ToolPermission]:
-    """What an answer allows from now on. A question of an older log has no choices: then what is derived now."""
+    """What an answer allows from now on. A question of an older log has no choices: they are derived now."""
     choice = _chosen(relay, reply)
     if choice is not None:
         return [ToolPermission(one.tool, one.params, one.closed) for one in choice.grants]
@@ -79,7 +79,7 @@ def check_choice(relay: Relay, reply: RelayReply) -> None:
 
 
 def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
-    """What "always" means for a call, as its tool says. Another tool's name in it counts for nothing."""
+    """What "always" means for a call, as its tool says. A permission that names another tool is ignored."""
     try:
         permission = tool.permission(arguments)
     except Exception:  # arguments are as the model wrote them
@@ -88,7 +88,7 @@ def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
     if permission.tool != tool.spec.name:
         permission = derived
     if permission == derived and permission.params and _runs_commands(tool, arguments):
-        # What begins with the same word is another choice, where it says enough.
+        # What begins with the same words is another choice, where they are specific enough.
         exact = {name: exactly(spelled(value)) for name, value in arguments.items()}
         return ToolPermission(permission.tool, exact, permission.closed)
     return permission
@@ -165,17 +165,17 @@ def _shown(text: str) -> str:
 
 
 MOST_LINES = 400
-"""Of the differences of one call; how many more there are is said."""
+"""How many lines of differences are shown for one call; the number of the others is stated."""
 MOST_CHARACTERS = 40_000
 _LONGEST_LINE = 2_000
 _MOST_COMPARED_LINES = 20_000
-"""Comparing takes the square of it at worst: what is longer counts as replaced as a whole."""
+"""Comparing is quadratic at worst: a longer text counts as replaced as a whole."""
 
 
 async def preview_of(
     tool: Tool, arguments: dict[str, Any], context: ToolContext
 ) -> list[dict[str, Any]] | None:
-    """None when it changes no file. Raises what keeps the call from being carried out."""
+    """None when the call changes no file. Raises what keeps it from being carried out."""
     try:
         tool.operations(arguments)
     except ToolFailure:

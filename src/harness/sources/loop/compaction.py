@@ -26,7 +26,7 @@ what came before the following messages. Go on from there, and do not begin agai
 _BYTES_PER_TOKEN = 4
 _TOKENS_OF_AN_IMAGE = 1_600
 _LONGEST_OUTPUTS = (50_000, 20_000, 8_000, 3_000, 1_000, 300)
-"""What outputs are shortened to: the first that is enough."""
+"""Lengths that outputs are shortened to: the first that is enough."""
 
 
 def summary_turn(summary: str) -> UserTurn:
@@ -75,7 +75,7 @@ def without_middle(text: str, longest: int) -> str:
 
 
 def tail_start(turns: Sequence[Turn], most_tokens: int) -> int:
-    """Where the last turns begin that are not longer than that; at least one, with the results of its calls."""
+    """Where the last turns begin that fit the limit; at least one turn, with the results of its calls."""
     start, size = len(turns), 0
     for at in range(len(turns) - 1, -1, -1):
         size += tokens_of(turns[at])
@@ -87,7 +87,7 @@ def tail_start(turns: Sequence[Turn], most_tokens: int) -> int:
 
 
 def enough(turns: Sequence[Turn], most_tokens: int) -> int:
-    """To what length outputs must be shortened for all of it to be no longer than that, as far as that helps."""
+    """To what length outputs must be shortened so that everything fits the limit, as far as that helps."""
     for longest in _LONGEST_OUTPUTS:
         if tokens_in(shortened(turn, longest) for turn in turns) <= most_tokens:
             return longest

@@ -79,7 +79,7 @@ class Compactor:
         """Estimated tokens added since, in the turns before `_counted_turns`."""
         self._counted_turns = 0
         self._try_at = 0.0
-        """Not before the conversation has so many tokens."""
+        """The next compaction is not tried before the conversation has this many tokens."""
 
     async def ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
         """One model call with the whole transcript, or with less of it when that is too long: then there are two."""
@@ -155,7 +155,7 @@ class Compactor:
         return self._transcript.turns[len(self._transcript.prompt) :]
 
     def _apply(self, event: Compacted, at: int, tools: Sequence[ToolSpec]) -> bool:
-        # Whatever was said while the model summed up came after these turns, and stays.
+        # What was said while the model wrote the summary comes after these turns, and stays.
         turns = self._turns()
         event = replace(event, kept=len(turns) - at)
         left = compaction.compacted(self._transcript.listed(), event)
@@ -208,7 +208,7 @@ def _refusal_as_warning(error: Error) -> Event:
 
 
 def _last_refusal(error: Error, model: str) -> Error:
-    """The last word on a conversation that cannot be made short enough."""
+    """The error for a conversation that cannot be made short enough."""
     if not _is_refusal(error):
         return error
     return replace(

@@ -67,7 +67,7 @@ class LoopContext:
         """The usage with its price, where the provider did not say and `cost_of` knows."""
         if usage.cost_usd is None and self.cost_of is not None:
             cost_usd = self.cost_of(model, usage)
-            if cost_usd:  # what is free is not worth a word
+            if cost_usd:  # a price of 0 is left out
                 usage = usage.plus(Usage(cost_usd=cost_usd, cost_source="computed"))
         self.spent_usd += usage.cost_usd or 0.0
         return usage

@@ -39,7 +39,7 @@ CUT_SHORT = {
     "length": "the answer was cut off: it reached the greatest length that the model may write",
     "refusal": "the answer was held back by the provider's content filter",
 }
-"""Stop reasons of an answer that is none: what the run would end with is then a failure."""
+"""Stop reasons of an answer that does not count: a run that would end with it has failed."""
 
 
 class ModelStep:
@@ -135,7 +135,7 @@ class ModelSteps:
         self._put(replace(end, id=step.id, stop_reason=self.stop_reason))
 
     def restore(self, pending: SuspendedRun) -> None:
-        """Count on where a suspended run stopped."""
+        """Continue the count of a suspended run."""
         self.count, self.used, self.text = pending.steps, pending.used, pending.text
 
     def result(self, outcome: Outcome, duration_ms: int) -> Result:
@@ -249,7 +249,7 @@ class Answered(NamedTuple):
     failure: str = ""
     """Why there is no message, or only a part of one; it is in the log as an `Error`."""
     is_cut_off: bool = False
-    """The message is only the beginning of one: to ask for a shorter one may help."""
+    """The message was cut off: asking for a shorter one may help."""
 
 
 async def call_model(

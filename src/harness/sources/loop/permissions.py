@@ -118,7 +118,7 @@ class Permissions:
         operations: Sequence[Operation] = (),
         call_id: str = "",
     ) -> str | None:
-        """Why it is refused whatever else allows it; None when nothing does. It uses up nothing."""
+        """Why it is refused whatever else allows it; None when it is not. No grant is used up."""
         for denial in self.deny:
             if denial.covers(call_id, tool, arguments, operations):
                 return denial.reason or "denied"
@@ -184,7 +184,7 @@ class _Asked:
         self._lines = {
             name: text for name, text in arguments.items() if runs_commands and isinstance(text, str)
         }
-        """What is a command line, or may become part of one: only the tool knows how it puts them together."""
+        """Texts that are, or may become, part of a command line: only the tool knows how it combines them."""
         self._paths = [one.path for one in operations if isinstance(one, _FILES)]
 
     def allowed_by(self, permissions: Sequence[ToolPermission]) -> set[int] | None:
@@ -288,7 +288,7 @@ def _climbs(text: str) -> bool:
 
 
 def _could_be_commands(text: str, glob: str) -> bool:
-    """Whether there could be a command in the text of which the glob says nothing."""
+    """Whether the text could contain a command that the glob does not cover."""
     has_words = _BLANK.search(text) is not None or _BLANK.search(glob) is not None
     return has_words and SHELL_ACTIVE.search(text) is not None and not _ANYTHING.fullmatch(glob)
 
@@ -315,7 +315,7 @@ def _expression(glob: str) -> re.Pattern[str]:
     """A glob as a regular expression; what is not well formed stands for itself."""
     try:
         return re.compile(_translated(glob), re.DOTALL)
-    except re.error:  # a range that runs backwards
+    except re.error:  # a reversed range
         return re.compile(re.escape(glob))
 
 

@@ -57,7 +57,7 @@ def system_prompt(
 
 
 def find_instructions(cwd: str) -> list[Instructions]:
-    """The user's, then the project's from the top downwards: what is closer stands later."""
+    """The user's, then the project's from the top downwards: the closest comes last."""
     top = repository_of(cwd) or cwd
     own = config_directory()
     found: list[Instructions] = []
@@ -84,7 +84,7 @@ def in_words(instructions: Sequence[Instructions]) -> str:
 
 
 def facts(cwd: str, environ: Mapping[str, str], now_ms: int | None) -> str:
-    """Only what was found out; nothing is started to find out more."""
+    """Only what is known already; no program is started to find out more."""
     lines = [f"System: {platform.system()} {platform.machine()}"]
     if now_ms is not None:
         lines.insert(0, f"Date: {time.strftime('%Y-%m-%d', time.localtime(now_ms / 1000))}")

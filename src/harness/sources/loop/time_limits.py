@@ -12,7 +12,7 @@ from harness.sources.translation.outcome import LIMITS
 
 
 class TimeLimits:
-    """Contract: at most once `stop` is called, and then the log says why."""
+    """Contract: `stop` is called at most once, and the log then says why."""
 
     def __init__(self, context: LoopContext, run_id: str, limits: Limits, stop: Callable[[], None]) -> None:
         self._host = context

@@ -30,12 +30,12 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def message_id(event: Message | Signal) -> str:
-    """What a message is called; one without a name of its own is called by its place."""
+    """The id of a message; one without an id of its own is identified by its place in the log."""
     return event.id or f"{event.run_id}/{event.seq}"
 
 
 def turn_of(event: Message | Signal) -> Turn:
-    """What the model is sent of a message or a signal."""
+    """The turn that a message or a signal becomes for the model."""
     if isinstance(event, Signal):
         return _signal_turn(event)
     if event.role == "system":
@@ -153,6 +153,6 @@ class StepContext(msgspec.Struct, frozen=True):
     entries: Sequence[TranscriptEntry]
     """Everything that was said, the system prompt left out. It grows: copy what you store."""
     step_number: int
-    """0 is the first model call of the run; a run that is resumed counts on."""
+    """0 is the first model call of the run; a resumed run continues the count."""
     run_id: str
     model: Model
