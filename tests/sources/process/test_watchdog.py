@@ -82,6 +82,7 @@ def test_nobody_outlives_a_harness_that_is_killed(round: int):
         wait_until(lambda: not any(alive(member) for member in (watchdog, *members)), seconds=2)
 
 
+@pytest.mark.needs_linux_calls("a process that leaves the group is found by adoption only")
 @linux_only
 @pytest.mark.parametrize("delay_ms", [0, 10, 20, 40, 60, 80, 100, 120, 160])
 def test_nobody_outlives_a_harness_that_is_killed_while_it_starts(delay_ms: int):
