@@ -16,6 +16,7 @@ from harness.events import (
     Error,
     Event,
     Message,
+    ReasoningDelta,
     Relay,
     RelayReply,
     Result,
@@ -26,8 +27,11 @@ from harness.events import (
     StepEnd,
     StepStart,
     Suspended,
+    TextDelta,
     ThreadCreated,
     ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
     ToolStart,
     Usage,
     UsageDelta,
@@ -156,6 +160,10 @@ class _Run:
         return not self.is_aside and (self.is_in_step or is_open)
 
 
+_PIECES = frozenset((TextDelta, ReasoningDelta, ToolInputDelta, ToolProgress))
+"""Most events of a log are these, and what they hold comes again, whole: not even the run tree is fed them."""
+
+
 class _Chronicle:
     def __init__(self, before: Sequence[Turn]) -> None:
         self._entries: list[TranscriptEntry] = [TranscriptEntry(turn, "", -1, -1) for turn in before]
@@ -187,6 +195,8 @@ class _Chronicle:
 
     def feed(self, event: Event) -> None:
         self._last = event
+        if type(event) in _PIECES:
+            return
         tree = self._tree
         is_below = tree.feed(event).depth > 0
         for ended in tree.ended:
