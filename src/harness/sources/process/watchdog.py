@@ -259,13 +259,13 @@ def watch_children() -> int:
     return readable
 
 
-def guard(tree: ProcessTree, children: int, harness: int | None) -> None:
+def guard(tree: ProcessTree, children: int, parent: int, harness: int | None) -> None:
     """Carry out commands and reap until the tree is empty, was given up, or Harness has ended.
 
-    `harness`: a descriptor that becomes readable when Harness ends. The end of `REQUESTS` says the same, unless a
-    fork of Harness still holds the other side; without the descriptor the parent is looked at once a second.
+    `parent`: the process id of Harness, as Harness gave it: it may have ended already. `harness`: a descriptor that
+    becomes readable when Harness ends. The end of `REQUESTS` says the same, unless a fork of Harness still holds
+    the other side; without the descriptor the parent is looked at once a second.
     """
-    parent = os.getppid()
     idle_ms = PARENT_CHECK_MS if harness is None else None
     poll = select.poll()
     for descriptor in (children, REQUESTS, harness):
@@ -310,7 +310,7 @@ def main() -> None:
     try:
         close_agents_files()
         report(f"started {agent}")
-        guard(tree, children, harness)
+        guard(tree, children, request.harness, harness)
     finally:
         tree.kill()
         if tree.is_empty():  # else what still runs could create what they stand for
