@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from harness.sources.request import Request
 from harness.sources.translator import Translator
 from harness.sources.worker import Worker
+
+if TYPE_CHECKING:
+    from harness.sources.driver import Driver
 
 Version = tuple[int, ...]
 """Numbers of a version, `(2, 1, 325)`; empty when it is not known."""
@@ -37,6 +40,28 @@ class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
     pid: str = "pid"
 
 
+class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent program is held in a conversation: started once, prompted, asked, answered and steered over pipes.
+
+    Contract: `command`, `driver` and `translator` do no I/O and never raise on a valid request.
+    """
+
+    command: Callable[[Request, Version], CommandLine]
+    """How the process is started. Its stdin stays open, so `CommandLine.stdin` is not used; the prompt is the driver's."""
+    driver: Callable[[Request, str], Driver]
+    """(request, id of the line) → a driver for one process."""
+    translator: Callable[[], Translator]
+    """For what the program writes in a two-way conversation; made anew for every run."""
+    capabilities: frozenset[str]
+    """Of steer, approve, ask, plan, files, model, mode, fork: what can be expected before the program runs."""
+    since: Version = ()
+    """The first version that can be driven in this way."""
+    delta_keys: tuple[str, ...] | None = None
+    """As `Agent.delta_keys`, where its two-way stream has other ones."""
+    transport: Literal["stdio", "http"] = "stdio"
+    """How the process is reached: over its stdin and stdout, or as a local HTTP server whose address it prints."""
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: `command` and `translator` do no I/O and never raise on a valid request."""
 
@@ -59,6 +84,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Where the id of its session is found after a run, if its stream never says it."""
     work: Callable[[Any, Any, Any, bool], Worker] | None = None
     """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
+    two_way: TwoWay | None = None
+    """For a program that takes more than one prompt: how it is approved, steered and interrupted."""
     aliases: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold its credentials."""

@@ -7,12 +7,16 @@ from typing import Literal, TypeAlias, TypedDict
 
 import msgspec
 
+from harness.sources.model import Attachment
+
 OWN_AGENT = "native"
 """The agent that needs no program: a loop in this process."""
 REMOTE_AGENT = "remote"
 """The agent that stands for whatever agent a sandbox runner runs."""
 
-Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default"]
+Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default", "ask"]
+"""`ask`: every call that changes something or runs a command waits for an answer, whatever the agent itself would
+ask about. Only agents that can be answered take it."""
 OnAsk: TypeAlias = Literal["wait", "deny", "allow"]
 
 
@@ -44,6 +48,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     allowed without asking. None: it waits."""
     ask_timeout_s: float | None = None
     """A question that is not answered in time counts as refused. None: after five minutes."""
+    two_way: bool = False
+    """Hold a conversation with the agent program, where it can: it is then steered, asked and interrupted while it
+    runs. `permissions="ask"` needs this and sets it."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and documents beside the prompt, for agents that take them."""
     sandbox: bool = False
     """Confine the commands that the agent runs; refused where that cannot be done."""
     mcp: tuple[str, ...] = ()
@@ -86,6 +95,8 @@ class Options(TypedDict, total=False):
     permissions: Permissions
     on_ask: OnAsk | None
     ask_timeout_s: float | None
+    two_way: bool
+    attachments: tuple[Attachment, ...]
     sandbox: bool
     mcp: tuple[str, ...]
     resume: str
