@@ -37,7 +37,7 @@ SPAWNING = (
     "os.system",
 )
 
-PURE = ("events/", "stage.py", "views/", "sources/agents/", "sources/formats/")
+PURE = ("events/", "stage.py", "views/", "sources/agents/", "sources/drivers/", "sources/formats/")
 INPUT_OUTPUT_CLOCK_AND_IDS = (
     "asyncio",
     "builtins.input",
