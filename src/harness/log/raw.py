@@ -1,4 +1,4 @@
-"""The raw record of a run: every byte that the agent wrote, and what we did, in order of arrival.
+"""The raw record of a run: every byte that the agent wrote, what we wrote, and what we did, in order of arrival.
 
 Beside `<id>.ndjson` lies `<id>.raw`, a sequence of entries. An entry is one line of JSON, its
 head; where the head has a `size`, that many bytes follow exactly as they came, then a newline:
@@ -42,6 +42,12 @@ class RawStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     warnings: list[str] = msgspec.field(default_factory=list)
     """What was asked for and dropped, because this agent cannot do it."""
     request: dict[str, Any] = msgspec.field(default_factory=dict)
+    two_way: bool = False
+    """The agent is held in a conversation: the output has the format of `Agent.two_way`."""
+    session_id: str = ""
+    """The agent's own, where it is known already: the process has answered earlier prompts."""
+    carried: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What the translator of the turn before handed on (`Translator.carried`): totals that the process counts on."""
 
 
 class RawOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +56,21 @@ class RawOutput(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     stream: Literal["stdout", "stderr"]
     data: bytes
+
+
+class RawInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Whole lines that we wrote to the agent (secrets already masked)."""
+
+    at_ms: int
+    data: bytes
+
+
+class RawEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="event"):
+    """What the driver of a two-way conversation gave to the log: a question, its answer, a message that was taken."""
+
+    at_ms: int
+    event: msgspec.Raw
+    """As JSON, without what the log stamps."""
 
 
 class RawControl(
@@ -63,7 +84,7 @@ class RawControl(
 
 
 class RawExit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="exit"):
-    """The agent is gone. `lost`: it went unseen, because the harness itself was killed."""
+    """The run is over: mostly, the agent is gone. `lost`: unseen, because the harness itself was killed."""
 
     at_ms: int
     code: int | None = None
@@ -74,13 +95,17 @@ class RawExit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     message: str = ""
     session_id: str = ""
     """The agent's own, where it was found in the agent's store and not in its output."""
+    is_alive: bool = False
+    """The process waits for another prompt: a two-way conversation outlives a run."""
+    turn: Literal["", "completed", "failed", "interrupted"] = ""
+    """How the turn ended by the protocol of a two-way conversation; the exit code says nothing then."""
     earlier_usage: Usage | None = None
     """What earlier runs of the agent's session have used, where the agent counts whole sessions and that is known."""
 
 
-RawEntry: TypeAlias = RawStart | RawOutput | RawControl | RawExit
+RawEntry: TypeAlias = RawStart | RawOutput | RawInput | RawEvent | RawControl | RawExit
 
-_Head: TypeAlias = RawStart | RawControl | RawExit
+_Head: TypeAlias = RawStart | RawEvent | RawControl | RawExit
 _encode = msgspec.json.Encoder().encode
 
 
@@ -92,7 +117,7 @@ def _head_decoder() -> Callable[[bytes], _Head]:
 
 @cache
 def _output_head() -> re.Pattern[bytes]:
-    return re.compile(rb'\{"kind":"(stdout|stderr)","at_ms":(\d+),"size":(\d+)\}')
+    return re.compile(rb'\{"kind":"(stdout|stderr|stdin)","at_ms":(\d+),"size":(\d+)\}')
 
 
 class RawWriter:
@@ -105,12 +130,9 @@ class RawWriter:
 
     def write(self, entry: RawEntry) -> None:
         """Raises OSError when the disk refuses; the entry is then not in the file at all."""
-        if isinstance(entry, RawOutput):
-            head = b'{"kind":"%b","at_ms":%d,"size":%d}\n' % (
-                entry.stream.encode(),
-                entry.at_ms,
-                len(entry.data),
-            )
+        if isinstance(entry, RawOutput | RawInput):
+            stream = entry.stream.encode() if isinstance(entry, RawOutput) else b"stdin"
+            head = b'{"kind":"%b","at_ms":%d,"size":%d}\n' % (stream, entry.at_ms, len(entry.data))
             append_all(self._fd, (head, entry.data, b"\n"))
         else:
             append_all(self._fd, (_encode(entry), b"\n"))
@@ -136,13 +158,18 @@ def entries_with_ends(path: str) -> Iterator[tuple[RawEntry, int]]:
                 data = _read_block(file, int(head[3]))
                 if data is None:
                     return
-                stream: Literal["stdout", "stderr"] = "stdout" if head[1] == b"stdout" else "stderr"
-                yield RawOutput(at_ms=int(head[2]), stream=stream, data=data), file.tell()
+                yield _block(head[1], int(head[2]), data), file.tell()
             elif line.startswith(b'{"kind":"') and line.endswith(b"\n"):
                 try:
                     yield _head_decoder()(line), file.tell()
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue
+
+
+def _block(stream: bytes, at_ms: int, data: bytes) -> RawOutput | RawInput:
+    if stream == b"stdin":
+        return RawInput(at_ms=at_ms, data=data)
+    return RawOutput(at_ms=at_ms, stream="stdout" if stream == b"stdout" else "stderr", data=data)
 
 
 def _read_block(file: BinaryIO, size: int) -> bytes | None:

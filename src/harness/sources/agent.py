@@ -54,6 +54,8 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """For what the program writes in a two-way conversation; made anew for every run."""
     capabilities: frozenset[str]
     """Of steer, approve, ask, plan, files, model, mode, fork: what can be expected before the program runs."""
+    supports: frozenset[str] | None = None
+    """As `Agent.supports`, where a two-way conversation takes other parts of a request."""
     since: Version = ()
     """The first version that can be driven in this way."""
     delta_keys: tuple[str, ...] | None = None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from harness.events import AnyEvent
+    from harness.sources.process.dialogue import ProgramConversation
     from harness.sources.request import Options
 
 
@@ -213,17 +214,19 @@ def start(
     redact: bool = True,
     hub: Hub | None = None,
     run_id: str = "",
+    conversation: ProgramConversation | None = None,
 ) -> Run:
     """Begin a run and return at once. Raises UsageError and its kin for what cannot be asked.
 
     An agent that is not installed, or does not start, is an outcome of the run, not an exception.
     `hub`: a log that is being written already, and in which this is one run of several; its owner writes
-    its metadata. `run_id`: what the run is to be called there.
+    its metadata. `run_id`: what the run is to be called there. `conversation`: holds the process of a two-way
+    agent from one run to the next, which it then continues.
     """
     launch = prepare(request)
     if hub is not None:
         launch = replace(launch, run_id=run_id or new_run_id(hub.clock()))
-        return _start_in(hub, launch, store or hub.store, redact=redact)
+        return _start_in(hub, launch, store or hub.store, redact=redact, conversation=conversation)
     clock = new_clock()
     run_id = run_id or new_run_id(clock())
     metadata = _metadata(launch, run_id, clock())
@@ -248,7 +251,7 @@ def start(
     else:
         if isinstance(store, FileStore):
             recorder.open(store.path(run_id, ".raw"))
-        run = Run(launch, store, hub, ProcessWorker(launch, hub, recorder, on_end))
+        run = Run(launch, store, hub, _program_worker(launch, hub, recorder, on_end, conversation))
     if trouble is not None:
         hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
     run.begin()
@@ -272,7 +275,20 @@ def _worker(
         raise
 
 
-def _start_in(hub: Hub, launch: Launch, store: Store, *, redact: bool) -> Run:
+def _program_worker(
+    launch: Launch, hub: Hub, recorder: Recorder, on_end: OnEnd, conversation: ProgramConversation | None
+) -> Worker:
+    if launch.two_way is None:
+        return ProcessWorker(launch, hub, recorder, on_end)
+    # Only now: most runs of the command line are one-way, and start faster without it.
+    from harness.sources.process.dialogue import Dialogue
+
+    return Dialogue(launch, hub, recorder, on_end, conversation)
+
+
+def _start_in(
+    hub: Hub, launch: Launch, store: Store, *, redact: bool, conversation: ProgramConversation | None
+) -> Run:
     """Begin a run in a log that outlives it."""
     if launch.agent.work is not None:
         worker = launch.agent.work(launch, hub, _ignore, redact)
@@ -280,7 +296,7 @@ def _start_in(hub: Hub, launch: Launch, store: Store, *, redact: bool) -> Run:
         recorder = Recorder(launch, redact=redact)
         if isinstance(store, FileStore):
             recorder.open(store.path(hub.log_id, f".{launch.run_id}{RawWriter.suffix}"))
-        worker = ProcessWorker(launch, hub, recorder, _ignore)
+        worker = _program_worker(launch, hub, recorder, _ignore, conversation)
     run = Run(launch, store, hub, worker, is_guest=True)
     run.begin()
     return run

@@ -109,6 +109,13 @@ class Translator:
         self.rule = "stderr"
         return [Warning(message=line, code="stderr")]
 
+    def carried(self) -> dict[str, Any]:
+        """What the translator of the next turn in the same process must know: it is given as `RawStart.carried`.
+
+        For programs that count tokens or money over the whole process.
+        """
+        return {}
+
     def finish(self, ending: Ending) -> Sequence[Event]:
         """What is still pending when the process has ended."""
         del ending

@@ -16,7 +16,8 @@ class Worker(Protocol):
     `stop` may be called at any time, from any thread, and again to stop with more force.
     """
 
-    result: Result | None
+    @property
+    def result(self) -> Result | None: ...
 
     def work(self) -> None: ...
 

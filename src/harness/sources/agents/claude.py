@@ -13,7 +13,8 @@ from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Usage, War
 from harness.events.operation import Operation, Skill
 from harness.events.usage import CLASSES
 from harness.log.raw import RawStart
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandLine, TwoWay, Version
+from harness.sources.drivers.claude_control import ENVIRONMENT, ClaudeControl
 from harness.sources.formats.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
 from harness.sources.formats.command_line import flags_of, has, numbers_of
 from harness.sources.formats.error_messages import retried
@@ -120,6 +121,18 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
+_CONVERSATION_SINCE: Version = (2, 0, 60)
+_CONVERSATION_PERMISSIONS: dict[str, list[str]] = {**_PERMISSIONS, "ask": ["--permission-mode", "default"]}
+
+
+def conversation_command(request: Request, version: Version) -> CommandLine:
+    """Prompts and answers go through stdin, which stays open."""
+    one_way = command(replace(request, permissions="agent-default"), version)
+    args = [*one_way.args, "--input-format", "stream-json", "--permission-prompt-tool", "stdio"]
+    args += ["--replay-user-messages", *_CONVERSATION_PERMISSIONS[request.permissions]]
+    return CommandLine(args=tuple(args), env=ENVIRONMENT)
+
+
 class ClaudeTranslator(StreamJson):
     agent = "claude"
     version_key = "claude_code_version"
@@ -141,8 +154,12 @@ class ClaudeTranslator(StreamJson):
         "system/task_started": "_task_started",
         "system/task_updated": "_task_updated",
         "system/thinking_tokens": "",
+        "system/session_state_changed": "",
         "command_lifecycle": "",
+        "control_cancel_request": "",
+        "control_request": "",
         "control_response": "",
+        "keep_alive": "",
         "rate_limit_event": "_rate_limit_event",
     }
 
@@ -160,6 +177,7 @@ class ClaudeTranslator(StreamJson):
     def begin(self, start: RawStart) -> None:
         super().begin(start)
         self._know_version(start.version)
+        self._ledger.begin(start.carried)
 
     def _know_version(self, version: str) -> None:
         if version:
@@ -292,6 +310,9 @@ class ClaudeTranslator(StreamJson):
         message = f"rate limit status: {status}{f' ({details})' if details else ''}"
         return [Warning(message=message, code=f"rate_limit_{status}")]
 
+    def carried(self) -> dict[str, Any]:
+        return self._ledger.carried()
+
     def _task_started(self, record: Record) -> list[Event]:
         task_id, call_id = text_of(record.get("task_id")), text_of(record.get("tool_use_id"))
         is_agent = "agent" in text_of(record.get("task_type")) or bool(text_of(record.get("subagent_type")))
@@ -378,6 +399,13 @@ AGENT = Agent(
     command=command,
     translator=ClaudeTranslator,
     supports=frozenset({"agent-default", "mcp", "read-only", *_FLAGS}),
+    two_way=TwoWay(
+        command=conversation_command,
+        driver=ClaudeControl,
+        translator=ClaudeTranslator,
+        capabilities=ClaudeControl.capabilities,
+        since=_CONVERSATION_SINCE,
+    ),
     since=_SINCE,
     key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     install="npm install -g @anthropic-ai/claude-code",

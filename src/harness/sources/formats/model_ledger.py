@@ -11,8 +11,10 @@ Rules
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from harness.events import Usage, UsageDelta
@@ -83,6 +85,17 @@ class ModelLedger:
         for model, rest in rests.items():
             self._reported[model] = self._reported.get(model, Usage()).plus(rest)
         return [UsageDelta(usage=rest, model=model) for model, rest in rests.items() if _is_any(rest)]
+
+    def carried(self) -> dict[str, Any]:
+        """The totals of the process, which the next turn in it counts on."""
+        process = {model: to_builtins(usage) for model, usage in self._process.items()}
+        return {"process": process, "process_usd": self._process_usd} if process or self._process_usd else {}
+
+    def begin(self, carried: dict[str, Any]) -> None:
+        """Continue the totals of an earlier turn in the same process."""
+        with suppress(ValidationError):  # of another version of this program
+            self._process = convert(record_of(carried.get("process")), dict[str, Usage])
+            self._process_usd = amount_of(carried.get("process_usd")) or 0.0
 
     @property
     def total(self) -> Usage:

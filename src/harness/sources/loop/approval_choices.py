@@ -33,16 +33,21 @@ _LONGEST_VALUE = 200
 
 
 def choices_of(tool: Tool, arguments: dict[str, Any], operations: Sequence[Operation]) -> list[RelayChoice]:
-    """The choices for one call: once, always exactly this, always a command that begins like it, or deny."""
-    permission = permission_of(tool, arguments)
+    """The choices for one call of a tool."""
+    return choices_for(permission_of(tool, arguments), operations)
+
+
+def choices_for(permission: ToolPermission, operations: Sequence[Operation]) -> list[RelayChoice]:
+    """The choices: once, always as `permission` says, always a command that begins like it, or deny."""
     found = [
         RelayChoice(id=ONCE, kind="allow-once", label="Allow once"),
         RelayChoice(id=ALWAYS, kind="allow-always", label=_label(permission), grants=[_grant(permission)]),
     ]
     if (prefix := _prefix(permission, operations)) is not None:
         name, words = prefix
+        free = {argument: glob for argument, glob in (permission.params or {}).items() if glob == "*"}
         alike = [
-            ToolPermission(permission.tool, {name: glob}, permission.closed)
+            ToolPermission(permission.tool, {**free, name: glob}, permission.closed)
             for glob in _beginning_with(words)
         ]
         label = f"Always allow {permission.tool}: {_shown(words)} …"
@@ -94,6 +99,18 @@ def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
     return permission
 
 
+_DESCRIPTIVE = frozenset({"description", "explanation", "justification", "reason", "title"})
+"""Arguments with which a model says why it makes a call: they change nothing."""
+
+
+def permission_of_program(tool: str, arguments: dict[str, Any]) -> ToolPermission:
+    """What "always" means for a call of an agent program's own tool: the same arguments, whatever the model says of it."""
+    params = {
+        name: "*" if name in _DESCRIPTIVE else exactly(spelled(value)) for name, value in arguments.items()
+    }
+    return ToolPermission(tool, params or None, closed=True)
+
+
 def _runs_commands(tool: Tool, arguments: dict[str, Any]) -> bool:
     try:
         return any(isinstance(one, Command) for one in tool.operations(arguments))
@@ -106,12 +123,11 @@ def label_of(permission: ToolPermission) -> str:
     name = revealed(permission.tool)
     if permission.params is None:
         return f"{name} without arguments" if permission.closed else f"{name}, whatever its arguments"
-    if list(permission.params) == ["command"]:
-        return f"{name}: {_shown_glob(permission.params['command'])}"
-    listed = ", ".join(
-        f"{_shown(argument)}: {_shown_glob(glob)}" for argument, glob in permission.params.items()
-    )
-    return f"{name} with {listed}"
+    bound = {argument: glob for argument, glob in permission.params.items() if glob != "*"}
+    if list(bound) == ["command"]:
+        return f"{name}: {_shown_glob(bound['command'])}"
+    listed = ", ".join(f"{_shown(argument)}: {_shown_glob(glob)}" for argument, glob in bound.items())
+    return f"{name} with {listed}" if listed else f"{name}, whatever its arguments"
 
 
 def _label(permission: ToolPermission) -> str:

@@ -11,11 +11,12 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
-from harness.sources.agent import Agent, Version
+from harness.sources.agent import Agent, TwoWay, Version
 from harness.sources.process.invocation import Invocation
 from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.registry import load
 from harness.sources.request import Request
+from harness.sources.translator import Translator
 from harness.version import __version__
 
 _OPTIONAL = (
@@ -29,6 +30,8 @@ _WEAKER_SANDBOX = (
     "--sandbox uses Landlock here, since bubblewrap is missing or does not work: commands can create nothing at the "
     "top of the workspace and cannot commit, but can change modes and times of files outside"
 )
+_BY_DIALOGUE = frozenset({"ask", "on_ask", "ask_timeout_s"})
+"""What works with every agent that is held in a conversation."""
 _ENFORCED_BY_US = frozenset(_LIMITS)
 """Limits that the harness itself watches where the agent cannot."""
 
@@ -45,32 +48,47 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Empty when the agent is not installed, or runs in this process."""
     version: str
     invocation: Invocation
+    prompt: str
+    """As the agent gets it, with the briefing before it."""
     warnings: tuple[str, ...]
     watched_limits: frozenset[str]
     """Of max_turns and max_budget_usd: those that the harness must watch itself."""
+    two_way: TwoWay | None = None
+    """How the agent is held in a conversation; None: it gets one prompt, and is only read."""
     run_id: str = ""
     """Under which it is written; empty when it has a log of its own, whose id it shares."""
+
+    def new_translator(self) -> Translator:
+        return (self.two_way or self.speaks).translator()
+
+    @property
+    def delta_keys(self) -> tuple[str, ...]:
+        """JSON keys of streamed pieces of text, for the masking of secrets."""
+        of_two_way = self.two_way.delta_keys if self.two_way is not None else None
+        return self.speaks.delta_keys if of_two_way is None else of_two_way
 
 
 def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launch:
     """Raises UnknownAgent, InvalidDirectory, UsageError; a missing program is not an error yet."""
     environ = os.environ if environ is None else environ
     agent = load(request.agent)
-    cwd = os.path.abspath(request.cwd or os.getcwd())
-    if not os.path.isdir(cwd):
-        what = "is not a directory" if os.path.exists(cwd) else "does not exist"
-        raise InvalidDirectory(f"working directory {what}: {cwd}", hint="give another one with --cwd")
+    cwd = _working_directory(request)
     if request.recording:
         request = _with_recording(request)
     elif not request.prompt.strip():
         raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
     binary = find_binary(agent, request.binary, environ)
-    version = probe_version(binary, agent.version_args) if binary and agent.needs_version else ""
+    wants_two_way = request.two_way or request.permissions == "ask"
+    needs_version = agent.needs_version or (wants_two_way and agent.two_way is not None)
+    version = probe_version(binary, agent.version_args) if binary and needs_version else ""
     if agent.work is not None:
         version = __version__  # it is part of this program
     # Paths are seen from here, not from where the agent works.
     mcp = tuple(os.path.abspath(path) for path in request.mcp)
-    supports = _supported(agent, parse_version(version))
+    two_way = _two_way(agent, request, version) if wants_two_way else None
+    if request.permissions == "ask" and agent.work is not None:
+        request = replace(request, permissions="agent-default")  # it asks before it changes anything
+    supports = _supported(agent, two_way, parse_version(version))
     request, warnings = _drop_unsupported(
         agent, replace(request, agent=agent.name, cwd=cwd, mcp=mcp), supports, version
     )
@@ -79,7 +97,7 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
     warnings += _sandbox_warnings(request, environ)
     briefed = _with_briefing(request)
     request = briefed if agent.work is not None else request
-    command = agent.command(briefed, parse_version(version))
+    command = (two_way or agent).command(briefed, parse_version(version))
     # Some programs believe PWD rather than the system about where they are.
     env = {**environ, "PWD": cwd, **command.env, **request.env}
     return Launch(
@@ -92,11 +110,22 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
             argv=(binary or next(iter(agent.binaries), agent.name), *command.args),
             env=env,
             cwd=cwd,
-            stdin=command.stdin,
+            stdin=None if two_way is not None else command.stdin,
+            stdin_stays_open=two_way is not None,
         ),
+        prompt=briefed.prompt,
         warnings=warnings,
         watched_limits=_ENFORCED_BY_US - supports,
+        two_way=two_way,
     )
+
+
+def _working_directory(request: Request) -> str:
+    cwd = os.path.abspath(request.cwd or os.getcwd())
+    if not os.path.isdir(cwd):
+        what = "is not a directory" if os.path.exists(cwd) else "does not exist"
+        raise InvalidDirectory(f"working directory {what}: {cwd}", hint="give another one with --cwd")
+    return cwd
 
 
 def _sandbox_warnings(request: Request, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -176,12 +205,35 @@ def _on_path(name: str, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def _supported(agent: Agent, version: Version) -> frozenset[str]:
+def _two_way(agent: Agent, request: Request, version: str) -> TwoWay | None:
+    """How the installed version is held in a conversation; None where it cannot be.
+
+    Raises UsageError where it has to be asked and cannot: it would get more rights than were granted.
+    """
+    two_way, known = agent.two_way, parse_version(version)
+    if two_way is not None and (not known or known >= two_way.since):
+        return two_way
+    if request.permissions != "ask" or agent.work is not None:
+        return None
+    if two_way is None:
+        raise UsageError(
+            f"{agent.title} cannot be asked while it runs: --permissions ask does not work with it",
+            hint="use --permissions read-only or agent-default, or another agent (`harness agents`)",
+        )
+    since = ".".join(map(str, two_way.since))
+    raise UsageError(
+        f"{agent.title} {version} cannot be asked while it runs: --permissions ask needs {since}",
+        hint=agent.install or "install a newer version",
+    )
+
+
+def _supported(agent: Agent, two_way: TwoWay | None, version: Version) -> frozenset[str]:
     """What the installed version takes; one that is not known is taken for the latest."""
+    offered = agent.supports
+    if two_way is not None:
+        offered = (agent.supports if two_way.supports is None else two_way.supports) | _BY_DIALOGUE
     return frozenset(
-        name
-        for name in agent.supports
-        if not version or name not in agent.since or version >= agent.since[name]
+        name for name in offered if not version or name not in agent.since or version >= agent.since[name]
     )
 
 

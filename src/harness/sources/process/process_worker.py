@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
 from math import inf
 
 from harness.errors import AgentNotFound, HarnessError
-from harness.events import Event, Result, SessionStart, Warning
+from harness.events import Result
 from harness.log.hub import Hub
-from harness.log.raw import RawControl, RawEntry, RawExit
+from harness.log.raw import RawControl, RawExit
 from harness.sources.process.agent_session import earlier_usage, find_session
 from harness.sources.process.child import Child
 from harness.sources.process.launch import Launch, not_found
 from harness.sources.process.recorder import Recorder
-from harness.sources.translation.pipeline import Pipeline
-from harness.sources.translation.run_cost import CostMeter, prices_of
+from harness.sources.process.translated_run import TranslatedRun
+from harness.sources.translation.run_cost import CostMeter
 from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.worker import OnEnd
 
-_HOLD_MS = 200
+HOLD_MS = 200
 """How long a piece that may be the beginning of a secret waits for the rest."""
 
 
@@ -33,19 +31,18 @@ class ProcessWorker:
         recorder: Recorder,
         on_end: OnEnd,
     ) -> None:
-        self.result: Result | None = None
         self._launch = launch
         self._hub = hub
         self._recorder = recorder
         self._on_end = on_end
-        self._source = hub.source(launch.run_id or hub.log_id)
-        self._pipeline = Pipeline(launch.speaks.translator())
-        self._cost = CostMeter(prices_of(launch.request.cwd), launch.request.model)
-        self._session: SessionStart | None = None
+        self._log = TranslatedRun(launch, hub, recorder)
         self._child: Child | None = None
         self._stop_requests = 0
         self._stops_done = 0
-        self._has_warned = False
+
+    @property
+    def result(self) -> Result | None:
+        return self._log.result
 
     def stop(self) -> None:
         self._stop_requests += 1
@@ -53,7 +50,7 @@ class ProcessWorker:
             self._child.wake()
 
     def work(self) -> None:
-        self._take(self._recorder.start_entry(self._hub.clock()))
+        self._log.take(self._recorder.start_entry(self._hub.clock()))
         try:
             exit = self._run_child()
         except HarnessError as error:
@@ -62,10 +59,10 @@ class ProcessWorker:
                 failure="agent_not_found" if isinstance(error, AgentNotFound) else "spawn_failed",
                 message=error.words,
             )
-        self._take(exit)
+        self._log.take(exit)
         self._recorder.close()
-        if self.result is not None:
-            self._on_end(self.result, self._session)
+        if self._log.result is not None:
+            self._on_end(self._log.result, self._log.session)
 
     def _run_child(self) -> RawExit:
         if not self._launch.binary:
@@ -77,14 +74,14 @@ class ProcessWorker:
         finally:
             child.close()
         now_ms = self._hub.clock()
-        self._take_all(self._recorder.finish(now_ms))
+        self._log.take_all(self._recorder.finish(now_ms))
         end = child.exit
         assert end is not None
         session_id = find_session(self._launch, started_ms, child.pid)
         earlier = None
-        if self._pipeline.translator.counts_whole_session:
-            session = session_id or self._pipeline.lifecycle.session_id
-            earlier = earlier_usage(self._hub, self._launch.speaks.name, session, self._source.run_id)
+        if self._log.pipeline.translator.counts_whole_session:
+            session = session_id or self._log.pipeline.lifecycle.session_id
+            earlier = earlier_usage(self._hub, self._launch.speaks.name, session, self._log.source.run_id)
         return RawExit(
             at_ms=now_ms,
             code=end.code,
@@ -105,52 +102,22 @@ class ProcessWorker:
             now_ms = clock()
             if chunks:
                 watch.note_output(now_ms)
-                self._take_all(recorder.entries(chunks, now_ms))
+                self._log.take_all(recorder.entries(chunks, now_ms))
             if now_ms >= held_until_ms:
-                self._take_all(recorder.release(now_ms))
-            held_until_ms = min(held_until_ms, now_ms + _HOLD_MS) if recorder.holds_back else inf
-            reached = watch.reached(now_ms, self._pipeline.lifecycle, self._cost)
+                self._log.take_all(recorder.release(now_ms))
+            held_until_ms = min(held_until_ms, now_ms + HOLD_MS) if recorder.holds_back else inf
+            reached = watch.reached(now_ms, self._log.pipeline.lifecycle, self._log.cost)
             if reached is not None:
-                self._take(reached)
+                self._log.take(reached)
                 child.stop()
 
     def _stop_as_asked(self, child: Child) -> None:
         """Carry out what `stop` asked for since the last time."""
         while self._stops_done < self._stop_requests:
             if not self._stops_done:
-                self._take(RawControl(at_ms=self._hub.clock(), action="stop"))
+                self._log.take(RawControl(at_ms=self._hub.clock(), action="stop"))
             self._stops_done += 1
             child.stop()
-
-    def _take_all(self, entries: Iterable[RawEntry]) -> None:
-        for entry in entries:
-            self._take(entry)
-
-    def _take(self, entry: RawEntry) -> None:
-        """Disk first, then the log, which shows it."""
-        self._recorder.write(entry)
-        events = list(self._pipeline.feed(entry))
-        self._cost.note(events)
-        if events and type(end := events[-1]) is Result and not end.run_id:
-            events[-1] = self._cost.priced(end)
-        if self._recorder.failure is not None and not self._has_warned:
-            self._has_warned = True
-            events.insert(0, self._raw_incomplete(self._recorder.failure))
-        if events:
-            self._note(self._source.append(events, entry.at_ms))
-
-    def _note(self, events: Sequence[Event]) -> None:
-        if self._session is None:
-            self._session = next((event for event in events if type(event) is SessionStart), None)
-        last = events[-1]
-        if type(last) is Result and last.run_id == self._source.run_id:
-            self.result = last
-
-    def _raw_incomplete(self, error: OSError) -> Warning:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        return Warning(
-            message=f"what the agent writes is not kept completely: {reason}", code="raw_incomplete"
-        )
 
 
 class LimitWatch:
@@ -163,6 +130,17 @@ class LimitWatch:
         self._started_ms = self._output_ms = now_ms
         self._has_output = False
         self._is_over = False
+        self._waits_since_ms: int | None = None
+        self._waited_ms = 0
+
+    def note_waiting(self, now_ms: int, *, waits: bool) -> None:
+        """While the run waits for a person, no time counts."""
+        if waits and self._waits_since_ms is None:
+            self._waits_since_ms = now_ms
+        elif not waits and self._waits_since_ms is not None:
+            self._waited_ms += now_ms - self._waits_since_ms
+            self._output_ms = max(self._output_ms, now_ms)
+            self._waits_since_ms = None
 
     def note_output(self, now_ms: int) -> None:
         """The agent wrote something."""
@@ -190,9 +168,15 @@ class LimitWatch:
 
     def _due(self) -> list[tuple[float, str, float]]:
         limits = self._limits
+        if self._waits_since_ms is not None:
+            return [(inf, "timeout", 0.0)]
         first = inf if self._has_output else _after(self._started_ms, limits.first_output_s)
         return [
-            (_after(self._started_ms, limits.timeout_s), "timeout", limits.timeout_s or 0.0),
+            (
+                _after(self._started_ms + self._waited_ms, limits.timeout_s),
+                "timeout",
+                limits.timeout_s or 0.0,
+            ),
             (first, "first_output", limits.first_output_s or 0.0),
             (_after(self._output_ms, limits.inactivity_s), "inactivity", limits.inactivity_s or 0.0),
         ]

@@ -36,7 +36,7 @@ class Recorder:
 
             self._secrets = secrets_in(launch.invocation.env)
             self._redactors = {
-                "stdout": Redactor(self._secrets, launch.speaks.delta_keys),
+                "stdout": Redactor(self._secrets, launch.delta_keys),
                 "stderr": Redactor(self._secrets),
             }
         self._raw: RawWriter | None = None
@@ -57,6 +57,10 @@ class Recorder:
         from harness.log.redact.redactor import redact_text
 
         return redact_text(text, self._secrets)
+
+    def masked_bytes(self, data: bytes) -> bytes:
+        """The same for lines that we write."""
+        return self.masked(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def masked_all(self, value: Any) -> Any:
         """The same for every text in a value."""

@@ -31,6 +31,7 @@ from harness.sources.translation.logged_runs import (
     runs_in,
 )
 from harness.sources.translation.pipeline import Pipeline
+from harness.sources.translator import Translator
 
 RAW = RawWriter.suffix
 _SETTLED = "settled"
@@ -62,12 +63,18 @@ def translate(entries: Iterable[RawEntry]) -> tuple[Pipeline, list[Event]]:
         if pipeline is None:
             if not isinstance(entry, RawStart):
                 raise HarnessError("the raw record does not begin with the start of a run")
-            pipeline = Pipeline(load(entry.native or entry.agent).translator())
+            pipeline = Pipeline(_translator_of(entry))
         events.extend(pipeline.feed(entry))
     if pipeline is None:
         raise HarnessError("the raw record is empty")
     events.extend(pipeline.finish())
     return pipeline, events
+
+
+def _translator_of(start: RawStart) -> Translator:
+    agent = load(start.native or start.agent)
+    is_two_way = start.two_way and agent.two_way is not None
+    return agent.two_way.translator() if is_two_way and agent.two_way is not None else agent.translator()
 
 
 def check(store: FileStore, log_id: str) -> Audit:

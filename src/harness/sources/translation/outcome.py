@@ -38,6 +38,8 @@ _STOPPED_BY_SIGNAL_CODES = {128 + number for number in _STOPPING_SIGNALS}
 def decide(exit: RawExit, native: Result | None, stopped: Outcome | None, *, announces_end: bool) -> Outcome:
     if exit.failure:
         return exit.failure
+    if exit.turn:
+        return _of_turn(exit, native, stopped)
     if stopped is not None:
         # An agent that had already finished when it was stopped has finished all the same.
         is_done = native is not None and native.success and stopped == "interrupted" and exit.code == 0
@@ -58,6 +60,16 @@ def decide(exit: RawExit, native: Result | None, stopped: Outcome | None, *, ann
     return "interrupted" if exit.code is None else "failed"
 
 
+def _of_turn(exit: RawExit, native: Result | None, stopped: Outcome | None) -> Outcome:
+    """The protocol of a two-way conversation said how the turn ended; its process may live on."""
+    assert exit.turn
+    if stopped is not None:
+        return "completed" if exit.turn == "completed" and stopped == "interrupted" else stopped
+    if exit.turn == "completed" and native is not None and not native.success:
+        return "failed" if native.outcome == "completed" else native.outcome
+    return exit.turn
+
+
 def failure_of(
     exit: RawExit, outcome: Outcome, tail: Iterable[str], *, is_explained: bool, announces_end: bool
 ) -> Error | None:
@@ -71,6 +83,9 @@ def failure_of(
         )
     if outcome not in ("failed", "interrupted") or is_explained:
         return None
+    if exit.turn:
+        message = exit.message or "the agent ended the turn without saying why"
+        return Error(message=message, code="agent_error") if outcome == "failed" else None
     quoted = "\n".join(tail)
     if exit.code:
         return Error(

@@ -14,7 +14,8 @@ from io import BytesIO
 from typing import Any
 
 from harness.events import Event, SessionStart, Warning
-from harness.log.raw import RawControl, RawEntry, RawExit, RawOutput, RawStart
+from harness.log import codec
+from harness.log.raw import RawControl, RawEntry, RawEvent, RawExit, RawInput, RawOutput, RawStart
 from harness.sources.translation.json_lines import DECODE_ERRORS, as_written, decode, pieces
 from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.translator import Ending, Translator
@@ -42,6 +43,10 @@ class Pipeline:
                 return self._stdout(entry.data)
             case RawOutput():
                 return self._stderr(entry.data)
+            case RawInput():
+                return ()  # what it says is in the events of the driver
+            case RawEvent():
+                return self._given(entry)
             case RawStart():
                 return self._start(entry)
             case RawControl():
@@ -59,9 +64,15 @@ class Pipeline:
         out: list[Event] = [Warning(message=message, code="unsupported_option") for message in entry.warnings]
         self.lifecycle.begin(entry)
         self.translator.begin(entry)
-        self.lifecycle.known_session_id = self.translator.known_session_id
+        self.lifecycle.known_session_id = self.translator.known_session_id or entry.session_id
         if not self.translator.announces_start:
             self.lifecycle.accept([SessionStart()], out)
+        return out
+
+    def _given(self, entry: RawEvent) -> list[Event]:
+        """An event of the driver of a two-way conversation."""
+        out: list[Event] = []
+        self.lifecycle.accept([codec.decode(bytes(entry.event))], out)
         return out
 
     def _stdout(self, data: bytes) -> list[Event]:

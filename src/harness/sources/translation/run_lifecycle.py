@@ -33,6 +33,8 @@ from harness.events import (
     Info,
     Message,
     Outcome,
+    Relay,
+    RelayReply,
     Result,
     SessionStart,
     ToolEnd,
@@ -71,6 +73,7 @@ class RunLifecycle:
         self._native: Result | None = None
         self._open_calls: dict[tuple[str, str], ToolStart] = {}
         self._open_children: dict[str, SessionStart] = {}
+        self._open_relays: dict[str, Relay] = {}
         self._last_text: dict[str, str] = {}
         self._model_rests = True
         self._has_failed = False
@@ -84,6 +87,8 @@ class RunLifecycle:
             Message: self._on_message,
             ToolStart: self._on_tool_start,
             ToolEnd: self._on_tool_end,
+            Relay: self._on_relay,
+            RelayReply: self._on_reply,
             UsageDelta: self._on_usage,
             Error: self._on_error,
             Warning: self._on_notice,
@@ -93,6 +98,16 @@ class RunLifecycle:
 
     def begin(self, start: RawStart) -> None:
         self.start = start
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run waits for an answer."""
+        return bool(self._open_relays)
+
+    def open_call(self, call_id: str) -> ToolStart | None:
+        """The call of that id, in whichever run, if it has not ended."""
+        found = (start for (_, name), start in self._open_calls.items() if name == call_id)
+        return next(found, None)
 
     @property
     def session_id(self) -> str:
@@ -143,6 +158,7 @@ class RunLifecycle:
             out.append(error)
         if exit.survivors:
             out.append(_survivors(exit.survivors))
+        self._close_relays(out)
         self._close_children(out, "interrupted" if outcome == "completed" else outcome)
         self._close_calls(out, "")
         self._add_missing_usage(out)
@@ -241,6 +257,16 @@ class RunLifecycle:
             self._model_rests = all(run_id for run_id, _ in self._open_calls)
         out.append(event)
 
+    def _on_relay(self, event: Relay, out: list[Event]) -> None:
+        if not self._begun:
+            self._begin_unannounced(out)
+        self._open_relays[event.id] = event
+        out.append(event)
+
+    def _on_reply(self, event: RelayReply, out: list[Event]) -> None:
+        if self._open_relays.pop(event.id, None) is not None:
+            out.append(event)
+
     def _on_usage(self, event: UsageDelta, out: list[Event]) -> None:
         if not self._begun:
             self._begin_unannounced(out)
@@ -266,6 +292,12 @@ class RunLifecycle:
         for key in [key for key in self._open_calls if key[0] == run_id]:
             start = self._open_calls.pop(key)
             out.append(ToolEnd(call_id=start.call_id, tool_name=start.tool_name, run_id=run_id))
+
+    def _close_relays(self, out: list[Event]) -> None:
+        """A question of a run that has ended can never be answered."""
+        for relay_id in list(self._open_relays):
+            reason = "the run ended before there was an answer"
+            self._on_reply(RelayReply(id=relay_id, approved=False, by="policy", reason=reason), out)
 
     def _close_children(self, out: list[Event], outcome: Outcome) -> None:
         for run_id in reversed(list(self._open_children)):

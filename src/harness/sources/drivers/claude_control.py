@@ -1,0 +1,246 @@
+"""Claude Code's control channel: `--input-format stream-json --permission-prompt-tool stdio`.
+
+    initialize ──▶ user line ──▶ running ──▶ result … idle
+                     ▲             │  ▲
+                     │ steer       ▼  │ control_response
+                     └──────── requires_action (can_use_tool)
+
+Rules
+1. A turn is over when the program says that it is idle and no task works in the background: one that ends
+   there makes it run again without a prompt. Versions that do not report their state end with their result.
+2. User lines have ids of ours. A line whose id the transcript already holds is dropped without a word.
+3. A message in the middle of a turn is taken at the next tool boundary, else it is the next turn of the
+   same run. It counts as taken when the program repeats it, or says that it has started with it.
+4. "Always" is ours: suggested permissions are never sent back, for some of them write files of the project.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.events import Relay, RelayReply
+from harness.sources.driver import (
+    AskedQuestion,
+    Choice,
+    Driver,
+    Move,
+    Moves,
+    Prompt,
+    SessionKnown,
+    Taken,
+    TurnEnded,
+    TurnStarted,
+    answers_of,
+    line,
+    question_relay,
+)
+from harness.sources.formats.fields import first_text, items_of, record_of, text_of
+from harness.sources.request import Request
+from harness.sources.translator import Record
+
+ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}
+"""Makes it say when it runs, waits and is idle."""
+
+_QUESTION, _PLAN = "AskUserQuestion", "ExitPlanMode"
+_MODES = {"plan": "plan", "build": "default", "default": "default"}
+_TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped"})
+
+
+class ClaudeControl(Driver):
+    skips = (b'{"type":"stream_event"',)
+    capabilities = frozenset({"steer", "approve", "ask", "plan", "files", "model", "mode", "fork"})
+
+    def __init__(self, request: Request, line_id: str) -> None:
+        super().__init__(request, line_id)
+        self.is_ready = True  # it reads prompts from its start on
+        self._requests = 0
+        self._sent: set[str] = set()
+        """Ids of messages in the middle of a turn that are not taken yet."""
+        self._tasks: dict[str, tuple[str, str]] = {}
+        """Background work: id → name of the sub-agent, and the call that started it."""
+        self._result: Record | None = None
+        self._says_states = False
+
+    def begin(self) -> Moves:
+        return [self._control(subtype="initialize", hooks=None)]
+
+    def prompt(self, prompt: Prompt) -> Moves:
+        self.is_busy, self._result = True, None
+        return [_user_line(prompt)]
+
+    def steer(self, prompt: Prompt) -> Moves | None:
+        if not self.is_busy:
+            return None
+        self._sent.add(prompt.id)
+        return [_user_line(prompt)]
+
+    def interrupt(self) -> Moves:
+        # What is still queued would run right after the interrupted turn.
+        self._sent.clear()
+        return [self._control(subtype="interrupt", cancel_queued=True)]
+
+    def configure(self, *, model: str = "", mode: str = "") -> Moves:
+        moves: list[Move] = []
+        if model:
+            moves.append(self._control(subtype="set_model", model=model))
+        if mode:
+            moves.append(self._control(subtype="set_permission_mode", mode=_MODES.get(mode, mode)))
+        return moves
+
+    def heard(self, record: Record) -> Moves:
+        match record.get("type"):
+            case "control_request":
+                return self._asked_for(record)
+            case "control_cancel_request":
+                withdrawn = record.get("request_id")
+                return self._withdraw(lambda native: native["request_id"] == withdrawn)
+            case "command_lifecycle" if record.get("state") == "started":
+                return self._taken(text_of(record.get("command_uuid")))
+            case "user" if record.get("isReplay") is True:
+                return self._taken(text_of(record.get("uuid")))
+            case "result":
+                return self._on_result(record)
+            case "system":
+                return self._system(record)
+        return ()
+
+    def _system(self, record: Record) -> Moves:
+        match record.get("subtype"):
+            case "init":
+                self.session_id = text_of(record.get("session_id"))
+                return [SessionKnown(self.session_id)]
+            case "session_state_changed":
+                self._says_states = True
+                return self._on_state(text_of(record.get("state")))
+            case "task_started":
+                task = (text_of(record.get("subagent_type")), text_of(record.get("tool_use_id")))
+                self._tasks[text_of(record.get("task_id"))] = task
+            case "task_updated":
+                if text_of(record_of(record.get("patch")).get("status")) in _TASK_ENDS:
+                    self._tasks.pop(text_of(record.get("task_id")), None)
+            case "task_notification":
+                self._tasks.pop(text_of(record.get("task_id")), None)
+        return ()
+
+    def _on_state(self, state: str) -> Moves:
+        if state == "running" and not self.is_busy:
+            self.is_busy, self._result = True, None
+            return [TurnStarted()]
+        return self._ended() if state == "idle" and self._result is not None and not self._tasks else ()
+
+    def _on_result(self, record: Record) -> Moves:
+        self._result = record
+        self.session_id = text_of(record.get("session_id")) or self.session_id
+        return () if self._says_states or self._sent else self._ended()
+
+    def _ended(self) -> Moves:
+        result, self._result = self._result or {}, None
+        self.is_busy = False
+        if result.get("is_error") is not True and result.get("subtype") in ("success", None):
+            return [TurnEnded("completed")]
+        is_aborted = text_of(result.get("terminal_reason")).startswith("aborted")
+        return [TurnEnded("interrupted" if is_aborted else "failed", text_of(result.get("result")))]
+
+    def _taken(self, prompt_id: str) -> Moves:
+        if prompt_id not in self._sent:
+            return ()
+        self._sent.remove(prompt_id)
+        return [Taken(prompt_id)]
+
+    # Questions
+
+    def _asked_for(self, record: Record) -> Moves:
+        request = record_of(record.get("request"))
+        if request.get("subtype") != "can_use_tool":
+            return [_response(record.get("request_id"), subtype="error", error="unsupported")]
+        name, given = text_of(request.get("tool_name")), request.get("input")
+        native = {"request_id": record.get("request_id"), "tool": name, "input": given}
+        task = text_of(request.get("agent_id"))
+        name_of_agent, spawn_call_id = self._tasks.get(task, (task, ""))
+        origin: dict[str, Any] = {
+            "call_id": text_of(request.get("tool_use_id")),
+            "tool_name": name,
+            "input": given,
+            "subagent": name_of_agent,
+            "spawn_call_id": spawn_call_id,
+        }
+        if name == _QUESTION:
+            native["questions"] = questions = _questions(record_of(given))
+            return [self._ask(native, question_relay(questions, **origin))]
+        if name == _PLAN:
+            plan = {"plan": text_of(record_of(given).get("plan"))}
+            return [self._ask(native, Relay(id="", kind="plan", payload=plan, **origin))]
+        description = first_text(request, "description", "decision_reason")
+        return [self._ask(native, Relay(id="", question=description, **origin))]
+
+    def _answered(self, native: Any, reply: RelayReply) -> Moves:
+        return [self._decision(native, reply)]
+
+    def _decision(self, native: Any, reply: RelayReply) -> Move:
+        if not reply.approved:
+            message = reply.reason or "The user does not want this."
+            return _permission(native, behavior="deny", message=message)
+        given = native["input"]
+        if native["tool"] == _QUESTION:
+            answers = answers_of(native["questions"], reply.answer)
+            joined = {question: ", ".join(chosen) for question, chosen in answers.items()}
+            given = {**record_of(given), "answers": joined}
+        return _permission(native, behavior="allow", updatedInput=given)
+
+    def _cancelled(self, native: Any) -> Moves:
+        return [_permission(native, behavior="deny", message="The turn was interrupted.")]
+
+    def _control(self, **request: Any) -> Move:
+        self._requests += 1
+        return line(
+            {"type": "control_request", "request_id": f"harness-{self._requests}", "request": request}
+        )
+
+
+def _user_line(prompt: Prompt) -> Move:
+    images = [
+        {
+            "type": "image" if one.media_type.startswith("image/") else "document",
+            "source": {"type": "base64", "media_type": one.media_type, "data": one.data},
+        }
+        for one in prompt.attachments
+    ]
+    content = [*images, {"type": "text", "text": prompt.text}]
+    return line(
+        {
+            "type": "user",
+            "message": {"role": "user", "content": content},
+            "parent_tool_use_id": None,
+            "session_id": "",
+            "uuid": prompt.id,
+        }
+    )
+
+
+def _questions(given: dict[str, Any]) -> list[AskedQuestion]:
+    """The answers are expected under the text of each question."""
+    found = []
+    for item in map(record_of, items_of(given.get("questions"))):
+        options = [
+            Choice(label=text_of(one.get("label")), description=text_of(one.get("description")))
+            for one in map(record_of, items_of(item.get("options")))
+        ]
+        text = text_of(item.get("question"))
+        found.append(
+            AskedQuestion(
+                id=text,
+                question=text,
+                header=text_of(item.get("header")),
+                options=options,
+                multiple=item.get("multiSelect") is True,
+            )
+        )
+    return found
+
+
+def _permission(native: Any, **decision: Any) -> Move:
+    return _response(native["request_id"], subtype="success", response=decision)
+
+
+def _response(request_id: Any, **response: Any) -> Move:
+    return line({"type": "control_response", "response": {"request_id": request_id, **response}})

@@ -1,0 +1,427 @@
+"""The worker of one turn with an agent that is held in a conversation: reads it, records it, relays its questions.
+
+    work ── prompt ──▶ reads until the driver says that the turn ended ──▶ the line rests, or is closed
+                         ▲    │
+      reply, steer, stop ┘    └ Asked → the rules answer, or a person does in time, or it is refused
+
+Rules
+1. The thread of the run alone uses line and driver. `reply`, `steer` and `stop` from other threads are
+   queued, and wake it.
+2. A stop is a message of the protocol first; if the turn has not ended after five seconds, or at a second
+   stop, the signals follow.
+3. While the run waits for an answer, no time limit counts but that of the answer itself.
+4. Every question of the turn is answered before it ends, at the latest by a refusal.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import AgentNotFound, HarnessError, UsageError
+from harness.events import Event, Message, Relay, RelayReply, Result
+from harness.log import codec
+from harness.log.hub import Hub
+from harness.log.raw import RawControl, RawEvent, RawExit, RawInput
+from harness.sources.driver import (
+    Asked,
+    Moves,
+    Notice,
+    NotTaken,
+    Prompt,
+    Send,
+    SessionKnown,
+    Taken,
+    TurnEnded,
+    Withdrawn,
+)
+from harness.sources.loop.approvals import check_reply
+from harness.sources.process.approval_policy import ApprovalPolicy, RunPolicy, grants_of, offered_choices
+from harness.sources.process.launch import Launch, not_found
+from harness.sources.process.line import Line
+from harness.sources.process.process_worker import HOLD_MS, LimitWatch
+from harness.sources.process.recorder import Recorder
+from harness.sources.process.translated_run import TranslatedRun
+from harness.sources.worker import OnEnd
+
+INTERRUPT_S = 5.0
+"""For a turn to end by itself after it was interrupted."""
+HANDSHAKE_S = 60.0
+"""For the program to be ready; some start MCP servers first."""
+ASK_TIMEOUT_S = 300.0
+"""For an answer, where neither the request nor the session says how long."""
+
+
+class ProgramConversation:
+    """What lasts from one run to the next: the line, and the rules that answer first. Used by one run at a time."""
+
+    def __init__(
+        self,
+        policy: ApprovalPolicy | None = None,
+        *,
+        ask_timeout_s: float | None = None,
+        on_turn: Callable[[], object] | None = None,
+    ) -> None:
+        """`on_turn`: called when the program begins a turn or asks while no run uses it."""
+        self.line: Line | None = None
+        self.policy = policy
+        self.ask_timeout_s = ask_timeout_s
+        self._on_turn = on_turn
+        self._lock = threading.Lock()
+
+    def take(self, launch: Launch) -> Line | None:
+        """The line for a run with this launch; one that does not fit is closed."""
+        with self._lock:
+            line, self.line = self.line, None
+        if line is None:
+            return None
+        line.take_back()
+        if line.fits(launch):
+            return line
+        line.close()
+        return None
+
+    def give(self, line: Line) -> None:
+        """The run is over, the line may be used again."""
+        with self._lock:
+            self.line = line
+        line.rest(self._on_turn)
+
+    def close(self) -> None:
+        """Close the line. Blocks until its process is gone."""
+        with self._lock:
+            line, self.line = self.line, None
+        if line is not None:
+            line.close()
+
+
+class _Waiting(NamedTuple):
+    relay: Relay
+    deadline_ms: float
+
+
+class Dialogue:
+    """Contract: `work` runs once, in one thread; `stop`, `steer` and `reply` may be called from any, at any time."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        hub: Hub,
+        recorder: Recorder,
+        on_end: OnEnd,
+        conversation: ProgramConversation | None = None,
+    ) -> None:
+        self._launch = launch
+        self._hub = hub
+        self._recorder = recorder
+        self._on_end = on_end
+        self._conversation = conversation
+        self._log = TranslatedRun(launch, hub, recorder)
+        own = conversation.policy if conversation is not None else None
+        self._policy: ApprovalPolicy = own or RunPolicy(launch.request, self._give)
+        self._line: Line | None = None
+        self._commands: deque[Callable[[Line], None]] = deque()
+        self._lock = threading.Lock()
+        self._waiting: dict[str, _Waiting] = {}
+        self._steered: dict[str, Prompt] = {}
+        """Sent to the program, and not taken yet."""
+        self.untaken: list[Prompt] = []
+        """Messages that the program did not take in this turn: they have to be sent again."""
+        self._stops = 0
+        self._interrupted_ms = inf
+        self._started_ms = inf
+        self._ended: TurnEnded | None = None
+
+    # From any thread
+
+    @property
+    def result(self) -> Result | None:
+        return self._log.result
+
+    @property
+    def is_steerable(self) -> bool:
+        line = self._line
+        return line is not None and self._ended is None and line.driver.can_steer
+
+    def stop(self) -> None:
+        self._later(self._stop)
+
+    def steer(self, text: str, message_id: str = "") -> None:
+        if not self.is_steerable:
+            raise UsageError(
+                f"{self._launch.agent.title} takes no message now",
+                hint="send it when the run has ended",
+            )
+        self._later(lambda line: self._steer(line, Prompt(id=message_id or str(uuid4()), text=text)))
+
+    def reply(self, reply: RelayReply) -> bool:
+        """The first answer counts, which is decided here. Raises UsageError for what is no answer to the question."""
+        with self._lock:
+            waiting = self._waiting.get(reply.id)
+            if waiting is None:
+                return False
+            check_reply(waiting.relay, reply)
+            del self._waiting[reply.id]
+        self._later(lambda line: self._answer(line, waiting.relay, reply))
+        return True
+
+    def _later(self, command: Callable[[Line], None]) -> None:
+        self._commands.append(command)
+        line = self._line
+        if line is not None:
+            line.child.wake()
+
+    # In the thread of the run
+
+    def work(self) -> None:
+        line: Line | None = None
+        try:
+            line = self._conversation.take(self._launch) if self._conversation is not None else None
+            self._begin(line)
+            exit = self._converse(line)
+        except HarnessError as error:
+            exit = RawExit(
+                at_ms=self._hub.clock(),
+                failure="agent_not_found" if isinstance(error, AgentNotFound) else "spawn_failed",
+                message=error.words,
+            )
+        self._log.take(exit)
+        self._recorder.close()
+        if self._log.result is not None:
+            self._on_end(self._log.result, self._log.session)
+
+    def _begin(self, line: Line | None) -> None:
+        entry = replace(self._recorder.start_entry(self._hub.clock()), two_way=True)
+        if line is not None:
+            entry = replace(entry, session_id=line.driver.session_id, carried=dict(line.carried))
+        self._log.take(entry)
+
+    def _converse(self, line: Line | None) -> RawExit:
+        launch = self._launch
+        if not launch.binary:
+            raise not_found(launch.agent)
+        is_new = line is None
+        line = self._line = line or Line(launch)
+        self._started_ms = self._hub.clock()
+        try:
+            self._recorded(line)
+            held, line.held = line.held, []
+            self._do(line, [*(line.driver.begin() if is_new else ()), *held])
+            if launch.prompt:
+                line.turns += 1
+                prompt = Prompt(
+                    id=str(uuid4()), text=launch.prompt, attachments=tuple(launch.request.attachments)
+                )
+                self._do(line, self._switched(line, is_new=is_new))
+                self._do(line, line.driver.prompt(prompt))
+            self._follow(line)
+            return self._over(line)
+        except BaseException:
+            line.close()
+            raise
+
+    def _switched(self, line: Line, *, is_new: bool) -> Moves:
+        """A process that answered earlier prompts may have another model."""
+        model = self._launch.request.model
+        return () if is_new or not model else line.driver.configure(model=model) or ()
+
+    def _recorded(self, line: Line) -> None:
+        """Record what the program wrote while no run used it."""
+        unread, line.unread = line.unread, []
+        self._log.take_all(self._recorder.entries(unread, self._hub.clock()))
+
+    def _follow(self, line: Line) -> None:
+        clock, recorder, child = self._hub.clock, self._recorder, line.child
+        watch = LimitWatch(self._launch, clock())
+        held_until_ms = inf
+        while child.exit is None and self._ended is None:
+            self._obey(line)
+            deadline_ms = min(held_until_ms, watch.deadline_ms, self._deadline_ms(line))
+            chunks = child.read(None if deadline_ms == inf else max(0.0, (deadline_ms - clock()) / 1000))
+            now_ms = clock()
+            if chunks:
+                watch.note_output(now_ms)
+                self._log.take_all(recorder.entries(chunks, now_ms))
+                self._do(line, line.heard(chunks))
+            if now_ms >= held_until_ms:
+                self._log.take_all(recorder.release(now_ms))
+            held_until_ms = min(held_until_ms, now_ms + HOLD_MS) if recorder.holds_back else inf
+            watch.note_waiting(now_ms, waits=bool(self._waiting))
+            self._enforce(line, now_ms)
+            reached = watch.reached(now_ms, self._log.pipeline.lifecycle, self._log.cost)
+            if reached is not None:
+                self._log.take(reached)
+                self._interrupt(line)
+
+    def _obey(self, line: Line) -> None:
+        """Carry out what other threads asked for."""
+        while self._commands:
+            self._commands.popleft()(line)
+
+    def _deadline_ms(self, line: Line) -> float:
+        """When something has to be done although nothing happens."""
+        waiting = min((one.deadline_ms for one in list(self._waiting.values())), default=inf)
+        ready = inf if line.driver.is_ready else self._started_ms + HANDSHAKE_S * 1000
+        return min(waiting, ready, self._interrupted_ms)
+
+    def _enforce(self, line: Line, now_ms: int) -> None:
+        if now_ms >= self._interrupted_ms:
+            self._interrupted_ms = inf
+            line.child.stop()
+        if not line.driver.is_ready and now_ms >= self._started_ms + HANDSHAKE_S * 1000:
+            message = f"{self._launch.agent.title} did not answer within {HANDSHAKE_S:g} s"
+            self._ended = TurnEnded("failed", message, is_final=True)
+        for waiting in list(self._waiting.values()):
+            if now_ms >= waiting.deadline_ms:
+                reason = "there was no answer in time"
+                refusal = RelayReply(id=waiting.relay.id, approved=False, by="timeout", reason=reason)
+                with self._lock:
+                    is_open = self._waiting.pop(waiting.relay.id, None) is not None
+                if is_open:
+                    self._answer(line, waiting.relay, refusal)
+
+    def _over(self, line: Line) -> RawExit:
+        """The turn has ended, or the process has."""
+        clock, ended = self._hub.clock, self._ended
+        self._do(line, line.driver.cancel_all())
+        with self._lock:
+            self._waiting.clear()
+        self.untaken += self._steered.values()
+        self._steered.clear()
+        line.carried = self._log.pipeline.translator.carried()
+        lives = ended is not None and not ended.is_final and line.is_open
+        keeps = lives and self._conversation is not None
+        if not keeps:
+            self._close(line)
+        self._log.take_all(self._recorder.finish(clock()))
+        if keeps and self._conversation is not None:
+            self._conversation.give(line)
+        exit = RawExit(at_ms=clock(), session_id=line.driver.session_id, is_alive=keeps)
+        if (end := line.child.exit) is not None:
+            exit = replace(exit, code=end.code, signal=end.signal, survivors=end.survivors)
+        if ended is not None:
+            # The process ended because its stdin did: its signal and what it left say nothing of the turn.
+            message = self._recorder.masked(ended.message)
+            exit = replace(exit, turn=ended.outcome, message=message, signal=None)
+        return exit
+
+    def _close(self, line: Line) -> None:
+        """Close the line, and record what the program still writes."""
+        child, clock = line.child, self._hub.clock
+        if child.exit is None:
+            child.close_stdin()
+            deadline_ms = clock() + INTERRUPT_S * 1000
+            while child.exit is None and clock() < deadline_ms:
+                chunks = child.read((deadline_ms - clock()) / 1000)
+                self._log.take_all(self._recorder.entries(chunks, clock()))
+        child.close()
+
+    # Moves of the driver
+
+    def _do(self, line: Line, moves: Moves) -> None:
+        for move in moves:
+            match move:
+                case Send():
+                    self._write(line, move.data)
+                case Asked():
+                    self._ask(line, move.relay)
+                case Withdrawn():
+                    self._withdraw(move)
+                case Taken():
+                    self._taken(move.prompt_id)
+                case NotTaken():
+                    if (prompt := self._steered.pop(move.prompt_id, None)) is not None:
+                        self.untaken.append(prompt)
+                case TurnEnded():
+                    self._ended = move
+                case Notice():
+                    self._give(move.event)
+                case SessionKnown():
+                    pass  # the driver knows it, and the run ends with it
+
+    def _write(self, line: Line, data: bytes) -> None:
+        self._recorder.write(RawInput(at_ms=self._hub.clock(), data=self._recorder.masked_bytes(data)))
+        line.child.write(data)
+
+    def _ask(self, line: Line, relay: Relay) -> None:
+        """The rules answer first, then a person."""
+        if self._recorder.holds_back:  # what was said before the question comes before it
+            self._log.take_all(self._recorder.release(self._hub.clock()))
+        call = self._log.pipeline.lifecycle.open_call(relay.call_id) if relay.call_id else None
+        operations = call.operations if call is not None else []
+        decided = self._policy.decide(relay, operations)
+        if relay.kind == "permission" and relay.choices is None:
+            relay = replace(relay, choices=offered_choices(relay, operations))
+        shown = self._give(relay)
+        if decided is not None:
+            self._answer(line, shown, replace(decided, id=relay.id))
+            return
+        timeout_s = self._launch.request.ask_timeout_s
+        if timeout_s is None:
+            timeout_s = ASK_TIMEOUT_S if self._conversation is None else self._conversation.ask_timeout_s
+        deadline_ms = inf if timeout_s is None else self._hub.clock() + timeout_s * 1000
+        with self._lock:
+            self._waiting[relay.id] = _Waiting(shown, deadline_ms)
+
+    def _answer(self, line: Line, relay: Relay, reply: RelayReply) -> None:
+        moves = line.driver.answer(reply)
+        if moves is None:
+            return  # it was withdrawn in the meantime, which is in the log
+        for permission in grants_of(relay, reply) if reply.by == "person" else ():
+            self._policy.grant(permission)
+        self._give(reply)
+        self._do(line, moves)
+
+    def _withdraw(self, move: Withdrawn) -> None:
+        with self._lock:
+            self._waiting.pop(move.relay_id, None)
+        self._give(RelayReply(id=move.relay_id, approved=False, by="policy", reason=move.reason))
+
+    def _steer(self, line: Line, prompt: Prompt) -> None:
+        moves = line.driver.steer(prompt) if self._ended is None else None
+        if moves is None:
+            self.untaken.append(prompt)
+            return
+        self._steered[prompt.id] = prompt
+        self._do(line, moves)
+
+    def _taken(self, prompt_id: str) -> None:
+        prompt = self._steered.pop(prompt_id, None)
+        if prompt is not None:
+            self._give(Message(role="user", text=prompt.text, id=prompt.id))
+
+    def _stop(self, line: Line) -> None:
+        self._stops += 1
+        if self._stops == 1:
+            self._log.take(RawControl(at_ms=self._hub.clock(), action="stop"))
+            self._interrupt(line)
+        else:
+            line.child.stop()
+
+    def _interrupt(self, line: Line) -> None:
+        """End the turn by the protocol; the signals follow when that takes too long."""
+        if not line.driver.is_ready:
+            line.child.stop()
+            return
+        self._interrupted_ms = min(self._interrupted_ms, self._hub.clock() + INTERRUPT_S * 1000)
+        self._do(line, line.driver.interrupt())
+        with self._lock:
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for one in waiting:
+            reason = "the run was stopped"
+            self._give(RelayReply(id=one.relay.id, approved=False, by="policy", reason=reason))
+        self._do(line, line.driver.cancel_all())
+
+    def _give(self, event: Event) -> Any:
+        """Put an event into the log, with secrets masked; returns it as it is there."""
+        masked = self._recorder.masked_all(codec.to_builtins(event))
+        data = msgspec.json.encode(masked)
+        self._log.take(RawEvent(at_ms=self._hub.clock(), event=msgspec.Raw(data)))
+        return codec.decode(data)
