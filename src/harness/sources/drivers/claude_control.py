@@ -10,7 +10,8 @@ Rules
    there makes it run again without a prompt. Versions that do not report their state end with their result.
 2. User lines have ids of ours. A line whose id the transcript already holds is dropped without a word.
 3. A message in the middle of a turn is taken at the next tool boundary, else it is the next turn of the
-   same run. It counts as taken when the program repeats it, or says that it has started with it.
+   same run. It counts as taken when the program repeats it, or says that it has started with it. Until then
+   the turn is not over, unless it was interrupted.
 4. "Always" is ours: suggested permissions are never sent back, for some of them write files of the project.
 """
 
@@ -25,6 +26,7 @@ from harness.sources.driver import (
     Driver,
     Move,
     Moves,
+    NotTaken,
     Prompt,
     SessionKnown,
     Taken,
@@ -58,6 +60,9 @@ class ClaudeControl(Driver):
         """Ids of messages in the middle of a turn that are not taken yet."""
         self._tasks: dict[str, tuple[str, str]] = {}
         """Background work: id → name of the sub-agent, and the call that started it."""
+        self._waiting_prompt = ""
+        """The id of a prompt with which the program has not begun yet."""
+        self._is_interrupted = False
         self._result: Record | None = None
         self._says_states = False
 
@@ -65,7 +70,8 @@ class ClaudeControl(Driver):
         return [self._control(subtype="initialize", hooks=None)]
 
     def prompt(self, prompt: Prompt) -> Moves:
-        self.is_busy, self._result = True, None
+        self._begin_turn()
+        self._waiting_prompt = prompt.id
         return [_user_line(prompt)]
 
     def steer(self, prompt: Prompt) -> Moves | None:
@@ -76,6 +82,7 @@ class ClaudeControl(Driver):
 
     def interrupt(self) -> Moves:
         # What is still queued would run right after the interrupted turn.
+        self._is_interrupted = True
         self._sent.clear()
         return [self._control(subtype="interrupt", cancel_queued=True)]
 
@@ -92,10 +99,9 @@ class ClaudeControl(Driver):
             case "control_request":
                 return self._asked_for(record)
             case "control_cancel_request":
-                withdrawn = record.get("request_id")
-                return self._withdraw(lambda native: native["request_id"] == withdrawn)
-            case "command_lifecycle" if record.get("state") == "started":
-                return self._taken(text_of(record.get("command_uuid")))
+                return self._withdraw_request(record.get("request_id"))
+            case "command_lifecycle":
+                return self._on_lifecycle(text_of(record.get("command_uuid")), text_of(record.get("state")))
             case "user" if record.get("isReplay") is True:
                 return self._taken(text_of(record.get("uuid")))
             case "result":
@@ -124,14 +130,35 @@ class ClaudeControl(Driver):
 
     def _on_state(self, state: str) -> Moves:
         if state == "running" and not self.is_busy:
-            self.is_busy, self._result = True, None
+            self._begin_turn()
             return [TurnStarted()]
-        return self._ended() if state == "idle" and self._result is not None and not self._tasks else ()
+        is_over = state == "idle" and self._result is not None and not self._sent
+        return self._ended() if is_over and (self._is_interrupted or not self._tasks) else ()
+
+    def _begin_turn(self) -> None:
+        self.is_busy, self._result, self._is_interrupted, self._waiting_prompt = True, None, False, ""
 
     def _on_result(self, record: Record) -> Moves:
+        if not self.is_busy:
+            return ()
         self._result = record
         self.session_id = text_of(record.get("session_id")) or self.session_id
         return () if self._says_states or self._sent else self._ended()
+
+    def _on_lifecycle(self, prompt_id: str, state: str) -> Moves:
+        match state:
+            case "started":
+                return self._taken(prompt_id)
+            case "completed" | "cancelled" if prompt_id and prompt_id == self._waiting_prompt:
+                # It was interrupted before it began with it, or has it already: no result follows.
+                self.is_busy, self._waiting_prompt = False, ""
+                return [TurnEnded("completed" if state == "completed" else "interrupted")]
+            case "completed":
+                return self._taken(prompt_id)
+            case "cancelled" if prompt_id in self._sent:
+                self._sent.remove(prompt_id)
+                return [NotTaken(prompt_id)]
+        return ()
 
     def _ended(self) -> Moves:
         result, self._result = self._result or {}, None
@@ -142,6 +169,8 @@ class ClaudeControl(Driver):
         return [TurnEnded("interrupted" if is_aborted else "failed", text_of(result.get("result")))]
 
     def _taken(self, prompt_id: str) -> Moves:
+        if prompt_id == self._waiting_prompt:
+            self._waiting_prompt = ""
         if prompt_id not in self._sent:
             return ()
         self._sent.remove(prompt_id)
@@ -150,11 +179,24 @@ class ClaudeControl(Driver):
     # Questions
 
     def _asked_for(self, record: Record) -> Moves:
-        request = record_of(record.get("request"))
+        request_id, request = record.get("request_id"), record_of(record.get("request"))
+        # An id that is used again can be given one answer only: that to the later question.
+        replaced = self._withdraw_request(request_id)
         if request.get("subtype") != "can_use_tool":
-            return [_response(record.get("request_id"), subtype="error", error="unsupported")]
+            return [*replaced, _response(request_id, subtype="error", error="unsupported")]
+        return [*replaced, self._asked_about(request_id, request)]
+
+    def _withdraw_request(self, request_id: Any) -> list[Move]:
+        """Close the question of that id. 0, false and "0" are different ids."""
+        return self._withdraw(
+            lambda native: (
+                type(native["request_id"]) is type(request_id) and native["request_id"] == request_id
+            )
+        )
+
+    def _asked_about(self, request_id: Any, request: Record) -> Move:
         name, given = text_of(request.get("tool_name")), request.get("input")
-        native = {"request_id": record.get("request_id"), "tool": name, "input": given}
+        native = {"request_id": request_id, "tool": name, "input": given}
         task = text_of(request.get("agent_id"))
         name_of_agent, spawn_call_id = self._tasks.get(task, (task, ""))
         origin: dict[str, Any] = {
@@ -166,12 +208,12 @@ class ClaudeControl(Driver):
         }
         if name == _QUESTION:
             native["questions"] = questions = _questions(record_of(given))
-            return [self._ask(native, question_relay(questions, **origin))]
+            return self._ask(native, question_relay(questions, **origin))
         if name == _PLAN:
             plan = {"plan": text_of(record_of(given).get("plan"))}
-            return [self._ask(native, Relay(id="", kind="plan", payload=plan, **origin))]
+            return self._ask(native, Relay(id="", kind="plan", payload=plan, **origin))
         description = first_text(request, "description", "decision_reason")
-        return [self._ask(native, Relay(id="", question=description, **origin))]
+        return self._ask(native, Relay(id="", question=description, **origin))
 
     def _answered(self, native: Any, reply: RelayReply) -> Moves:
         return [self._decision(native, reply)]

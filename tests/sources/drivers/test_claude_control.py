@@ -1,0 +1,366 @@
+"""Claude Code's control channel: recorded conversations, and whatever else a program may write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from claude_peer import SCENARIOS, new_driver, played, recorded
+from harness.events import Relay, RelayReply
+from harness.sources.driver import (
+    Asked,
+    Moves,
+    NotTaken,
+    Prompt,
+    Send,
+    SessionKnown,
+    Taken,
+    TurnEnded,
+    TurnStarted,
+    Withdrawn,
+)
+from recorded_peer import Played, read_recording
+
+ENDS = {
+    "error-401": ["failed"],
+    "deny-interrupt": ["interrupted", "completed"],
+    "interrupt-cancel-queued": ["interrupted"],
+    "interrupt-in-text": ["interrupted", "completed"],
+    "interrupt-in-tool": ["interrupted", "completed"],
+    "kill-in-tool": [],
+    "kill-while-approval": [],
+    "mode-switch": ["completed"] * 3,
+    "model-switch": ["completed"] * 2,  # its third prompt was sent before the second turn was over
+    "resume-unknown": [],
+}
+"""How the turns of a recording end; one completed turn where nothing is said."""
+
+
+def relays(of: Played) -> list[Relay]:
+    return [move.relay for move in of.of(Asked)]
+
+
+def written(moves: Moves | None) -> list[Any]:
+    lines = [move.data for move in moves or () if isinstance(move, Send)]
+    assert all(data.endswith(b"\n") and data.count(b"\n") == 1 for data in lines)
+    return [msgspec.json.decode(data) for data in lines]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_recorded_conversation_is_held_again(scenario: str) -> None:
+    found = played(scenario)
+
+    assert not found.differences
+    assert not found.extra
+    assert [move.outcome for move in found.of(TurnEnded)] == ENDS.get(scenario, ["completed"])
+
+
+def test_a_question_for_permission_says_what_is_to_be_done() -> None:
+    [relay] = relays(played("allow"))
+
+    assert (relay.id, relay.kind, relay.tool_name) == ("line-1", "permission", "Bash")
+    assert relay.input == {"command": "touch a.txt", "description": "Run a command"}
+    assert relay.question == "Run a command"
+    assert relay.call_id == "toolu_main_0_1_0"
+    assert not relay.subagent
+
+
+def test_a_question_has_its_options() -> None:
+    [relay] = relays(played("question"))
+
+    assert relay.kind == "question"
+    assert [one["question"] for one in relay.payload["questions"]]
+    assert all(one["options"] for one in relay.payload["questions"])
+
+
+def test_a_plan_is_shown_as_it_was_written() -> None:
+    kinds = [(relay.kind, relay.payload) for relay in relays(played("plan-file-approved"))]
+
+    assert [kind for kind, _ in kinds] == ["question", "plan", "permission"]
+    assert kinds[1][1]["plan"].startswith("# Plan")
+
+
+def test_a_question_of_a_sub_agent_names_it_and_the_call_that_began_it() -> None:
+    found = relays(played("two-approvals-subagents"))
+
+    assert len(found) == 2
+    assert {relay.subagent for relay in found} == {"general-purpose"}
+    assert len({relay.spawn_call_id for relay in found}) == 2
+    assert all(relay.spawn_call_id.startswith("toolu_") for relay in found)
+
+
+@pytest.mark.parametrize("scenario", ["steer-in-tool", "steer-while-approval", "two-prompts"])
+def test_a_message_in_the_middle_is_taken_once(scenario: str) -> None:
+    found = played(scenario)
+
+    assert len(found.of(Taken)) == 1
+    assert not found.of(NotTaken)
+
+
+def test_the_session_is_known_from_its_first_turn() -> None:
+    driver = new_driver()
+    found = played("hello", driver)
+
+    assert found.of(SessionKnown) == [SessionKnown(driver.session_id)]
+    assert len(driver.session_id) == 36
+
+
+# One turn, step by step
+
+
+def idle(state: str = "idle") -> dict[str, Any]:
+    return {"type": "system", "subtype": "session_state_changed", "state": state}
+
+
+def lifecycle(prompt_id: str, state: str) -> dict[str, Any]:
+    return {"type": "command_lifecycle", "command_uuid": prompt_id, "state": state}
+
+
+def question(request_id: Any, **request: Any) -> dict[str, Any]:
+    body = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}, **request}
+    return {"type": "control_request", "request_id": request_id, "request": body}
+
+
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "session_id": "s"}
+
+
+def busy_driver() -> Any:
+    driver = new_driver()
+    driver.begin()
+    driver.prompt(Prompt(id="p1", text="go"))
+    driver.heard(idle("running"))
+    driver.heard(lifecycle("p1", "started"))
+    return driver
+
+
+def test_a_turn_ends_when_the_program_is_idle_and_no_task_works_in_the_background() -> None:
+    driver = busy_driver()
+    task = {"type": "system", "task_id": "t1", "tool_use_id": "c1"}
+
+    assert not driver.heard({**task, "subtype": "task_started"})
+    assert not driver.heard(RESULT)
+    assert not driver.heard(idle())
+    assert not driver.heard({**task, "subtype": "task_notification", "status": "completed"})
+    assert not driver.heard(idle("running"))
+    assert not driver.heard(RESULT)
+    assert driver.heard(idle()) == [TurnEnded("completed")]
+    assert not driver.is_busy
+
+
+def test_a_version_that_does_not_report_its_state_ends_with_its_result() -> None:
+    driver = new_driver()
+    driver.prompt(Prompt(id="p1", text="go"))
+
+    assert driver.heard(RESULT) == [TurnEnded("completed")]
+
+
+def test_an_interrupted_turn_ends_although_a_task_works_in_the_background() -> None:
+    driver = busy_driver()
+    driver.heard({"type": "system", "subtype": "task_started", "task_id": "t1"})
+    driver.interrupt()
+    driver.heard({**RESULT, "subtype": "error_during_execution", "terminal_reason": "aborted_tools"})
+
+    assert driver.heard(idle()) == [TurnEnded("interrupted", "Done.")]
+
+
+def test_a_turn_waits_for_a_message_that_is_queued() -> None:
+    driver = busy_driver()
+    assert len(written(driver.steer(Prompt(id="p2", text="also")))) == 1
+
+    assert not driver.heard(RESULT)
+    assert not driver.heard(idle())
+    assert not driver.heard(idle("running"))
+    assert driver.heard(lifecycle("p2", "started")) == [Taken("p2")]
+    assert not driver.heard(lifecycle("p2", "completed"))
+    assert not driver.heard(RESULT)
+    assert driver.heard(idle()) == [TurnEnded("completed")]
+
+
+def test_a_message_that_was_dropped_from_the_queue_is_not_taken() -> None:
+    driver = busy_driver()
+    driver.steer(Prompt(id="p2", text="also"))
+
+    assert driver.heard(lifecycle("p2", "cancelled")) == [NotTaken("p2")]
+    driver.heard(RESULT)
+    assert driver.heard(idle()) == [TurnEnded("completed")]
+
+
+@pytest.mark.parametrize(("state", "outcome"), [("cancelled", "interrupted"), ("completed", "completed")])
+def test_a_prompt_that_never_began_ends_its_turn(state: str, outcome: str) -> None:
+    driver = new_driver()
+    driver.prompt(Prompt(id="p1", text="go"))
+
+    assert not driver.heard(lifecycle("p1", "queued"))
+    assert [move.outcome for move in driver.heard(lifecycle("p1", state))] == [outcome]
+    assert not driver.is_busy
+
+
+def test_a_turn_may_begin_without_a_prompt() -> None:
+    driver = busy_driver()
+    driver.heard(RESULT)
+    driver.heard(idle())
+
+    assert driver.heard(idle("running")) == [TurnStarted()]
+    driver.heard(RESULT)
+    assert driver.heard(idle()) == [TurnEnded("completed")]
+
+
+def test_a_result_without_a_turn_ends_nothing() -> None:
+    assert not new_driver().heard(RESULT)
+
+
+def test_a_message_is_taken_only_while_a_turn_runs() -> None:
+    assert new_driver().steer(Prompt(id="p", text="x")) is None
+
+
+# Questions
+
+
+@pytest.mark.parametrize("request_id", [0, "", None, False, 1.5, "a", ["x"], {"y": 1}])
+def test_ids_are_returned_exactly_as_they_came(request_id: Any) -> None:
+    driver = busy_driver()
+    [asked] = driver.heard(question(request_id))
+    [said] = written(driver.answer(RelayReply(id=asked.relay.id, approved=True)))
+
+    assert said["response"]["request_id"] == request_id
+    assert type(said["response"]["request_id"]) is type(request_id)
+    assert said["response"]["response"] == {"behavior": "allow", "updatedInput": {"command": "ls"}}
+
+
+def test_an_id_that_is_used_again_belongs_to_the_later_question() -> None:
+    driver = busy_driver()
+    [first] = driver.heard(question("q"))
+    withdrawn, second = driver.heard(question("q", tool_name="Write"))
+
+    assert withdrawn == Withdrawn(first.relay.id)
+    assert driver.answer(RelayReply(id=first.relay.id, approved=True)) is None
+    assert len(written(driver.answer(RelayReply(id=second.relay.id, approved=False)))) == 1
+
+
+@pytest.mark.parametrize(("open_id", "withdrawn_id"), [(0, False), (0, "0"), (1, True), (1, 1.0), ("", None)])
+def test_only_the_question_of_that_very_id_is_withdrawn(open_id: Any, withdrawn_id: Any) -> None:
+    driver = busy_driver()
+    [asked] = driver.heard(question(open_id))
+
+    assert not driver.heard({"type": "control_cancel_request", "request_id": withdrawn_id})
+    assert driver.heard({"type": "control_cancel_request", "request_id": open_id}) == [
+        Withdrawn(asked.relay.id)
+    ]
+
+
+def test_a_question_is_answered_once() -> None:
+    driver = busy_driver()
+    [asked] = driver.heard(question("q"))
+    reply = RelayReply(id=asked.relay.id, approved=False, reason="not that file")
+
+    [said] = written(driver.answer(reply))
+    assert said["response"]["response"] == {"behavior": "deny", "message": "not that file"}
+    assert driver.answer(reply) is None
+    assert driver.answer(RelayReply(id="line-99", approved=True)) is None
+
+
+def test_open_questions_of_an_interrupted_turn_are_refused() -> None:
+    driver = busy_driver()
+    driver.heard(question("q1"))
+    driver.heard(question("q2"))
+
+    answers = [record["response"] for record in written(driver.cancel_all())]
+    assert [answer["request_id"] for answer in answers] == ["q1", "q2"]
+    assert {answer["response"]["behavior"] for answer in answers} == {"deny"}
+    assert not driver.cancel_all()
+
+
+QUESTIONS = [
+    {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "multiSelect": True},
+    {"question": "Why?", "options": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("questions", "answer", "answers"),
+    [
+        (QUESTIONS[:1], "A", {"Which?": "A"}),
+        (QUESTIONS[:1], ["A", "B"], {"Which?": "A, B"}),
+        (QUESTIONS[:1], {"Which?": ["A", "B"]}, {"Which?": "A, B"}),
+        (QUESTIONS[:1], {"answer": "A"}, {"Which?": "A"}),
+        (QUESTIONS, {"Which?": "A", "Why?": "so"}, {"Which?": "A", "Why?": "so"}),
+        (QUESTIONS, {"Which?": "A"}, {"Which?": "A", "Why?": ""}),
+        (QUESTIONS, None, {"Which?": "", "Why?": ""}),
+    ],
+)
+def test_answers_go_under_the_text_of_their_question(questions: Any, answer: Any, answers: Any) -> None:
+    driver = busy_driver()
+    given_input = {"questions": questions}
+    [asked] = driver.heard(question("q", tool_name="AskUserQuestion", input=given_input))
+    [said] = written(driver.answer(RelayReply(id=asked.relay.id, approved=True, answer=answer)))
+
+    assert said["response"]["response"] == {
+        "behavior": "allow",
+        "updatedInput": {**given_input, "answers": answers},
+    }
+
+
+def test_a_request_that_is_not_known_is_refused() -> None:
+    [said] = written(busy_driver().heard(question("q", subtype="mcp_message")))
+
+    assert said["response"] == {"request_id": "q", "subtype": "error", "error": "unsupported"}
+
+
+# Whatever a program may write
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
+    max_leaves=8,
+)
+LINES = [
+    step.message
+    for scenario in ("allow", "question", "plan-file-approved", "two-approvals-subagents", "steer-in-tool")
+    for step in read_recording(recorded(scenario))
+    if step.direction == "out" and step.message.get("type") != "stream_event"
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> dict[str, Any]:
+    """A recorded line in which some value is another one."""
+    record = msgspec.json.decode(msgspec.json.encode(draw(st.sampled_from(LINES))))
+    place: Any = record
+    for _ in range(draw(st.integers(0, 3))):
+        inner = [value for value in _values(place) if isinstance(value, dict | list) and value]
+        if not inner:
+            break
+        place = draw(st.sampled_from(inner))
+    key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+    if draw(st.booleans()):
+        place[key] = draw(JSON)
+    else:
+        del place[key]
+    return record
+
+
+def _values(place: Any) -> list[Any]:
+    return list(place.values() if isinstance(place, dict) else place)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(mutated() | st.dictionaries(st.text(), JSON, max_size=4), max_size=6), JSON, st.booleans())
+def test_a_driver_never_fails_and_writes_whole_lines(
+    records: list[dict[str, Any]], answer: Any, approved: bool
+) -> None:
+    driver = busy_driver()
+    for record in records:
+        moves = driver.heard(record)
+        written(moves)
+        for move in moves:
+            if isinstance(move, Asked):
+                msgspec.json.encode(move.relay)
+                reply = RelayReply(id=move.relay.id, approved=approved, answer=answer)
+                assert len(written(driver.answer(reply))) == 1
+    written(driver.steer(Prompt(id="p", text="x")))
+    written(driver.interrupt())
+    written(driver.cancel_all())
