@@ -30,7 +30,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Operation, Read, Spawn, Write
-from harness.sources.agents.qwen import command
+from harness.sources.agents.qwen.agent import command
 from harness.sources.request import Limits, Request
 from harness.testing.golden import Case, find_cases, translate
 

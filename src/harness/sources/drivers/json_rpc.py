@@ -43,6 +43,8 @@ class RpcResponse(msgspec.Struct, frozen=True):
     """The message of the error, which may be empty; None: there is no error."""
     code: int | None = None
     """The number of the error."""
+    data: Any = None
+    """What else the error says."""
 
 
 Then: TypeAlias = Callable[[RpcResponse], Moves]
@@ -65,7 +67,7 @@ class JsonRpcDriver(Driver):
     def __init__(self, request: Request, line_id: str) -> None:
         super().__init__(request, line_id)
         self._last_id = 0
-        self._waiting: dict[int, Then] = {}
+        self._waiting: dict[int | str, Then] = {}
         """Ids of our requests that have no response yet → what follows from it."""
 
     def heard(self, record: Record) -> Moves:
@@ -87,7 +89,7 @@ class JsonRpcDriver(Driver):
 
     def _responded(self, record: Record) -> Moves:
         number = record["id"]
-        then = self._waiting.pop(number, None) if type(number) is int else None
+        then = self._waiting.pop(number, None) if type(number) in (int, str) else None
         return then(_response_of(record)) if then else ()
 
     def _withdraw_request(self, request_id: Any) -> Moves:
@@ -99,8 +101,14 @@ class JsonRpcDriver(Driver):
     def _call(self, method: str, params: Record, then: Then | None = None) -> Send:
         """A request of ours; `then` takes its response."""
         self._last_id += 1
-        self._waiting[self._last_id] = then or _nothing_follows
-        return self._line({"id": self._last_id, "method": method, "params": params})
+        request_id = self._id_of(method, self._last_id)
+        self._waiting[request_id] = then or _nothing_follows
+        return self._line({"id": request_id, "method": method, "params": params})
+
+    def _id_of(self, method: str, number: int) -> int | str:
+        """The id of a request of ours. A protocol may put the method into it: a translator then knows its responses."""
+        del method
+        return number
 
     def _notify(self, method: str, params: Record | None = None) -> Send:
         return self._line({"method": method} if params is None else {"method": method, "params": params})
@@ -124,4 +132,5 @@ def _response_of(record: Record) -> RpcResponse:
         return RpcResponse(record_of(record.get("result")))
     error = record_of(record["error"])
     code = error.get("code")
-    return RpcResponse({}, text_of(error.get("message")), code if type(code) is int else None)
+    number = code if type(code) is int else None
+    return RpcResponse({}, text_of(error.get("message")), number, error.get("data"))

@@ -9,6 +9,7 @@ error_messages                 errors as agents pass them on
 stream_json, partial_messages, stream_results, claude_tools, model_ledger     the format of Claude Code
 gemini_tools                   the tools of Gemini CLI
 opencode, opencode_tools       the format of OpenCode
+acp, acp_calls                 the Agent Client Protocol, in which many agents are held in a conversation
 """
 
 from __future__ import annotations

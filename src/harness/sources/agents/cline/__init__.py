@@ -1,5 +1,5 @@
 """Cline: `agent` has its command line and translator, `tools` its tool calls, `speakers` finds the agent of a record,
-`legacy` reads the stream of versions before 3.0.
+`legacy` reads the stream of versions before 3.0, `acp` has its two-way conversation.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, SessionFiles, Version
+from harness.sources.agents.cline.acp import TWO_WAY
 from harness.sources.agents.cline.legacy import LegacyChat
 from harness.sources.agents.cline.speakers import ClineSpeaker, ClineSpeakers, usage_of
 from harness.sources.agents.cline.tools import ClineCalls
@@ -361,6 +362,7 @@ AGENT = Agent(
     binaries=("cline",),
     command=command,
     translator=ClineTranslator,
+    two_way=TWO_WAY,
     supports=frozenset({"agent-default", *_FLAGS}),
     since={"system_prompt": _RECORDS_SINCE},
     needs_version=True,

@@ -1,4 +1,6 @@
-"""GitHub Copilot CLI: `agent` has its command line and translator, `calls` its tool calls and sub-agents."""
+"""GitHub Copilot CLI: `agent` has its command line and translator, `calls` its tool calls and sub-agents,
+`acp` its two-way conversation.
+"""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ from harness.events import (
 )
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agents.copilot.acp import TWO_WAY
 from harness.sources.agents.copilot.calls import CopilotCalls
 from harness.sources.formats.command_line import argument_of, flags_of
 from harness.sources.formats.error_messages import plain
@@ -355,6 +356,7 @@ AGENT = Agent(
     binaries=("copilot",),
     command=command,
     translator=CopilotTranslator,
+    two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *(_FLAGS.keys() - {"session_id"})}),
     names_sessions_since=(1, 0, 60),
     needs_version=True,

@@ -1,4 +1,6 @@
-"""Goose: `agent` has its command line and translator, `tools` its tool calls, `notices` its own sentences."""
+"""Goose: `agent` has its command line and translator, `tools` its tool calls, `notices` its own sentences,
+`acp` its two-way conversation.
+"""
 
 from __future__ import annotations
 

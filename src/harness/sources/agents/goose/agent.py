@@ -36,6 +36,7 @@ from harness.events import (
 )
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agents.goose.acp import TWO_WAY
 from harness.sources.agents.goose.notices import (
     INTERRUPTED,
     INTERRUPTION,
@@ -424,6 +425,7 @@ AGENT = Agent(
     binaries=("goose",),
     command=command,
     translator=GooseTranslator,
+    two_way=TWO_WAY,
     supports=frozenset({"agent-default", "continue_last", "read-only", "resume", *_FLAGS}),
     key_variables=(
         "ANTHROPIC_API_KEY",

@@ -1,4 +1,6 @@
-"""Grok Build: `agent` has its command line and translator, `tools` its tools."""
+"""Grok Build: `agent` has its command line and translator, `tools` its tools, `usage` reads tokens and
+cost, `acp` has its two-way conversation.
+"""
 
 from __future__ import annotations
 

@@ -37,15 +37,14 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.events.usage import CLASSES
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agents.grok.acp import TWO_WAY
 from harness.sources.agents.grok.tools import GROK, is_failure, output_of_call, subagent_of, todos_of
+from harness.sources.agents.grok.usage import total_of, usage_of, without_unknown_cost
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
-    amount_of,
-    besides,
     continuation,
     count_of,
     decoded,
@@ -53,37 +52,12 @@ from harness.sources.formats.fields import (
     record_of,
     text_of,
 )
-from harness.sources.formats.model_ledger import larger, usage_of_call
+from harness.sources.formats.model_ledger import usage_of_call
 from harness.sources.formats.stream_json import StreamJson
 from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.formats.toolset import PendingCall
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
-
-
-def usage_of(data: dict[str, Any]) -> Usage:
-    """Reasoning is part of the output."""
-    usage, reasoning = usage_of_call(data), count_of(data.get("reasoning_tokens"))
-    return replace(usage, output=besides(usage.output, reasoning), reasoning=reasoning)
-
-
-def total_of(record: dict[str, Any], used: Usage) -> Usage:
-    """The total forgets what was used after the first answer, when sub-agents or commands come back later."""
-    stated = usage_of(record_of(record.get("usage")))
-    cost = amount_of(record.get("total_cost_usd")) or None
-    counts = {name: larger(getattr(used, name), getattr(stated, name)) for name in CLASSES}
-    return Usage(**counts, cost_usd=cost, cost_source="" if cost is None else "stated")
-
-
-def without_unknown_cost(record: dict[str, Any]) -> dict[str, Any]:
-    """Zero is what it says of a model whose price it does not know."""
-    if record.get("total_cost_usd") != 0:
-        return record
-    models = {
-        name: {key: value for key, value in record_of(data).items() if key != "costUSD"}
-        for name, data in record_of(record.get("modelUsage")).items()
-    }
-    return {**record, "total_cost_usd": None, "modelUsage": models}
 
 
 class Speakers:
@@ -432,6 +406,7 @@ AGENT = Agent(
     binaries=("grok",),
     command=command,
     translator=GrokTranslator,
+    two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
     key_variables=("XAI_API_KEY", "GROK_API_KEY"),
     install="npm install -g @xai-official/grok",

@@ -1,0 +1,121 @@
+"""Goose over ACP: `goose acp`, from 1.52 on.
+
+A message in the middle of a turn has a request of its own, and comes back as a message of the user's where it was taken.
+The usage of a turn is known where it is one model call; its cost always, as what the session has cost grows.
+A sub-agent's own calls are not asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from harness.events import Event, Usage, UsageDelta
+from harness.events.run import Task
+from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agents.goose.tools import GOOSE, SHELL, Skills, operations_after, own_name, todo_list_of
+from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
+from harness.sources.formats.acp_calls import ENDS, AcpCall, exit_code_in
+from harness.sources.formats.fields import amount_of, output_of, record_of, text_of
+from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.request import Request
+from harness.sources.translator import Record
+
+
+class GooseAcp(AcpTranslator):
+    agent = "goose"
+    tools: ClassVar[Toolset] = GOOSE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._skills = Skills()
+        self._answers: set[str] = set()
+        """Ids that the model's server gave its answers."""
+        self._cost: float | None = None
+        """What the session had cost before, then what it has cost so far."""
+        self._subagents: dict[str, str] = {}
+        """Call → the id of the agent that it runs."""
+
+    @staticmethod
+    def name_of(call: AcpCall) -> str:
+        named = record_of(record_of(call.meta.get("goose")).get("toolCall"))
+        return text_of(named.get("toolName")) or call.title.partition(" ")[0]
+
+    def record(self, record: Record) -> Sequence[Event]:
+        update = record_of(record_of(record.get("params")).get("update"))
+        answer = text_of(record_of(record_of(update.get("_meta")).get("goose")).get("messageId"))
+        is_answer = update.get("sessionUpdate") in ("agent_message_chunk", "agent_thought_chunk", "tool_call")
+        if answer and is_answer and not self.is_history:
+            self._answers.add(answer)
+            self.turns = len(self._answers)
+        return super().record(record)
+
+    def progress_of(self, call: AcpCall, update: Record) -> str:
+        """What a sub-agent is about to do, and its id."""
+        params = record_of(record_of(record_of(update.get("_meta")).get("toolNotification")).get("params"))
+        data = record_of(params.get("data"))
+        if not data:
+            return text_of(params.get("data")) or super().progress_of(call, update)
+        self._subagents[call.id] = text_of(data.get("subagent_id"))
+        tool: Any = record_of(data.get("tool_call")).get("name")
+        return f"{call.shown}{text_of(tool)}\n" if tool else ""
+
+    def end_of(self, call: AcpCall, pending: PendingCall) -> CallEnd:
+        is_success, output = ENDS.get(call.status), call.text or output_of(call.output)
+        exit_code = exit_code_in(call.output) if own_name(pending.name) == SHELL else None
+        if is_success and exit_code is not None:
+            is_success = exit_code == 0
+        agent_id = self._subagents.get(call.id, "")
+        operations = operations_after(pending, output, agent_id, self._skills) if is_success else None
+        return CallEnd(is_success, output, exit_code, operations)
+
+    def tasks_after(self, call: AcpCall, pending: PendingCall) -> list[Task] | None:
+        del call
+        return todo_list_of(pending)
+
+    def _context(self, record: Record) -> Sequence[Event]:
+        update = record_of(record_of(record.get("params")).get("update"))
+        cost = amount_of(record_of(update.get("cost")).get("amount"))
+        before, self._cost = self._cost, self._cost if cost is None else cost
+        if before is None:
+            # The first of a turn comes before its first model call, without a cost where there was none yet.
+            self._cost = cost or 0.0
+            return ()
+        grown = round((self._cost or 0.0) - before, 10)
+        if grown <= 0:
+            return ()
+        return [UsageDelta(usage=Usage(cost_usd=grown, cost_source="stated"))]
+
+    def used(self, answer: Record) -> list[Event]:
+        """Only the last model call of the turn is stated."""
+        usage = usage_of(record_of(answer.get("usage")))
+        return [UsageDelta(usage=usage)] if usage and self.turns == 1 else []
+
+
+PROGRAM = AcpProgram(
+    vocabulary=GooseAcp,
+    capabilities=frozenset({"approve", "files", "mode", "model", "steer"}),
+    modes={"full-access": "auto", "ask": "approve", "read-only": "chat"},
+    steering="goose",
+    sets_model=True,
+)
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    del version
+    mode = PROGRAM.modes.get(request.permissions)
+    args = ["acp", *(("--with-builtin", "developer") if mode not in (None, "chat") else ())]
+    return CommandLine(args=(*args, *request.extra_args), env={"GOOSE_MODE": mode} if mode else {})
+
+
+TWO_WAY = TwoWay(
+    command=command,
+    driver=partial(AcpDriver, PROGRAM),
+    translator=GooseAcp,
+    capabilities=PROGRAM.capabilities,
+    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
+    since=(1, 52),
+    delta_keys=("text",),
+)

@@ -1,0 +1,139 @@
+"""Grok Build over ACP: `grok agent stdio`, from 1.0.41 on.
+
+A sub-agent is a session of its own. The usage of each model call comes as a notification of an extension. Grok decides
+itself which calls need no permission.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from harness.events import Event, UsageDelta, Warning
+from harness.events.run import Task
+from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agents.grok.tools import GROK, is_failure, output_of_call, subagent_of, todos_of
+from harness.sources.agents.grok.usage import usage_of
+from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.formats.acp import AcpTranslator, CallEnd
+from harness.sources.formats.acp_calls import ENDS, AcpCall
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.fields import record_of, text_of
+from harness.sources.formats.todo_lists import tasks_of
+from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.request import Request
+from harness.sources.translator import Record
+
+_NOTIFICATION = "_x.ai/session_notification"
+
+
+class GrokAcp(AcpTranslator):
+    agent = "grok"
+    tools: ClassVar[Toolset] = GROK
+    noise = re.compile(r"\S+ +(?:ERROR|WARN|INFO) .*")
+    rules: ClassVar[dict[str, str]] = {**AcpTranslator.rules, _NOTIFICATION: "_notified"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sessions: dict[str, str] = {}
+        """Session of a sub-agent → the call that spawned it, or itself where that was in an earlier turn."""
+
+    def record(self, record: Record) -> Sequence[Event]:
+        session = text_of(record_of(record.get("params")).get("sessionId"))
+        out = super().record(record)
+        if (
+            not session
+            or session in (self.session, *self._sessions)
+            or record.get("method") != "session/update"
+        ):
+            return out
+        self._sessions[session] = session
+        begun = self.children.begin(session, name="", prompt="", task_id=session)
+        child = self.children.find(session)
+        if child is not None:
+            child.status = "completed"  # emitted when the turn has ended
+        return [*begun, *out]
+
+    @staticmethod
+    def name_of(call: AcpCall) -> str:
+        return text_of(record_of(call.meta.get("x.ai/tool")).get("name")) or call.title
+
+    def run_of(self, params: Record, update: Record) -> str:
+        del update
+        session = text_of(params.get("sessionId"))
+        if session == self.session:
+            return ""
+        child = self.children.find(self._sessions.get(session, ""))
+        return child.run_id if child is not None else ""
+
+    def end_of(self, call: AcpCall, pending: PendingCall) -> CallEnd:
+        raw = record_of(call.output)
+        output = output_of_call(raw, call.text)
+        is_success = False if is_failure(raw) else ENDS.get(call.status)
+        exit_code = None
+        if is_success is not None and pending.name in GROK.shells:
+            is_success, exit_code = GROK.exit_status(pending, raw, output, is_success)
+        if pending.name in GROK.spawners and (agent_id := subagent_of(raw, output)):
+            self._sessions[agent_id] = call.id
+        operations = GROK.operations_after(pending, raw, output) if is_success else None
+        return CallEnd(is_success, output, exit_code, operations)
+
+    def child_answer(self, call: AcpCall, end: CallEnd) -> tuple[str, str]:
+        raw = record_of(call.output)
+        if end.success is not False and raw.get("type") != "SubagentCompleted":
+            return "running", ""
+        return super().child_answer(call, end)[0], text_of(raw.get("output")) or end.output or ""
+
+    def tasks_after(self, call: AcpCall, pending: PendingCall) -> list[Task] | None:
+        del pending
+        return tasks_of(todos_of(record_of(call.output)).get("newTodos"))
+
+    def used(self, answer: Record) -> list[Event]:
+        """Every model call was counted when it ended."""
+        del answer
+        return []
+
+    def _notified(self, record: Record) -> Sequence[Event]:
+        params = record_of(record.get("params"))
+        update = record_of(params.get("update"))
+        kind = text_of(update.get("sessionUpdate"))
+        self.rule = f"notification/{kind}"
+        if kind == "response_completed":
+            return self._counted(params, update)
+        if kind == "retry_state" and (words := text_of(update.get("message"))):
+            return [Warning(message=words.partition("\n")[0], code="retry")]
+        return ()
+
+    def _counted(self, params: Record, update: Record) -> list[Event]:
+        run_id, usage = self.run_of(params, update), usage_of(record_of(update.get("usage")))
+        if not run_id:
+            self.turns = (self.turns or 0) + 1
+        return [*self.flush(run_id), *([UsageDelta(usage=usage, run_id=run_id)] if usage else [])]
+
+
+PROGRAM = AcpProgram(
+    vocabulary=GrokAcp,
+    capabilities=frozenset({"approve", "model"}),
+    ends_turn_on_reject=False,
+)
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    del version
+    args = ["agent", "--no-leader", *flags_of(request, {"model": "--model"})]
+    if request.permissions == "full-access":
+        args.append("--always-approve")
+    return CommandLine(args=(*args, *request.extra_args, "stdio"))
+
+
+TWO_WAY = TwoWay(
+    command=command,
+    driver=partial(AcpDriver, PROGRAM),
+    translator=GrokAcp,
+    capabilities=PROGRAM.capabilities,
+    supports=frozenset({"agent-default", "model", "resume"}),
+    since=(1, 0, 41),
+    delta_keys=("text",),
+)

@@ -1,0 +1,258 @@
+"""Kimi Code CLI: `kimi --output-format stream-json`, from 2.0 on.
+
+{"role":"assistant", …}     what the model said, whole, and the calls that it asked for
+{"role":"tool", …}          what a call gave back: text alone, which also says whether it succeeded
+{"role":"meta","type":…}    the version first, retries, and the session's id last
+
+What its commands write appears on stderr as they run. Errors appear there as well, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from harness.events import (
+    Error,
+    Event,
+    Info,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TasksChanged,
+    ToolEnd,
+    ToolProgress,
+    Unknown,
+)
+from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agents.kimi.acp import TWO_WAY
+from harness.sources.agents.kimi.tools import (
+    KIMI,
+    SHELLS,
+    SPAWNER,
+    SWARM,
+    TODO_LISTS,
+    SpawnedAgent,
+    agent_of,
+    exit_status_of,
+    members_of_swarm,
+)
+from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.command_line import flags_of
+from harness.sources.formats.error_messages import retried
+from harness.sources.formats.fields import (
+    amount_of,
+    arguments_of,
+    count_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
+from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.todo_lists import tasks_of
+from harness.sources.formats.toolset import PendingCall, unmatched_result
+from harness.sources.request import Request
+from harness.sources.translator import Record
+
+_FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}
+_FATAL = re.compile(r"error: failed to run prompt: (?:([\w.]+): )?(?:(\d{3}) )?(.*)")
+_REMARKS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Event]], ...] = (
+    ("log file", re.compile(r"See log: .*"), lambda found: Info(message=found[0], code="log_file")),
+    (
+        "resume hint",
+        re.compile(r"To resume this session: kimi -r (\S+)"),
+        lambda found: SessionStart(agent="kimi", session_id=found[1]),
+    ),
+    (
+        "version",
+        re.compile(r"kimi version (\S+)"),
+        lambda found: SessionStart(agent="kimi", version=found[1]),
+    ),
+)
+"""What stderr says of the run itself: the rule, the line, and its event."""
+
+
+def command(request: Request, version: Version) -> CommandLine:
+    """The prompt is an argument, since stdin is not read; this form of it may begin with a dash."""
+    del version
+    args = ["--output-format", "stream-json", *flags_of(request, _FLAGS)]
+    return CommandLine(args=(*args, *request.extra_args, f"--prompt={request.prompt}"))
+
+
+class KimiTranslator(PlainAnswer):
+    rules: ClassVar[dict[str, str]] = {
+        "assistant": "_assistant",
+        "tool": "_tool",
+        "user": "",
+        "meta/goal.summary": "_goal",
+        "meta/session.resume_hint": "_resume_hint",
+        "meta/system.version": "_version",
+        "meta/turn.step.retrying": "_retry",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._children = ChildRuns("kimi")
+        self._calls: dict[str, PendingCall] = {}
+        self._has_run_commands = False
+
+    def kind(self, record: Record) -> str:
+        role = text_of(record.get("role"))
+        return f"meta/{text_of(record.get('type'))}" if role in ("", "meta") else role
+
+    def stderr(self, line: str) -> Sequence[Event]:
+        fatal = _FATAL.fullmatch(line)
+        if fatal is not None:
+            self.rule = "fatal error"
+            code = f"http_{fatal[2]}" if fatal[2] else fatal[1] or "error"
+            return [Error(message=f"{fatal[2]} {fatal[3]}" if fatal[2] else fatal[3], code=code)]
+        for rule, pattern, event_of in _REMARKS:
+            found = pattern.fullmatch(line)
+            if found is not None:
+                self.rule = rule
+                return [event_of(found)]
+        if self._has_run_commands:
+            return self._command_output(line)
+        if line.startswith("error: "):
+            self.rule = "error"
+            return [Error(message=line.removeprefix("error: "), code="error")]
+        return super().stderr(line)
+
+    def _command_output(self, line: str) -> Sequence[Event]:
+        """It comes again, whole, when the command has ended. Which of several commands wrote a line is not known."""
+        self.rule = "command output"
+        running = [call for call in self._calls.values() if call.name in SHELLS]
+        return [ToolProgress(call_id=running[0].id, text=f"{line}\n")] if len(running) == 1 else ()
+
+    def _version(self, record: Record) -> Sequence[Event]:
+        return [SessionStart(agent="kimi", version=text_of(record.get("version")))]
+
+    def _resume_hint(self, record: Record) -> Sequence[Event]:
+        """The last record, which only a run writes that came to its end, with all that went on in the background."""
+        session_id = text_of(record.get("session_id"))
+        return [
+            *self._children.end_all_known(),
+            SessionStart(agent="kimi", session_id=session_id),
+            Result(success=True, session_id=session_id),
+        ]
+
+    def _goal(self, record: Record) -> Sequence[Event]:
+        stated = (text_of(record.get("status")), text_of(record.get("reason")))
+        return [Info(message=f"goal: {': '.join(filter(None, stated))}", code="goal")]
+
+    def _retry(self, record: Record) -> Sequence[Event]:
+        cause = first_text(record, "error_message", "error_name") or "unknown error"
+        attempt, most = count_of(record.get("next_attempt")), count_of(record.get("max_attempts"))
+        delay_ms = amount_of(record.get("delay_ms"))
+        return retried(f"a request to the model failed ({cause})", attempt, most, delay_ms, counted="attempt")
+
+    def _assistant(self, record: Record) -> Sequence[Event]:
+        content = record.get("content")
+        calls = record.get("tool_calls") or []
+        if not isinstance(content, str | list | None) or not isinstance(calls, list):
+            return [Unknown(raw=record)]
+        self.turns = (self.turns or 0) + 1
+        out: list[Event] = []
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else items_of(content)
+        for part in parts:
+            out.extend(self._part(record_of(part), part))
+        for item in calls:
+            out.extend(self._call(record_of(item), item))
+        return out
+
+    def _part(self, part: Record, raw: Any) -> list[Event]:
+        match part.get("type"):
+            case "text" if isinstance(text := part.get("text"), str):
+                return [Message(role="assistant", text=text)] if text else []
+            case "think" if isinstance(text := part.get("think"), str):
+                return [ReasoningDelta(text=text)] if text else []
+            case _:
+                return [Unknown(raw=raw)]
+
+    def _call(self, item: Record, raw: Any) -> list[Event]:
+        function, call_id = record_of(item.get("function")), text_of(item.get("id"))
+        if not call_id:
+            return [Unknown(raw=raw)]
+        name, asked = text_of(function.get("name")), arguments_of(function.get("arguments"))
+        call, start = KIMI.start(call_id, name, asked, self.working_directory, item)
+        self._calls[call_id] = call
+        self._has_run_commands = self._has_run_commands or name in SHELLS
+        return [start, *self._begin_child(call)] if name == SPAWNER and call.operations else [start]
+
+    def _begin_child(self, call: PendingCall) -> list[Event]:
+        name, prompt = text_of(call.input.get("subagent_type")), text_of(call.input.get("prompt"))
+        return self._children.begin(call.id, name=name, prompt=prompt, cwd=call.cwd)
+
+    def _tool(self, record: Record) -> Sequence[Event]:
+        call = self._calls.pop(text_of(record.get("tool_call_id")), None)
+        if call is None:
+            return [unmatched_result(record)]
+        output = output_of(record.get("content"))
+        is_success, exit_code = exit_status_of(call, output)
+        out = self._spawned(call, output)
+        out.append(
+            ToolEnd(
+                call_id=call.id,
+                tool_name=call.name or "unknown",
+                success=is_success,
+                output=output,
+                exit_code=exit_code,
+                operations=KIMI.operations_after(call, {}, output) if is_success is not False else None,
+            )
+        )
+        if call.name in TODO_LISTS and is_success:
+            tasks = tasks_of(call.input.get("todos"))
+            out.extend([] if tasks is None else [TasksChanged(tasks=tasks)])
+        return out
+
+    def _spawned(self, call: PendingCall, output: str) -> list[Event]:
+        if call.name == SWARM:
+            return [event for agent in members_of_swarm(output) for event in self._member(call, agent)]
+        agent, child = agent_of(output), self._children.find(call.id)
+        if call.name != SPAWNER or child is None:
+            return []
+        if agent.status == "running":
+            child.status = "completed"  # emitted when the run has ended, not before
+            return []
+        return self._children.end(call.id, agent.status or "failed", agent.text or output)
+
+    def _member(self, call: PendingCall, agent: SpawnedAgent) -> list[Event]:
+        name = f"{call.id}:{agent.id or agent.item}"
+        prompt = text_of(call.input.get("prompt_template")).replace("{{item}}", agent.item)
+        begun = self._children.begin(
+            name,
+            name=text_of(call.input.get("subagent_type")) or agent.id,
+            prompt=prompt,
+            parent_id=call.id,
+            task_id=agent.id,
+            cwd=call.cwd,
+        )
+        return [*begun, *self._children.end(name, agent.status, agent.text)]
+
+
+AGENT = Agent(
+    name="kimi",
+    title="Kimi Code",
+    aliases=("kimi-cli", "kimi-code"),
+    binaries=("kimi",),
+    command=command,
+    translator=KimiTranslator,
+    two_way=TWO_WAY,
+    supports=frozenset({"agent-default", *_FLAGS}),
+    key_variables=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
+    install="npm install -g @moonshot-ai/kimi-code",
+    reveals={
+        "deltas": "none: messages come whole; output of commands live on stderr",
+        "reasoning": "never",
+        "tools": "every call and result, as text alone: success and exit codes as far as the text has them, which of "
+        "commands are only failures",
+        "sub_agents": "begin, task, answer and end; not what they do; of those in the background no end",
+        "usage": "never",
+        "cost": "never",
+        "result": "by the last record; errors only on stderr",
+    },
+)
