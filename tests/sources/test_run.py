@@ -75,6 +75,15 @@ def test_a_run_is_recorded_and_proved(store: FileStore) -> None:
     assert metadata.agent_session_id == next(e.session_id for e in events if isinstance(e, SessionStart))
 
 
+def test_a_sub_agent_that_is_named_by_its_own_session_is_proved_too(store: FileStore) -> None:
+    live = replayed(str(RECORDINGS / "codex" / "0.166.0" / "subagent" / "stdout.jsonl"), store)
+    events = list(live)
+
+    [child] = [event for event in events if isinstance(event, SessionStart) and event.run_id != live.id]
+    assert child.session_id not in ("", child.run_id)
+    assert check(store, live.id).problems == []
+
+
 def test_with_redaction_off_the_kept_bytes_are_those_of_the_agent(store: FileStore) -> None:
     path = CLAUDE / "unicode" / "stdout.jsonl"
     live = replayed(str(path), store, redact=False)
