@@ -242,7 +242,9 @@ class Dialogue:
         watch = LimitWatch(self._launch, clock())
         held_until_ms = inf
         while child.exit is None and self._ended is None:
-            self._obey(line)
+            if self._commands:
+                self._obey(line)
+                continue  # one of them may have ended the turn
             deadline_ms = min(held_until_ms, watch.deadline_ms, self._deadline_ms(line))
             chunks = child.read(None if deadline_ms == inf else max(0.0, (deadline_ms - clock()) / 1000))
             now_ms = clock()
