@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.events import (
     Compacted,
@@ -35,14 +35,16 @@ from harness.events import (
 )
 from harness.events.operation import Operation
 from harness.log.raw import RawStart
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandLine, TwoWay, Version
 from harness.sources.agents.codex.items import CALLS, CallItem, CodexThreads, success_of
+from harness.sources.agents.codex.notices import stderr_events
+from harness.sources.agents.codex.threads import CodexThreadTranslator
+from harness.sources.agents.codex.usage import includes, usage_of
+from harness.sources.drivers.codex_app_server import CodexAppServer
 from harness.sources.formats.command_line import argument_of, has, numbers_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
-    besides,
     continuation,
-    count_of,
     exit_code_of,
     first_text,
     items_of,
@@ -53,29 +55,6 @@ from harness.sources.formats.fields import (
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
-
-
-def usage_of(data: dict[str, Any]) -> Usage:
-    """The totals of a thread. Codex counts cached tokens into the input, and reasoning into the output."""
-    cached = count_of(data.get("cached_input_tokens"))
-    written = count_of(data.get("cache_write_input_tokens"))
-    reasoning = count_of(data.get("reasoning_output_tokens"))
-    return Usage(
-        input=besides(count_of(data.get("input_tokens")), cached, written),
-        output=besides(count_of(data.get("output_tokens")), reasoning),
-        cache_read=cached,
-        cache_write=written,
-        reasoning=reasoning,
-    )
-
-
-def includes(total: Usage, earlier: Usage) -> bool:
-    """Whether a total includes an earlier one; it starts at zero when the thread does."""
-    return all(
-        (getattr(total, name) or 0) >= (getattr(earlier, name) or 0)
-        for name in ("input", "output", "cache_read", "cache_write", "reasoning")
-    )
-
 
 _COUNTS_THREADS_SINCE: Version = (0, 78)
 """Until then the usage of a resumed run was its own; from then on it is that of the whole thread."""
@@ -104,10 +83,16 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
+_CONVERSATION_SINCE: Version = (0, 130)
+
+
+def conversation_command(request: Request, version: Version) -> CommandLine:
+    """Everything else is said in the conversation."""
+    del version
+    return CommandLine(args=("app-server", *request.extra_args))
+
+
 _RETRY = re.compile(r"Re-?connecting\b")
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_STDIN_NOTICE = re.compile(r"Reading (?:additional input|prompt) from stdin\.\.\.")
-_REFUSED_CALL = re.compile(r"\S* *ERROR \S*tools::router: error=(.*)")
 _COMPACTED = re.compile(r"Compact task completed|Heads up: Long \w+ and multiple compactions .*", re.DOTALL)
 """What older versions say when they have shortened the context: first as if the model had, later as a notice."""
 _THREAD_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -193,15 +178,8 @@ class CodexTranslator(PlainAnswer):
         return [Unknown(raw=item)]
 
     def stderr(self, line: str) -> Sequence[Event]:
-        line = _ESCAPES.sub("", line).strip()
-        if not line or _STDIN_NOTICE.fullmatch(line):
-            self.rule = "stdin notice" if line else "blank"
-            return ()
-        refused = _REFUSED_CALL.fullmatch(line)
-        if refused is not None:
-            self.rule = "refused call"
-            return [Warning(message=refused[1], code="tool_error")]
-        return super().stderr(line)
+        self.rule, events = stderr_events(line)
+        return events
 
     def finish(self, ending: Ending) -> Sequence[Event]:
         unfinished = [Unknown(raw=item) for item in self._unfinished.values()]
@@ -394,6 +372,8 @@ def _message_text(item: Record) -> str | None:
     return said if isinstance(said, str) else None
 
 
+_SUPPORTS = frozenset({"agent-default", "continue_last", "model", "read-only", "resume"})
+
 AGENT = Agent(
     name="codex",
     title="Codex",
@@ -401,7 +381,16 @@ AGENT = Agent(
     binaries=("codex",),
     command=command,
     translator=CodexTranslator,
-    supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    supports=_SUPPORTS,
+    two_way=TwoWay(
+        command=conversation_command,
+        driver=CodexAppServer,
+        translator=CodexThreadTranslator,
+        capabilities=CodexAppServer.capabilities,
+        supports=_SUPPORTS | {"append_system_prompt", "effort", "system_prompt"},
+        since=_CONVERSATION_SINCE,
+        delta_keys=("delta",),
+    ),
     key_variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g @openai/codex",
     reveals={

@@ -161,13 +161,30 @@ _ENDS: dict[str, Outcome] = {
 class CodexThreads:
     """Sub-agents as runs of their own, named by their threads.
 
-    Their states are written only when the main agent asks for them. One that is written to after its
-    end works again: that is another run of its thread, `<thread>#2`.
+    In the output of `codex exec` their states are written only when the main agent asks for them. One that is
+    written to after its end works again: that is another run of its thread, `<thread>#2`.
     """
 
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
         self._times: Counter[str] = Counter()
+        self._unasked: set[str] = set()
+        """Threads whose end was seen in the thread itself: the main agent has not asked for it yet."""
+
+    def run_id(self, thread: str) -> str:
+        """The key of a thread's latest run."""
+        return self._open.get(thread, thread)
+
+    def opened(self, thread: str, call_id: str) -> list[Event]:
+        """Something of the thread itself was seen: it works."""
+        return self._begin(thread, call_id, "")
+
+    def ended(self, thread: str, outcome: Outcome, words: str = "") -> list[Event]:
+        """The thread itself says that it has ended its work."""
+        if thread not in self._open:
+            return []
+        self._unasked.add(thread)
+        return self._end(thread, outcome, words)
 
     def after(self, item: Item, call_id: str) -> tuple[list[Event], list[Operation]]:
         """What a call on sub-agents has led to; nothing if it is no such call."""
@@ -186,10 +203,13 @@ class CodexThreads:
             outcome = _ENDS.get(text_of(state.get("status")))
             if outcome is None and tool == _CLOSE:
                 outcome = "interrupted"
-            if outcome is None or (thread not in self._open and thread in self._times):
+            is_asked = thread in self._unasked
+            if outcome is None or (thread not in self._open and thread in self._times and not is_asked):
                 continue
-            events.extend(self._begin(thread, call_id, ""))
-            events.extend(self._end(thread, outcome, text_of(state.get("message"))))
+            self._unasked.discard(thread)
+            if not is_asked:
+                events.extend(self._begin(thread, call_id, ""))
+                events.extend(self._end(thread, outcome, text_of(state.get("message"))))
             action = "completed" if outcome == "completed" else "failed"
             operations.append(Spawn(agent_id=thread, action=action))
         return events, operations
