@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from harness.events import Error, Message, Outcome, Warning
+from harness.events import Error, Outcome, Warning
 from harness.sources.loop.cancellation import check_stopped
 from harness.sources.loop.compactor import Compactor
 from harness.sources.loop.inbox import Inbox
@@ -36,7 +36,7 @@ from harness.sources.loop.suspended_run import Resumption
 from harness.sources.loop.tool_calls import ToolExecutor
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import StepContext
-from harness.sources.model import AssistantTurn, Call, ToolSpec, Turn
+from harness.sources.model import Call, ToolSpec, Turn
 from harness.sources.translation.outcome import LIMITS
 
 SUMMARISE = (
@@ -84,7 +84,6 @@ class AgentLoop:
             step = await self._ask(() if is_last else self._tools.offered())
             if step.message is None:
                 return "failed"
-            self.answer(step, step.message)
             if is_last:
                 return "limit_exceeded"
             if step.calls:
@@ -109,7 +108,10 @@ class AgentLoop:
             self._recorder.say(message)
 
     async def _ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
-        """One model call with everything said so far, or with what `before_step` chooses of it."""
+        """One model call with everything said so far, or with what `before_step` chooses of it.
+
+        Its answer is a part of the conversation when this returns.
+        """
         turns: Sequence[Turn] = self._transcript.turns
         check_stopped(self._context)
         if self._options.before_step is None:
@@ -122,11 +124,6 @@ class AgentLoop:
             new = [turn for turn in turns[known:] if id(turn) not in seen]
             turns = [*self._transcript.prompt, *chosen, *new]
         return await self.model.ask(turns, tools)
-
-    def answer(self, step: ModelStep, message: Message) -> None:
-        """The answer of the model becomes a part of the conversation."""
-        turn = AssistantTurn(message.text, step.calls, message.opaque)
-        self._transcript.answer(turn, step.place, self._recorder.run_id)
 
     async def _call(self, calls: Sequence[Call], resumption: Resumption | None = None) -> bool:
         """Permission for one call after the other, then all calls at once. False: a person has to answer first."""

@@ -235,12 +235,8 @@ class AgentRun:
 
     def _finish(self, outcome: Outcome) -> Result:
         """Close everything that is open, and say how the run ended."""
-        loop, model = self._loop, self._loop.model
+        model = self._loop.model
         self._tools.close()
-        step = model.current
-        if step is not None and step.message is not None and step.error is None:
-            # Stopped when the answer was whole and in the log, before its calls began: it counts.
-            loop.answer(step, step.message)
         model.end("cancelled")
         self._transcript.close_calls(self._tools.ended)
         self._close_inbox()
@@ -248,7 +244,6 @@ class AgentRun:
         result = self.result = model.result(outcome, duration_ms)
         self._recorder.put(result)
         self._recorder.channel.close()
-        self._transcript.take_additions()
         return result
 
     def _close_inbox(self) -> None:

@@ -128,7 +128,6 @@ class AgentConversation:
         for event in closing_events(pending, reason, self.host.hub.clock()):
             channel.put(event)
         channel.close()
-        self._transcript.take_additions()
         return True
 
     def leave(self) -> bool:
@@ -161,7 +160,7 @@ class AgentConversation:
         waiting = self.pending
         channel = self.host.channel(waiting.run_id if waiting is not None else self.host.hub.log_id)
         channel.on_stamped = self._transcript.note
-        self._transcript.add(turn_of(event), wants_answer=False)
+        self._transcript.add(turn_of(event))
         channel.put(event)
         channel.close()
         if waiting is not None:

@@ -7,7 +7,7 @@ own, as far as its events say. Sub-agents are left out: their caller got what th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -40,6 +40,7 @@ from harness.log.run_tree import RunTree
 from harness.sources.loop.compaction import compacted
 from harness.sources.loop.inbox import InboxMessage, said_of
 from harness.sources.loop.suspended_run import SuspendedRun
+from harness.sources.loop.turn_order import TurnOrder
 from harness.sources.loop.turns import (
     CUT_OFF,
     NOT_BEGUN,
@@ -74,10 +75,10 @@ class History(msgspec.Struct, kw_only=True):
 
 def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
     """Read a log from its beginning, or from where a run begins. `before`: what was said in logs before this one."""
-    chronicle = _Chronicle(before)
+    replay = _Replay(before)
     for event in events:
-        chronicle.feed(event)
-    return chronicle.finish()
+        replay.feed(event)
+    return replay.finish()
 
 
 def _never_ended(call_id: str, begun: Collection[str]) -> ToolTurn:
@@ -85,9 +86,9 @@ def _never_ended(call_id: str, begun: Collection[str]) -> ToolTurn:
 
 
 class _Answer:
-    """What the model said in one go: its words, the calls it asked for, what came of them."""
+    """What the model said in one go: its words and the calls it asked for. It may grow until its results have a place."""
 
-    __slots__ = ("begun", "calls", "first", "message", "opaque", "results", "text")
+    __slots__ = ("begun", "calls", "first", "message", "opaque", "text")
 
     def __init__(self, first: Event) -> None:
         self.first = first
@@ -95,15 +96,17 @@ class _Answer:
         self.text = ""
         self.opaque: Any = None
         self.calls: dict[str, Call] = {}
-        self.results: dict[str, TranscriptEntry] = {}
         self.begun: set[str] = set()
 
-    def say(self, message: Message) -> None:
+    def say(self, message: Message) -> list[Call]:
+        """Returns the calls that come with the message."""
         self.message = self.message or message
         self.text = f"{self.text}\n\n{message.text}" if self.text else message.text
         self.opaque = message.opaque
-        for call in calls_of(message):
+        calls = calls_of(message)
+        for call in calls:
             self.calls[call.id] = call
+        return calls
 
     @property
     def message_id(self) -> str:
@@ -111,65 +114,105 @@ class _Answer:
             message_id(self.message) if self.message is not None else f"{self.first.run_id}/{self.first.seq}"
         )
 
-    @property
-    def is_open(self) -> bool:
-        return len(self.results) < len(self.calls)
-
     def entry(self) -> TranscriptEntry:
         turn = AssistantTurn(self.text, tuple(self.calls.values()), self.opaque)
         event = self.message or self.first
         return TranscriptEntry(turn, self.message_id, event.timestamp_ms, event.seq)
 
-    def entries(self, closing: Event) -> list[TranscriptEntry]:
-        """With a result for every call; `closing` is the event that ends the wait for the missing ones."""
-        if not self.calls:
-            return [self.entry()]
-        return [self.entry(), *(self.results.get(id) or self._missing(id, closing) for id in self.calls)]
-
-    def _missing(self, call_id: str, closing: Event) -> TranscriptEntry:
+    def never_ended(self, call_id: str, closing: Event) -> TranscriptEntry:
+        """The result of a call that has none; `closing` is the event that ends the wait for it."""
         turn = _never_ended(call_id, self.begun)
         return TranscriptEntry(turn, self.message_id, closing.timestamp_ms, closing.seq)
+
+
+_Placed: TypeAlias = TranscriptEntry | _Answer
+
+
+def _entry(turn: _Placed) -> TranscriptEntry:
+    return turn.entry() if isinstance(turn, _Answer) else turn
 
 
 class _Run:
     """A top-level run that has not ended."""
 
-    def __init__(self, id: str, started_ms: int) -> None:
+    def __init__(self, id: str, started_ms: int, placed: list[_Placed]) -> None:
         self.id = id
         self.started_ms = started_ms
-        self.answer: _Answer | None = None
+        self.order: TurnOrder[_Placed] = TurnOrder(placed.append)
         self.has_answered = False
         self.steps = 0
-        self.is_in_step = False
         self.is_suspended = False
-        self.is_aside = False
-        """Whether it waits while another run is active: what it left open comes after that."""
         self.has_failed = False
         """Whether the model's answer of this step does not stand."""
         self.answers: dict[str, tuple[RelayReply, ...]] = {}
         self.usages: list[Usage] = []
         self.text = ""
+        """Of the last answer with words."""
+        self.placed = placed
+        """Where its turns go: the conversation, or a list of its own when another run is the current one."""
+        self._answer: _Answer | None = None
+        self._text_before = ""
+
+    @property
+    def answer(self) -> _Answer | None:
+        """The last one, as long as its results have no place."""
+        return self._answer if self.order.has_answer else None
+
+    def begin_answer(self, first: Event) -> _Answer:
+        self.close_calls(first)
+        answer = self._answer = _Answer(first)
+        self._text_before = self.text
+        self.order.answer(answer)
+        return answer
+
+    def retract_answer(self) -> None:
+        """It is the last turn with a place: what follows it is still in `order`."""
+        if self.order.has_answer:
+            self.placed.pop()
+            self.text = self._text_before
+            self.order.has_answer = False
+            self.order.results = {}
+
+    def close_calls(self, closing: Event) -> None:
+        """Open calls will have no other result than this."""
+        results, answer = self.order.results, self._answer
+        for call_id in [call_id for call_id, result in results.items() if result is None]:
+            assert answer is not None, "calls are those of an answer"
+            results[call_id] = answer.never_ended(call_id, closing)
+
+    def close(self, closing: Event) -> None:
+        self.close_calls(closing)
+        self.order.is_in_step = False
+        self.order.settle()
+
+    def set_aside(self) -> None:
+        """Another run begins while this one waits: what it left open comes after that, what was added before it."""
+        order, before, self.placed = self.order, self.placed, []
+        if order.has_answer:
+            self.placed.append(before.pop())
+        before += order.additions
+        order.additions, order.place = [], self.placed.append
+
+    def continue_in(self, placed: list[_Placed]) -> None:
+        """The counterpart of `set_aside`."""
+        placed += self.placed
+        self.placed, self.order.place = placed, placed.append
 
     def own_id(self, call_id: str) -> str:
         """The model's id of a call."""
         return call_id.removeprefix(f"{self.id}/")
-
-    @property
-    def is_busy(self) -> bool:
-        is_open = self.answer is not None and self.answer.is_open
-        return not self.is_aside and (self.is_in_step or is_open)
 
 
 _PIECES = frozenset((TextDelta, ReasoningDelta, ToolInputDelta, ToolProgress))
 """Most events of a log are these, and what they hold comes again, whole: not even the run tree is fed them."""
 
 
-class _Chronicle:
+class _Replay:
     def __init__(self, before: Sequence[Turn]) -> None:
-        self._entries: list[TranscriptEntry] = [TranscriptEntry(turn, "", -1, -1) for turn in before]
-        self._waiting: list[TranscriptEntry] = []
-        """What was said while a run was busy: it comes after the results of its calls."""
+        self._placed: list[_Placed] = [TranscriptEntry(turn, "", -1, -1) for turn in before]
         self._runs: dict[str, _Run] = {}
+        self._current = ""
+        """The latest top-level run; the others in `_runs` wait for answers."""
         self._untaken: dict[str, SteeringQueued] = {}
         self._tree = RunTree()
         self._last: Event | None = None
@@ -203,6 +246,7 @@ class _Chronicle:
             cut_off = self._runs.get(ended.id)
             if cut_off is not None and (type(event) is not Result or ended is not tree.run):
                 self._close(cut_off, event)  # its process died, or this log is a fork from the middle of it
+        self._switch_to(tree.latest)
         handler = self._handlers.get(type(event))
         if handler is not None and not is_below:
             handler(event)
@@ -213,30 +257,32 @@ class _Chronicle:
         for run in [run for run in self._runs.values() if run is not waiting]:
             assert self._last is not None, "there are runs, so there are events"
             self._close(run, self._last)
-        if waiting is None:
-            self._release()
         pending = None if waiting is None else self._pending(waiting)
         untaken = [said_of(event) for event in self._untaken.values()]
-        return History(entries=self._entries, pending=pending, untaken=untaken)
+        return History(entries=self._entries(), pending=pending, untaken=untaken)
+
+    def _entries(self) -> list[TranscriptEntry]:
+        return list(map(_entry, self._placed))
 
     def _pending(self, run: _Run) -> SuspendedRun:
+        self._switch_to(run.id)
         asked = self._tree.open_relays.values()
         relays = tuple(one for one in asked if one.run_id == run.id and not one.spawn_call_id)
-        answer = run.answer or _Answer(relays[0])
-        self._entries.append(answer.entry())
+        answer = run.answer or run.begin_answer(relays[0])
+        results = {call_id: _entry(turn) for call_id, turn in run.order.results.items() if turn is not None}
         used = Usage()
         for usage in run.usages:
             used = used.plus(usage)
-        begun = frozenset(answer.begun - answer.results.keys())
+        begun = frozenset(answer.begun - results.keys())
         return SuspendedRun(
             run_id=run.id,
             relays=relays,
             calls=tuple(answer.calls.values()),
             message_id=answer.message_id,
-            results=answer.results,
+            results=results,
             begun=begun,
             answers={call_id: replies for call_id, replies in run.answers.items() if call_id in begun},
-            additions=tuple(self._waiting),
+            additions=tuple(map(_entry, run.order.additions)),
             steps=run.steps,
             used=used,
             text=run.text,
@@ -247,13 +293,21 @@ class _Chronicle:
     def _run(self, event: Event) -> _Run:
         run = self._runs.get(event.run_id)
         if run is None:
-            run = self._runs[event.run_id] = _Run(event.run_id, event.timestamp_ms)
+            placed = self._placed if event.run_id == self._current else []
+            run = self._runs[event.run_id] = _Run(event.run_id, event.timestamp_ms, placed)
         return run
 
+    def _switch_to(self, run_id: str) -> None:
+        if run_id == self._current:
+            return
+        before, after = self._runs.get(self._current), self._runs.get(run_id)
+        if before is not None:
+            before.set_aside()
+        if after is not None:
+            after.continue_in(self._placed)
+        self._current = run_id
+
     def _on_start(self, event: SessionStart) -> None:
-        for run in self._runs.values():
-            run.is_aside = run.id != event.run_id
-        self._release()
         self._run(event).is_suspended = False
 
     def _on_message(self, message: Message) -> None:
@@ -262,10 +316,10 @@ class _Chronicle:
             return
         run = self._run(message)
         answer = run.answer
-        if answer is None or not answer.is_open:
-            self._flush(run, message)
-            answer = run.answer = _Answer(message)
-        answer.say(message)
+        if answer is None or not run.order.has_open_calls:
+            answer = run.begin_answer(message)
+        for call in answer.say(message):
+            run.order.results.setdefault(call.id)
         run.has_answered = True
         run.text = message.text or run.text
 
@@ -278,48 +332,52 @@ class _Chronicle:
 
     def _on_addition(self, event: Message | Signal) -> None:
         self._untaken.pop(event.id, None)
-        self._waiting.append(
-            TranscriptEntry(turn_of(event), message_id(event), event.timestamp_ms, event.seq)
-        )
-        self._release()
+        self._add(TranscriptEntry(turn_of(event), message_id(event), event.timestamp_ms, event.seq))
+
+    def _add(self, turn: _Placed) -> None:
+        current = self._runs.get(self._current)
+        if current is None:
+            self._placed.append(turn)
+        else:
+            current.order.add(turn)
 
     def _on_step(self, event: StepStart) -> None:
         run = self._run(event)
-        self._flush(run, event)
-        self._release()
+        run.close_calls(event)
+        run.order.begin_step()
         run.steps += 1
-        run.is_in_step, run.has_failed = True, False
+        run.has_failed = False
 
     def _on_compacted(self, event: Compacted) -> None:
         if event.kept is None:
             return  # an agent program does not say what remains
-        self._flush(self._run(event), event)
-        self._release()
-        self._entries = compacted(self._entries, event)
+        run = self._run(event)
+        run.close_calls(event)
+        run.order.settle()
+        self._placed[:] = compacted(self._entries(), event)
 
     def _on_step_end(self, event: StepEnd) -> None:
         run = self._run(event)
         if run.has_failed:
-            run.answer = None
-        run.is_in_step = False
-        self._release()
+            run.retract_answer()
+        run.order.end_step()
 
     def _on_tool_start(self, event: ToolStart) -> None:
         run = self._run(event)
-        answer = run.answer = run.answer or _Answer(event)
+        answer = run.answer or run.begin_answer(event)
         call_id = run.own_id(event.call_id)
         if call_id not in answer.calls:
             answer.calls[call_id] = Call(call_id, event.tool_name, event.input)
+            run.order.results[call_id] = None
         answer.begun.add(call_id)
 
     def _on_tool_end(self, event: ToolEnd) -> None:
         run = self._run(event)
         answer, call_id = run.answer, run.own_id(event.call_id)
-        if answer is None or call_id not in answer.calls or call_id in answer.results:
+        if answer is None or call_id not in answer.calls or run.order.results[call_id] is not None:
             return
         turn = tool_turn(call_id, event)
-        answer.results[call_id] = TranscriptEntry(turn, answer.message_id, event.timestamp_ms, event.seq)
-        self._release()
+        run.order.result(call_id, TranscriptEntry(turn, answer.message_id, event.timestamp_ms, event.seq))
 
     def _on_relay(self, relay: Relay) -> None:
         self._run(relay)
@@ -338,8 +396,7 @@ class _Chronicle:
             run.is_suspended = True
 
     def _on_resumed(self, event: Resumed) -> None:
-        run = self._run(event)
-        run.is_suspended = run.is_aside = False
+        self._run(event).is_suspended = False
 
     def _on_usage(self, event: UsageDelta) -> None:
         run = self._runs.get(event.run_id)
@@ -348,7 +405,7 @@ class _Chronicle:
 
     def _on_error(self, event: Error) -> None:
         run = self._runs.get(event.run_id)
-        if run is not None and run.is_in_step:
+        if run is not None and run.order.is_in_step:
             run.has_failed = True
 
     def _on_result(self, event: Result) -> None:
@@ -356,26 +413,11 @@ class _Chronicle:
         self._close(run, event)
         if event.success and event.text and not run.has_answered and not run.steps:
             name = f"{event.run_id}/{event.seq}"
-            self._entries.append(
-                TranscriptEntry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq)
-            )
-        self._release()
+            self._add(TranscriptEntry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq))
 
     def _close(self, run: _Run, closing: Event) -> None:
-        self._flush(run, closing)
+        run.close(closing)
         del self._runs[run.id]
-
-    def _flush(self, run: _Run, closing: Event) -> None:
-        if run.answer is not None:
-            self._entries += run.answer.entries(closing)
-            run.answer = None
-
-    def _release(self) -> None:
-        """Add what was said meanwhile, unless that would separate open calls from their results."""
-        if not self._waiting or any(run.is_busy for run in self._runs.values()):
-            return
-        for run in self._runs.values():
-            if run.answer is not None and not run.is_aside:
-                self._flush(run, run.answer.first)
-        self._entries += self._waiting
-        self._waiting.clear()
+        if run.id != self._current:
+            for turn in run.placed:
+                self._add(turn)

@@ -33,7 +33,7 @@ from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.transcript import LoopTranscript, TurnPlace
 from harness.sources.loop.turns import calls_of, is_call
-from harness.sources.model import Call, ToolSpec, Turn
+from harness.sources.model import AssistantTurn, Call, ToolSpec, Turn
 
 CUT_SHORT = {
     "length": "the answer was cut off: it reached the greatest length that the model may write",
@@ -54,12 +54,8 @@ class ModelStep:
         self.calls: tuple[Call, ...] = ()
         self.error: Error | None = None
         self.end: StepEnd | None = None
-        self.place: TurnPlace | None = None
+        self.place = TurnPlace()
         self.usage = Usage()
-
-    @property
-    def text(self) -> str:
-        return self.message.text if self.message is not None else "".join(self.pieces)
 
 
 class ModelSteps:
@@ -73,7 +69,9 @@ class ModelSteps:
         self.count = 0
         self.used = Usage()
         self.text = ""
-        """What was said last."""
+        """Of the last answer with words."""
+        self._partial_text = ""
+        """Of the last call, if it gave no answer."""
         self.stop_reason = ""
         """Of the last call, in the words of `StepEnd`."""
         self.failure = ""
@@ -101,11 +99,15 @@ class ModelSteps:
         tools: Sequence[ToolSpec],
         told_of_error: Callable[[Error], Event] | None = None,
     ) -> ModelStep:
-        """One model call. `told_of_error`: what the log says of an error of the model; None: the error."""
+        """One model call; its answer is in the transcript when this returns.
+
+        `told_of_error`: what the log says of an error of the model; None: the error.
+        """
         self._told_of_error = told_of_error
         options = self._options
         step = self.current = ModelStep(self._host.new_id())
         self.count += 1
+        self._partial_text = ""
         self._transcript.begin_step()
         self._put(StepStart(id=step.id, model=options.model.name))
         try:
@@ -122,12 +124,18 @@ class ModelSteps:
         return step
 
     def end(self, stop_reason: str) -> None:
-        """End the current call, if there is one."""
+        """End the current call, if there is one. An answer that is whole counts, also when the run was stopped."""
         step, self.current = self.current, None
         if step is None:
             return
-        self._transcript.is_in_step = False
-        self.text = step.text or self.text
+        message = step.message
+        if message is not None and step.error is None:
+            turn = AssistantTurn(message.text, step.calls, message.opaque)
+            self._transcript.answer(turn, step.place, self._run_id)
+            self.text = message.text or self.text
+        else:
+            self._partial_text = "".join(step.pieces)
+        self._transcript.end_step()
         end = step.end or StepEnd(id=step.id)
         self.stop_reason = end.stop_reason or stop_reason
         if step.calls:  # the loop continues with them
@@ -144,7 +152,7 @@ class ModelSteps:
         return Result(
             success=outcome == "completed",
             outcome=outcome,
-            text=self.text,
+            text=self._partial_text or self.text,
             duration_ms=duration_ms,
             total_cost_usd=self.used.cost_usd,
             usage=self.used if self.used else None,

@@ -30,13 +30,13 @@ class RunRecorder:
     def say(self, message: InboxMessage) -> None:
         """A message of the user."""
         turn = UserTurn(message.text, message.attachments)
-        self._transcript.say(turn)
+        self._transcript.add(turn)
         self.put(user_message(turn, message.message_id))
 
     def remind(self, reminder: str | Signal) -> None:
         """A signal, or a text of the system, to which the model is to react."""
         event = reminder if isinstance(reminder, Signal) else Message(role="system", text=reminder)
-        self._transcript.say(turn_of(event))
+        self._transcript.add(turn_of(event))
         self.put(event)
 
     def add(self, event: Signal | Message, *, at_once: bool = False) -> None:

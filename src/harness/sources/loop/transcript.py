@@ -1,12 +1,7 @@
 """The turns of a conversation as they are made, and where each of them ends up in the log.
 
 A turn is there at once, its `TranscriptEntry` as soon as its event is in the log: what is put in one moment is written
-in one batch, and nothing is written earlier only to know its number.
-
-Rules
-1. The order of entries is that of the turns: an answer, the results of its calls in the order of the calls,
-   then whatever was said meanwhile, however the events came.
-2. Every call of an answer has one result before anything else follows it.
+in one batch, and nothing is written earlier only to know its number. `TurnOrder` says in which order they stand.
 """
 
 from __future__ import annotations
@@ -18,6 +13,7 @@ from typing import NamedTuple
 from harness.events import Compacted, Event, Message, Result, Signal, ToolEnd
 from harness.sources.loop.compaction import compacted
 from harness.sources.loop.suspended_run import SuspendedRun
+from harness.sources.loop.turn_order import TurnOrder
 from harness.sources.loop.turns import NOT_BEGUN, TranscriptEntry, message_id
 from harness.sources.model import AssistantTurn, Call, SystemTurn, ToolTurn, Turn
 from harness.sources.models.turn_cache import ids_in
@@ -69,16 +65,13 @@ class LoopTranscript:
         """What the model is sent: the system prompt, if there is one, and then one for each entry."""
         self.call_ids: set[str] = ids_in(self.turns)
         self.is_recorded = is_recorded
-        self.is_in_step = False
-        """Whether the model is being asked."""
+        self._order = TurnOrder(self._place)
         self._is_addressed = False
         self._has_prompt = False
         self._answer: TurnPlace | None = None
         """The last one of the model."""
         self._calls: dict[str, tuple[Call, TurnPlace]] = {}
         """By full id: the calls of the last answer, as long as their results have no place."""
-        self._additions: list[TurnPlace] = []
-        """What the model sees with its next step."""
         self._messages: deque[TurnPlace] = deque()
         """Turns whose messages and signals are not in the log yet."""
         self._ends: dict[str, TurnPlace] = {}
@@ -116,96 +109,68 @@ class LoopTranscript:
             self.turns.insert(0, SystemTurn(prompt))
         self._has_prompt = bool(prompt)
 
-    def say(self, turn: Turn) -> None:
-        """A turn whose message is being put now."""
-        self.turns.append(turn)
-        if self.is_recorded:
-            place = TurnPlace(turn)
-            self._messages.append(place)
-            self._unsettled.append(place)
-
-    def expect_answer(self) -> TurnPlace | None:
+    def expect_answer(self) -> TurnPlace:
         """The message of an answer is being put now; whether it stands will be known later."""
-        if not self.is_recorded:
-            return None
         place = TurnPlace()
-        self._messages.append(place)
+        if self.is_recorded:
+            self._messages.append(place)
         return place
 
-    def answer(self, turn: AssistantTurn, place: TurnPlace | None, run_id: str) -> None:
+    def answer(self, turn: AssistantTurn, place: TurnPlace, run_id: str) -> None:
         """The model has said this; `place` is what was expected of it."""
-        self.turns.append(turn)
-        if place is None:
-            return
         place.turn = turn
         self._answer = place
-        self._unsettled.append(place)
-        if turn.calls:
-            self._calls = {f"{run_id}/{call.id}": (call, TurnPlace(answer=place)) for call in turn.calls}
+        self._calls = {f"{run_id}/{call.id}": (call, TurnPlace(answer=place)) for call in turn.calls}
+        if self.is_recorded:
             # Those of the answer before may not be in the log yet.
             self._ends.update((call_id, result) for call_id, (_call, result) in self._calls.items())
-        else:
-            self.take_additions()
+        self._order.answer(place, self._calls)
         self._settle()
 
     def results(self, turns: Sequence[ToolTurn]) -> None:
         """The results of all calls of the last answer, in order."""
-        self.turns += turns
-        if not self.is_recorded:
-            return
         calls, self._calls = self._calls, {}
-        for turn, (_call, place) in zip(turns, calls.values(), strict=True):
+        for turn, (call_id, (_call, place)) in zip(turns, calls.items(), strict=True):
             place.turn = turn
-            self._unsettled.append(place)
-        self.take_additions()
+            self._order.result(call_id, place)
+        self._order.settle()
         self._settle()
 
     def close_calls(self, ended: Mapping[str, ToolTurn]) -> None:
         """The run is over: what has ended has its result, and the rest will not be carried out."""
         calls, self._calls = self._calls, {}
         for call_id, (call, place) in calls.items():
-            turn = ended.get(call_id)
-            if turn is None:
-                turn = place.turn if isinstance(place.turn, ToolTurn) else None
-            if turn is None:
-                turn = ToolTurn(call.id, NOT_BEGUN, is_error=True)
+            place.turn = ended.get(call_id, place.turn)
+            if place.turn is None:
+                place.turn = ToolTurn(call.id, NOT_BEGUN, is_error=True)
                 self._ends.pop(call_id, None)
                 self._at_result.append(place)
-            place.turn = turn
-            self.turns.append(turn)
-            self._unsettled.append(place)
+            self._order.result(call_id, place)
+        self._order.settle()
         self._settle()
 
     def begin_step(self) -> None:
         """The model is asked with everything that was said so far."""
-        self.is_in_step = True
+        self._order.begin_step()
         self._is_addressed = False
 
-    def add(self, turn: Turn, *, wants_answer: bool) -> None:
+    def end_step(self) -> None:
+        """After its answer, if there is one."""
+        self._order.end_step()
+        self._settle()
+
+    def add(self, turn: Turn, *, wants_answer: bool = False) -> None:
         """A turn whose event is being put now, and which the model sees with its next step."""
         place = TurnPlace(turn)
         if self.is_recorded:
             self._messages.append(place)
-        self._additions.append(place)
         self._is_addressed |= wants_answer
-        if not self.is_in_step and not self._calls:
-            self.take_additions()
+        self._order.add(place)
+        self._settle()
 
     def additions(self) -> tuple[TranscriptEntry, ...]:
         """What was added and is in the log, but which no model has seen."""
-        return tuple([place.entry() for place in self._additions])
-
-    def take_additions(self) -> None:
-        """Called when they would not separate open calls from their results."""
-        if not self._additions:
-            return
-        for place in self._additions:
-            assert place.turn is not None, "an addition is a turn"
-            self.turns.append(place.turn)
-            if self.is_recorded:
-                self._unsettled.append(place)
-        self._additions.clear()
-        self._settle()
+        return tuple([place.entry() for place in self._order.additions])
 
     def note(self, stamped: Sequence[Event]) -> None:
         """What was put is in the log."""
@@ -256,7 +221,7 @@ class LoopTranscript:
         )
 
     def restore(self, pending: SuspendedRun) -> None:
-        """Take over a run that waits."""
+        """Take over a run that waits. Its answer is the last entry."""
         answer = self._answer = TurnPlace()
         answer.message_id = pending.message_id
         for call in pending.calls:
@@ -265,7 +230,14 @@ class LoopTranscript:
             self._calls[call_id] = (call, place)
             if entry is None:
                 self._ends[call_id] = place
-        self._additions = [TurnPlace.known(entry) for entry in pending.additions]
+        self._order.results = dict.fromkeys(self._calls)
+        self._order.additions = [TurnPlace.known(entry) for entry in pending.additions]
+
+    def _place(self, place: TurnPlace) -> None:
+        assert place.turn is not None, "what has a place in the order is a turn"
+        self.turns.append(place.turn)
+        if self.is_recorded:
+            self._unsettled.append(place)
 
     def _settle(self) -> None:
         unsettled = self._unsettled
