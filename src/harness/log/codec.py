@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -69,15 +69,22 @@ def _block(events: Sequence[Event], start: int) -> bytes:
 def decode(line: bytes) -> Event:
     """One line → its event. Raises one of `UNREADABLE` when it is not a JSON object with a type."""
     try:
-        return _decoder()(line)
+        return _decoder().decode(line)
     except msgspec.ValidationError:
         return _decode_newer(line)
 
 
+def decode_lines(lines: bytes) -> Sequence[Event]:
+    """Whole lines at once, which is faster. Raises one of `UNREADABLE` unless `decode` would read each of them as an
+    event of this version.
+    """
+    return _decoder().decode_lines(lines)
+
+
 @cache
-def _decoder() -> Callable[[bytes], AnyEvent]:
+def _decoder() -> msgspec.json.Decoder[AnyEvent]:
     """Built when a log is first read: a process that only writes does not pay for it."""
-    return msgspec.json.Decoder(AnyEvent).decode
+    return msgspec.json.Decoder(AnyEvent)
 
 
 def to_builtins(event: Event) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from typing import BinaryIO, NamedTuple
 
 from msgspec.structs import replace
@@ -84,31 +85,56 @@ class FileReader:
 
     def read(self, most: int = 1000) -> list[Event]:
         batch: list[Event] = []
-        while len(batch) < most:
-            start = self._file.tell()
-            line = self._file.readline()
-            if not line.endswith(b"\n"):
-                self._file.seek(start)
-                break
-            events = events_of(line, self._expected)
-            if events[0].seq != self._expected:
-                events = self._placed(events)
-            for event in events:
-                self._expected = event.seq + 1
-                if event.seq >= self._cursor:
-                    batch.append(event)
+        while len(batch) < most and (lines := self._whole_lines(most - len(batch))):
+            events = self._intact(lines)
+            if events is None:
+                events = self._salvaged(lines)
+            if events and events[0].seq < self._cursor:
+                events = [event for event in events if event.seq >= self._cursor]
+            batch += events
         return batch
 
     def close(self) -> None:
         self._file.close()
 
-    def _placed(self, events: list[Event]) -> list[Event]:
+    def _whole_lines(self, most: int) -> list[bytes]:
+        lines = list(islice(self._file, most))
+        if lines and not lines[-1].endswith(b"\n"):
+            self._file.seek(-len(lines.pop()), os.SEEK_CUR)
+        return lines
+
+    def _intact(self, lines: Sequence[bytes]) -> Sequence[Event] | None:
+        """One event for each line, with the `seq` of its place; None when one of them has to be looked at."""
+        try:
+            events = codec.decode_lines(b"".join(lines))
+        except codec.UNREADABLE:
+            return None
+        end = self._expected + len(lines)
+        if [event.seq for event in events] != list(range(self._expected, end)):
+            return None
+        self._expected = end
+        return events
+
+    def _salvaged(self, lines: Sequence[bytes]) -> Sequence[Event]:
+        """The events of lines of which some are damaged, newer than this version, or come after a gap."""
+        found: list[Event] = []
+        for number, line in enumerate(lines, 1):
+            events = events_of(line, self._expected)
+            if events[0].seq != self._expected:
+                following = _seq_in(lines[number]) if number < len(lines) else self._next_seq()
+                events = self._placed(events, following)
+            self._expected = events[-1].seq + 1
+            found += events
+        return found
+
+    def _placed(self, events: list[Event], following: int | None) -> list[Event]:
         """The events with the `seq` of their place, where the stated one was damaged.
 
-        A log may have gaps, left by a disk that refused: the line after a gap confirms the stated `seq`.
+        A log may have gaps, left by a disk that refused: the line after a gap confirms the stated `seq`. `following`:
+        the one of the next line.
         """
         expected, stated = self._expected, events[0].seq
-        if stated > expected and self._next_seq() != expected + len(events):
+        if stated > expected and following != expected + len(events):
             return events
         return [replace(event, seq=seq) for seq, event in enumerate(events, expected)]
 
@@ -145,7 +171,11 @@ class FileReader:
         start = self._file.tell()
         line = self._file.readline()
         self._file.seek(start)
-        return next((event.seq for event in events_of(line, -1)), None) if line else None
+        return _seq_in(line) if line else None
+
+
+def _seq_in(line: bytes) -> int | None:
+    return next((event.seq for event in events_of(line, -1)), None)
 
 
 def events_of(line: bytes, expected_seq: int) -> list[Event]:

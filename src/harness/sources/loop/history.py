@@ -75,10 +75,11 @@ class History(msgspec.Struct, kw_only=True):
 
 def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
     """Read a log from its beginning, or from where a run begins. `before`: what was said in logs before this one."""
-    replay = _Replay(before)
-    for event in events:
-        replay.feed(event)
-    return replay.finish()
+    replay, last = _Replay(before), None
+    for last in events:
+        if type(last) not in _PIECES:
+            replay.feed(last)
+    return replay.finish(last)
 
 
 def _never_ended(call_id: str, begun: Collection[str]) -> ToolTurn:
@@ -176,6 +177,8 @@ class _Run:
     def close_calls(self, closing: Event) -> None:
         """Open calls will have no other result than this."""
         results, answer = self.order.results, self._answer
+        if not results:
+            return
         for call_id in [call_id for call_id, result in results.items() if result is None]:
             assert answer is not None, "calls are those of an answer"
             results[call_id] = answer.never_ended(call_id, closing)
@@ -215,7 +218,6 @@ class _Replay:
         """The latest top-level run; the others in `_runs` wait for answers."""
         self._untaken: dict[str, SteeringQueued] = {}
         self._tree = RunTree()
-        self._last: Event | None = None
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
             Message: self._on_message,
@@ -237,26 +239,25 @@ class _Replay:
         }
 
     def feed(self, event: Event) -> None:
-        self._last = event
-        if type(event) in _PIECES:
-            return
         tree = self._tree
         is_below = tree.feed(event).depth > 0
         for ended in tree.ended:
             cut_off = self._runs.get(ended.id)
             if cut_off is not None and (type(event) is not Result or ended is not tree.run):
                 self._close(cut_off, event)  # its process died, or this log is a fork from the middle of it
-        self._switch_to(tree.latest)
+        if tree.latest != self._current:
+            self._switch_to(tree.latest)
         handler = self._handlers.get(type(event))
         if handler is not None and not is_below:
             handler(event)
 
-    def finish(self) -> History:
+    def finish(self, last: Event | None) -> History:
+        """`last`: the event with which the log ends."""
         asked = {relay.run_id for relay in self._tree.open_relays.values() if not relay.spawn_call_id}
         waiting = next((run for run in reversed(self._runs.values()) if run.id in asked), None)
         for run in [run for run in self._runs.values() if run is not waiting]:
-            assert self._last is not None, "there are runs, so there are events"
-            self._close(run, self._last)
+            assert last is not None, "there are runs, so there are events"
+            self._close(run, last)
         pending = None if waiting is None else self._pending(waiting)
         untaken = [said_of(event) for event in self._untaken.values()]
         return History(entries=self._entries(), pending=pending, untaken=untaken)
@@ -265,7 +266,8 @@ class _Replay:
         return list(map(_entry, self._placed))
 
     def _pending(self, run: _Run) -> SuspendedRun:
-        self._switch_to(run.id)
+        if run.id != self._current:
+            self._switch_to(run.id)
         asked = self._tree.open_relays.values()
         relays = tuple(one for one in asked if one.run_id == run.id and not one.spawn_call_id)
         answer = run.answer or run.begin_answer(relays[0])
@@ -298,8 +300,6 @@ class _Replay:
         return run
 
     def _switch_to(self, run_id: str) -> None:
-        if run_id == self._current:
-            return
         before, after = self._runs.get(self._current), self._runs.get(run_id)
         if before is not None:
             before.set_aside()

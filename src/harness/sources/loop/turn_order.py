@@ -56,16 +56,20 @@ class TurnOrder(Generic[_Turn]):
 
     def add(self, turn: _Turn) -> None:
         """Something was said that is no answer and no result."""
-        self.additions.append(turn)
-        self._release()
+        if self.is_in_step or self.has_open_calls:
+            self.additions.append(turn)
+        else:
+            self.settle()
+            self.place(turn)
 
     def settle(self) -> None:
         """The last answer has all its results: place them, and then what was added, unless the model is being asked."""
-        results, self.results = self.results, {}
         self.has_answer = False
-        for turn in results.values():
-            assert turn is not None, "every call has a result before anything else follows"
-            self.place(turn)
+        if self.results:
+            results, self.results = self.results, {}
+            for turn in results.values():
+                assert turn is not None, "every call has a result before anything else follows"
+                self.place(turn)
         if self.additions and not self.is_in_step:
             additions, self.additions = self.additions, []
             for addition in additions:
