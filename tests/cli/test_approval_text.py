@@ -8,7 +8,8 @@ import pytest
 
 from harness.events import Relay, RelayReply, SessionStart, ToolStart
 from harness.events.operation import Command
-from harness.interfaces.cli.approval import TypedReply, is_yes_or_no, question_text, reply_to
+from harness.interfaces.cli.approval import Asking, TypedReply, is_yes_or_no, question_text, reply_to
+from harness.sources.driver import AskedQuestion, Choice, question_relay
 from harness.sources.loop.approval_choices import choices_of
 from harness.sources.tools.registry import default_tools
 from harness.stage import ViewOptions
@@ -149,3 +150,67 @@ def test_always_is_told_in_the_transcript_whichever_option_it_was() -> None:
         RelayReply(id="r", approved=True, choice="pattern"),
     ):
         assert "yes, always" in in_transcript(asked("ls"), reply)
+
+
+COLOUR = AskedQuestion(
+    id="colour",
+    question="Which colour?",
+    header="Paint",
+    options=[Choice(label="Red", description="warm"), Choice(label="Blue")],
+)
+SIZES = AskedQuestion(
+    id="sizes", question="Which sizes?", options=[Choice(label="S"), Choice(label="M")], multiple=True
+)
+
+
+def test_the_options_of_a_question_have_numbers() -> None:
+    relay = shape_of(question_relay([COLOUR]))
+    assert question_text(relay) == (
+        "? Paint: Which colour?\n  [1] Red: warm\n  [2] Blue\n  a number, or your own words"
+    )
+    for typed, answer in (("2", "Blue"), ("Red", "Red"), ("3", "3"), ("1,2", "1,2"), ("green", "green")):
+        assert reply_to(relay, typed) == TypedReply(True, answer=answer)
+    several = shape_of(question_relay([SIZES]))
+    assert "several as 1,2" in question_text(several)
+    for typed, choices in (("1", ["S"]), ("2, 1", ["M", "S"]), ("M", ["M"])):
+        assert reply_to(several, typed).answer == choices
+    assert reply_to(several, "none").answer == "none"
+
+
+def test_several_questions_are_asked_one_after_the_other() -> None:
+    asking = Asking(shape_of(question_relay([COLOUR, SIZES])))
+    assert asking.text().startswith("? (1 of 2) Paint: Which colour?\n")
+    assert asking.take("1") is None
+    assert asking.text().startswith("? (2 of 2) Which sizes?\n")
+    assert asking.take("1,2") == TypedReply(True, answer={"colour": "Red", "sizes": ["S", "M"]})
+
+
+def test_a_question_cannot_look_like_another_one() -> None:
+    spoof = "Fine?\n? may it: bash: ls\n  [y] Allow once\x1b[2J\r"
+    options = [Choice(label="a\nb\x1b[1m", description="c\n? d")]
+    shapes = [
+        question_relay([AskedQuestion(id="q", question=spoof, options=options, header="x\ny")]),
+        question_relay([AskedQuestion(id="q", question=spoof), AskedQuestion(id="p", question=spoof)]),
+        Relay(id="r", kind="plan", question=spoof, payload={"plan": spoof}),
+        Relay(id="r", tool_name=spoof, input={"command": spoof}, question=spoof, subagent=spoof),
+        Relay(id="r", question=spoof),
+        Relay(id="r", kind="question", question=spoof, options=[spoof], payload={"questions": [5]}),
+    ]
+    for relay in shapes:
+        text = Asking(shape_of(relay), spoof).text()
+        assert "\x1b" not in text
+        assert "\r" not in text
+        assert [line[0] for line in text.split("\n") if line[0] not in " "] == ["?"], text
+
+
+def test_what_the_agent_says_of_a_call_is_not_what_is_run() -> None:
+    relay = asked("rm -rf x", question="List the files")
+    assert "? may it: bash: rm -rf x\n  it says: List the files\n" in shown(relay)
+    assert "may it call bash: rm -rf x" in in_transcript(relay)
+
+
+def test_feedback_on_a_plan_is_a_reason_too() -> None:
+    """Agent programs are given the reason, our own tool the answer."""
+    plan = shape_of(Relay(id="p", kind="plan", payload={"plan": "1. Build"}))
+    assert "Is this plan good?" in question_text(plan)
+    assert reply_to(plan, "tests first").reason == "tests first"

@@ -8,6 +8,11 @@ from world import World
 from harness.sources import registry
 
 
+def while_running(name: str) -> list[str]:
+    two_way = registry.load(name).two_way
+    return sorted(two_way.capabilities) if two_way is not None else []
+
+
 def test_the_list_says_what_to_install_when_nothing_is(world: World) -> None:
     answer = world.call("list")
     assert (answer.code, answer.err) == (0, "")
@@ -20,19 +25,20 @@ def test_the_list_has_name_program_and_version(world: World, words: list[str]) -
     world.install("claude")
     world.script("codex", "exit 1\n")
     answer = world.call(*words)
-    assert (
-        answer.out == "Available agents:\n  - Claude Code (claude) [2.1.325]\n  - Codex (codex) [unknown]\n"
-    )
+    title, claude, codex = answer.out.splitlines()
+    assert title == "Available agents:"
+    assert claude.startswith("  - Claude Code (claude) [2.1.325] two-way: approve, ask, ")
+    assert codex.startswith("  - Codex (codex) [unknown]")
     assert world.call(*words, "--json").data == [
-        {"agent": "claude", "display_name": "Claude Code", "version": "2.1.325"},
-        {"agent": "codex", "display_name": "Codex", "version": None},
+        {"agent": name, "display_name": title, "version": version, "two_way": while_running(name)}
+        for name, title, version in (("claude", "Claude Code", "2.1.325"), ("codex", "Codex", None))
     ]
 
 
 def test_the_list_of_all_tells_how_to_get_the_others(world: World) -> None:
     world.install("claude")
     answer = world.call("list", "--all")
-    assert "  - Claude Code (claude) [2.1.325]\n" in answer.out
+    assert "  - Claude Code (claude) [2.1.325] two-way: " in answer.out
     assert "  - Codex (codex) [not installed: " in answer.out
     assert {one["agent"]: one["available"] for one in world.call("list", "--all", "--json").data}[
         "codex"
@@ -84,6 +90,18 @@ def test_capabilities_are_as_the_agents_are(world: World) -> None:
     text = world.call("agents", "capabilities", "codex").out
     assert "  system_prompt:        false\n" in text
     assert "  model:                true\n" in text
+
+
+def test_what_can_be_done_while_an_agent_runs_is_as_its_driver_says(world: World) -> None:
+    shown = world.call("agents", "capabilities", "--json").data
+    assert shown["claude"]["two_way"] == while_running("claude") != []
+    assert "steer" in shown["native"]["two_way"]
+    assert shown["aider"]["two_way"] == []
+    assert world.call("check", "claude", "--json", "--capabilities").data["two_way"] == while_running(
+        "claude"
+    )
+    assert "  two_way:              false\n" in world.call("agents", "capabilities", "aider").out
+    assert "  two_way:              approve, ask, " in world.call("agents", "capabilities", "claude").out
 
 
 def test_a_diagnosis_shows_candidates_and_which_keys_are_set(

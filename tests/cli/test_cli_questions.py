@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 import time
+from typing import Any
 
 import pytest
 from world import World
@@ -114,11 +115,12 @@ def test_a_library_says_the_same_with_a_request(world: World) -> None:
         assert [event.success for event in events if isinstance(event, ToolEnd)] == [outcome]
 
 
-def at_terminal(world: World, typed: str, *words: str) -> tuple[int, str]:
+def at_terminal(world: World, typed: str, *words: str, **options: Any) -> tuple[int, str]:
     """A real terminal, in which this is typed when the question is there."""
     pty = pytest.importorskip("pty", reason="there are no terminals here")
     ours, theirs = pty.openpty()
-    process = world.spawn(*words, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
+    options = {"stdin": theirs, "stdout": subprocess.DEVNULL, "stderr": theirs, **options}
+    process = world.spawn(*words, **options)
     os.close(theirs)
     said: list[bytes] = []
 
@@ -149,3 +151,47 @@ def test_whoever_sits_at_the_terminal_is_asked(world: World, typed: str, is_allo
     assert (world.project / "made").exists() is is_allowed
     [told] = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
     assert ("not today" in told) is (typed == "not today\n")
+
+
+def test_to_ask_means_to_ask_here(world: World) -> None:
+    words = [*native(world)[:-1], "ask", "--format", "ndjson"]
+    output = world.root / "output"
+    with output.open("wb") as file:
+        code, said = at_terminal(world, "y\n", *words, stdout=file)
+    assert code == 0
+    assert f"  in {world.project}" in said
+    assert replies(world) == [(True, "person")]
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [line["type"] for line in lines][-1] == "Result"
+    assert not any("may it" in line for line in output.read_text().splitlines())
+
+
+def test_a_prompt_through_a_pipe_leaves_the_terminal_to_answer_at(world: World) -> None:
+    import fcntl
+    import termios
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+
+    words = [word for word in native(world)[:-1] if word not in ("--prompt", "go")]
+    read, write = os.pipe()
+    os.write(write, b"go")
+    os.close(write)
+    try:
+        code, said = at_terminal(world, "y\n", *words, "ask", stdin=read, preexec_fn=take_terminal)
+    finally:
+        os.close(read)
+    assert code == 0, said
+    assert replies(world) == [(True, "person")]
+
+
+def test_to_ask_where_no_one_can_answer_is_refused_at_once(world: World) -> None:
+    words = [*native(world)[:-1], "ask"]
+    answer = world.call(*words)
+    assert answer.code == 2
+    assert "there is no terminal here" in answer.err
+    assert "harness attach" in answer.err
+    assert world.logs() == []
+    assert world.call(*words, "--on-ask", "deny").code == 0
+    assert replies(world) == [(False, "policy")]

@@ -196,7 +196,7 @@ def test_what_is_trusted_is_shown_with_every_hidden_character(world: World) -> N
     assert answer.err.splitlines()[:5] == [
         f"{world.project}/harness.toml asks for:",
         '  default_permissions = "full"',
-        "      What an agent may do: full-access, read-only, or agent-default (whatever the agent itself is set to).",
+        "      What an agent may do: full-access, read-only, ask (before it changes or runs anything), or agent-default (whatever the agent itself is set to).",
         '  agents.claude.binary = "a\\u202eb\\u200b\\u001b[2K"',
         "      Path of the agent's program; a relative one begins at the folder of the file.",
     ]

@@ -14,8 +14,9 @@ PERMISSION_SPELLINGS = {
     "readonly": "read-only",
     "plan": "read-only",
     "agent-default": "agent-default",
+    "ask": "ask",
 }
-_NARROW_FIRST = ("read-only", "agent-default", "full-access")
+_NARROW_FIRST = ("read-only", "ask", "agent-default", "full-access")
 LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
@@ -129,7 +130,8 @@ TABLE = (
         "default_permissions",
         "text",
         "anyone",
-        "What an agent may do: full-access, read-only, or agent-default (whatever the agent itself is set to).",
+        "What an agent may do: full-access, read-only, ask (before it changes or runs anything), or agent-default "
+        "(whatever the agent itself is set to).",
         "full-access",
         default="full-access",
         choices=tuple(PERMISSION_SPELLINGS),

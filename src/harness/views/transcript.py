@@ -223,7 +223,7 @@ class Transcript:
 
     def _on_relay(self, event: Relay) -> None:
         who = f"{event.subagent} asks: " if event.subagent else ""
-        if event.question or event.kind != "permission":
+        if event.kind != "permission" or not (event.tool_name or event.input):
             self._notice(event, "? ", "cyan", f"{who}{event.question}")
             return
         self._notice(event, "? ", "cyan", f"{who}may it call {title(event.tool_name, event.input)}")

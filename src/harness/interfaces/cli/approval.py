@@ -1,25 +1,18 @@
-"""What a person at a terminal is asked, and what the answer means: the same for `harness run` and `harness attach`.
+"""What a person at a terminal is asked, and what the answer means: the same for `run`, `chat` and `attach`.
 
-A question has the shape that it has in a state (`views/page_state/shapes.py`). `Questions` asks those of a run, one
-after the other.
+A question has the shape that it has in a state (`views/page_state/shapes.py`). Its text comes from an agent: nothing
+in it can move the cursor, and no line of it can look like one of ours, for it is indented.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from harness.errors import UsageError
-from harness.events import Event, Relay, RelayReply
-from harness.interfaces.cli.console import Console
-from harness.sources.run import Run
+from harness.interfaces.commands import AnswerCommand, Approve, Deny
 from harness.views.formatting.approval import bounded, is_short, lines_of, title
-from harness.views.formatting.escapes import neutralised
-from harness.views.page_state.shapes import relay as shape_of
+from harness.views.formatting.escapes import neutralised, revealed, single_line
 
 Data = dict[str, Any]
 
@@ -39,23 +32,79 @@ class TypedReply(NamedTuple):
     answer: Any = None
 
 
+class _Question(NamedTuple):
+    """One of the questions that an agent may ask at once."""
+
+    id: str
+    text: str
+    options: Sequence[tuple[str, str]]
+    """Label and description of each."""
+    is_multiple: bool
+
+
+class Asking:
+    """A question, in as many steps as it takes: `text` is shown, what is typed goes to `take`.
+
+    Several questions at once are asked one after the other.
+    """
+
+    def __init__(self, relay: Data, folder: str = "") -> None:
+        """`folder`: where the agent works, for those who have several terminals open."""
+        self.relay = relay
+        self._folder = folder
+        self._questions = _questions(relay)
+        self._answers: dict[str, Any] = {}
+
+    @property
+    def id(self) -> str:
+        return str(self.relay["id"])
+
+    def text(self, *, is_whole: bool = False) -> str:
+        """What is asked now; `is_whole`: however long it is."""
+        if len(self._questions) > 1:
+            number = len(self._answers) + 1
+            return _question_text(self._next, _who(self.relay), f"({number} of {len(self._questions)}) ")
+        return question_text(self.relay, is_whole=is_whole, folder=self._folder)
+
+    def take(self, text: str) -> TypedReply | None:
+        """The answer; None: another step follows."""
+        if len(self._questions) <= 1:
+            return reply_to(self.relay, text)
+        self._answers[self._next.id] = _chosen(self._next, text)
+        if len(self._answers) < len(self._questions):
+            return None
+        answers, self._answers = self._answers, {}
+        return TypedReply(True, answer=answers)
+
+    @property
+    def _next(self) -> _Question:
+        return self._questions[len(self._answers)]
+
+
 def is_yes_or_no(text: str) -> bool:
     """Whether it can only be meant for a question."""
     return text.lower() in _WORDS or text.lower() in _NO
 
 
-def question_text(relay: Data, *, is_whole: bool = False) -> str:
+def question_text(relay: Data, *, is_whole: bool = False, folder: str = "") -> str:
     """What is asked; `is_whole`: however long it is."""
     most = 10**9 if is_whole else _MOST_LINES
-    who = f"{neutralised(relay['subagent'])} asks: " if relay.get("subagent") else ""
+    who = _who(relay)
     if relay["kind"] == "permission":
-        return "\n".join([f"? {who}{_permission(relay, most, is_whole=is_whole)}", _keys(relay)])
+        asked = _permission(relay, most, is_whole=is_whole)
+        place = [f"  in {revealed(folder, is_line=True)}"] if folder else []
+        return "\n".join([f"? {who}{asked}", *_its_words(relay), *place, _keys(relay)])
     if relay["kind"] == "plan":
         plan = relay["payload"].get("plan", "") if isinstance(relay["payload"], dict) else ""
         shown = bounded(neutralised(str(plan)).split("\n"), most, f"{SHOW} shows all of it")
-        return "\n".join([f"? {who}{neutralised(relay['question'])}", *shown, "  [y]es, or what to change"])
-    choices = f" ({', '.join(map(neutralised, relay['options']))})" if relay["options"] else ""
-    return f"? {who}{neutralised(relay['question'])}{choices}"
+        heading = _indented(relay["question"] or "Is this plan good?")
+        return "\n".join(
+            [f"? {who}{heading}", *(f"  {line}" for line in shown), "  [y]es, or what to change"]
+        )
+    questions = _questions(relay)
+    if len(questions) == 1:
+        return _question_text(questions[0], who)
+    return "\n".join(_question_text(one, who) for one in questions)
 
 
 def reply_to(relay: Data, text: str) -> TypedReply:
@@ -65,23 +114,48 @@ def reply_to(relay: Data, text: str) -> TypedReply:
         choice = _WORDS.get(word, "")
         if relay["kind"] == "plan" and choice == "once":
             return TypedReply(True, answer={"action": "approved"})
+        reason = "" if word in _NO else text
         if relay["kind"] == "plan":
-            feedback = {} if word in _NO else {"feedback": text}
-            return TypedReply(False, answer={"action": "rejected", **feedback})
+            feedback = {"feedback": text} if reason else {}
+            return TypedReply(False, reason=reason, answer={"action": "rejected", **feedback})
         if choice in _offered(relay):
             return TypedReply(True, choice if choice != "once" else "")
-        return TypedReply(False, reason="" if word in _NO else text)
-    return TypedReply(True, answer=_answer(relay, text))
+        return TypedReply(False, reason=reason)
+    questions = _questions(relay)
+    chosen = _chosen(questions[0], text) if len(questions) == 1 else text
+    return TypedReply(True, answer=chosen if chosen != text else _answer(relay, text))
+
+
+def answering_command(relay: Data, reply: TypedReply) -> AnswerCommand | Approve | Deny:
+    """The same answer as a command to a conversation."""
+    if relay["kind"] != "permission":
+        return AnswerCommand(relay_id=relay["id"], answer=reply.answer)
+    if reply.approved:
+        return Approve(relay_id=relay["id"], option_id=reply.choice)
+    return Deny(relay_id=relay["id"], reason=reply.reason)
+
+
+def _who(relay: Data) -> str:
+    return f"{single_line(relay['subagent'])} asks: " if relay.get("subagent") else ""
 
 
 def _permission(relay: Data, most: int, *, is_whole: bool) -> str:
     arguments, preview = relay["input"], relay.get("preview")
+    if not relay["toolName"] and arguments is None and relay["question"]:
+        return _indented(relay["question"])
     if is_short(arguments) and not preview:
         return f"may it: {title(relay['toolName'], arguments)}"
     hint = f"{SHOW} shows all of it"
     lines = lines_of(arguments, preview)
     shown = lines if is_whole else bounded(lines, most, hint)
     return "\n".join([f"may it: {title(relay['toolName'], None)}", *(f"  {line}" for line in shown)])
+
+
+def _its_words(relay: Data) -> list[str]:
+    """Why it wants to, in its own words: they are not what would run."""
+    said, arguments = relay["question"], relay["input"]
+    is_shown = isinstance(arguments, dict) and said in arguments.values()
+    return [f"  it says: {_indented(said)}"] if said and relay["toolName"] and not is_shown else []
 
 
 def _offered(relay: Data) -> dict[str, str]:
@@ -91,8 +165,63 @@ def _offered(relay: Data) -> dict[str, str]:
 
 
 def _keys(relay: Data) -> str:
-    keys = [f"[{_KEYS[id]}] {label}" for id, label in _offered(relay).items() if id in _KEYS]
-    return f"  {'   '.join(keys)}   or why not"
+    offered = _offered(relay).items()
+    keys = [f"[{_KEYS[id]}] {revealed(label, is_line=True)}" for id, label in offered if id in _KEYS]
+    return f"  {'   '.join(keys)}   [n] No, or why not"
+
+
+def _questions(relay: Data) -> list[_Question]:
+    """Those of a question: an agent program may ask several at once. None for a permission or a plan."""
+    if relay["kind"] in ("permission", "plan"):
+        return []
+    payload = relay["payload"] if isinstance(relay["payload"], dict) else {}
+    several = payload.get("questions")
+    if (
+        found := [_question(one) for one in several if isinstance(one, dict)]
+        if isinstance(several, list)
+        else []
+    ):
+        return found
+    options = payload.get("options") if isinstance(payload.get("options"), list) else relay["options"]
+    is_multiple = payload.get("selectionMode") == "multi_select"
+    return [_Question("", relay["question"], _options(options), is_multiple)]
+
+
+def _question(one: Data) -> _Question:
+    header = f"{one['header']}: " if one.get("header") else ""
+    text = str(one.get("question", ""))
+    options = _options(one.get("options"))
+    return _Question(str(one.get("id", "")), f"{header}{text}", options, one.get("multiple") is True)
+
+
+def _options(options: Any) -> list[tuple[str, str]]:
+    found = [one if isinstance(one, dict) else {"label": one} for one in options or ()]
+    return [(str(one.get("label", "")), str(one.get("description") or "")) for one in found]
+
+
+def _question_text(question: _Question, who: str, place: str = "") -> str:
+    lines = [f"? {who}{place}{_indented(question.text)}"]
+    for number, (label, description) in enumerate(question.options, 1):
+        more = f": {single_line(description)}" if description else ""
+        lines.append(f"  [{number}] {single_line(label)}{more}")
+    if question.options:
+        several = ", several as 1,2" if question.is_multiple else ""
+        lines.append(f"  a number{several}, or your own words")
+    return "\n".join(lines)
+
+
+def _chosen(question: _Question, text: str) -> Any:
+    """The labels that were meant by numbers, else the text itself."""
+    labels = [label for label, _ in question.options]
+    if text in labels:
+        return [text] if question.is_multiple else text
+    numbers = [word.strip() for word in text.split(",")]
+    places = [int(word) for word in numbers if word.isascii() and word.isdecimal() and len(word) < 4]
+    if len(places) != len(numbers) or not all(0 < place <= len(labels) for place in places):
+        return text
+    if question.is_multiple:
+        return [labels[place - 1] for place in dict.fromkeys(places)]
+    return labels[places[0] - 1] if len(places) == 1 else text
 
 
 def _answer(relay: Data, text: str) -> Any:
@@ -108,65 +237,6 @@ def _answer(relay: Data, text: str) -> Any:
         return text
 
 
-class Questions:
-    def __init__(self, run: Run, console: Console) -> None:
-        self.noted: dict[type[Event], Callable[[Any], None]] = {
-            Relay: self._asked,
-            RelayReply: self._answered,
-        }
-        """What it wants to see of the run."""
-        self._run = run
-        self._console = console
-        self._waiting: deque[Relay] = deque()
-        self._is_listening = False
-
-    def _asked(self, relay: Relay) -> None:
-        self._waiting.append(relay)
-        if len(self._waiting) == 1:
-            self._tell(relay)
-        if not self._is_listening:
-            self._is_listening = True
-            threading.Thread(target=self._listen, daemon=True).start()
-
-    def _answered(self, reply: RelayReply) -> None:
-        """Answered, by the person or by the deadline."""
-        first = self._waiting[0] if self._waiting else None
-        self._waiting = deque(relay for relay in self._waiting if relay.id != reply.id)
-        if first is not None and first.id == reply.id:
-            if reply.by == "timeout":
-                self._console.say(f"{reply.reason}: the call was refused")
-            if self._waiting:
-                self._tell(self._waiting[0])
-
-    def _tell(self, relay: Relay) -> None:
-        self._console.say(question_text(shape_of(relay)))
-
-    def _listen(self) -> None:
-        for text in _lines():
-            if text == SHOW and self._waiting:
-                self._console.say(question_text(shape_of(self._waiting[0]), is_whole=True))
-            elif text and self._waiting:
-                self._reply(self._waiting[0], text)
-        while self._waiting:  # standard input was closed
-            relay = self._waiting.popleft()
-            self._run.reply(relay.id, approved=False, reason="standard input was closed")
-
-    def _reply(self, relay: Relay, text: str) -> None:
-        try:
-            self._run.reply(relay.id, **reply_to(shape_of(relay), text)._asdict())
-        except UsageError as error:
-            self._console.say(error.words)
-
-
-def _lines() -> Iterator[str]:
-    """What is typed. Not from `sys.stdin`, whose lock a thread that waits there would hold when the program ends."""
-    rest = b""
-    while True:
-        try:
-            block = os.read(0, 4096)
-        except OSError:
-            return
-        if not block:
-            return
-        *lines, rest = (rest + block).split(b"\n")
-        yield from (line.decode("utf-8", "replace").strip() for line in lines)
+def _indented(text: str) -> str:
+    """Text of an agent: none of its lines begins where ours do."""
+    return neutralised(text).replace("\n", "\n  ")

@@ -94,3 +94,21 @@ def is_terminal(fd: int) -> bool:
         return os.isatty(fd)
     except OSError:
         return False
+
+
+def open_terminal() -> int:
+    """The terminal of this process, whatever its standard streams are. Raises OSError."""
+    return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def can_answer() -> bool:
+    """Whether a person sits here who sees a question on standard error, and can type an answer."""
+    if not is_terminal(2):
+        return False
+    if is_terminal(0):
+        return True
+    try:
+        os.close(open_terminal())
+    except OSError:
+        return False
+    return True

@@ -10,6 +10,7 @@ from harness.sources.agent import Agent
 from harness.sources.process.launch import find_binary
 from harness.sources.process.version_probe import probe_version
 from harness.sources.registry import load, load_all, names
+from harness.sources.request import OWN_AGENT
 from harness.version import __version__
 
 CAPABILITIES = {
@@ -24,6 +25,7 @@ CAPABILITIES = {
     "agent_default": "agent-default",
 }
 """What is shown → the name in `Agent.supports`."""
+_OWN_TWO_WAY = ("steer", "approve", "ask", "plan", "files", "model", "mode", "fork")
 
 
 class AgentInstallation(NamedTuple):
@@ -96,6 +98,13 @@ def names_of(agent: Agent) -> tuple[str, ...]:
 
 def capabilities(agent: Agent) -> dict[str, bool]:
     return {shown: name in agent.supports for shown, name in CAPABILITIES.items()}
+
+
+def two_way(agent: Agent) -> list[str]:
+    """What can be done with it while it runs; empty: it can only be watched and stopped."""
+    if agent.name == OWN_AGENT:
+        return sorted(_OWN_TWO_WAY)
+    return sorted(agent.two_way.capabilities) if agent.two_way is not None else []
 
 
 def diagnostics(found: AgentInstallation) -> dict[str, Any]:

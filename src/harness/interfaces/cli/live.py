@@ -13,10 +13,9 @@ import msgspec
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Result, UsageDelta, Warning
 from harness.interfaces.cli import exit_codes, formats
-from harness.interfaces.cli.console import Console, is_terminal
+from harness.interfaces.cli.console import Console, can_answer, is_terminal
 from harness.interfaces.cli.interruption import Interruption
 from harness.interfaces.cli.output import OutputWriter, ReaderGone, watch_reader
-from harness.interfaces.cli.run_request import can_answer
 from harness.log.private_files import make_private_directory
 from harness.log.raw import RawOutput, read_raw
 from harness.log.store import read_all
@@ -26,6 +25,7 @@ from harness.sources.run import Run, start
 from harness.stage import View, ViewOptions, feed_all
 
 if TYPE_CHECKING:
+    from harness.interfaces.cli.questions import Questions
     from harness.views.usage import UsageFold
 
 
@@ -125,22 +125,34 @@ class Screen:
             Error: self._on_error,
             Warning: self._on_warning,
         }
+        self._questions: Questions | None = None
         if run.launch.request.on_ask == "wait" and can_answer():
-            from harness.interfaces.cli.approval import Questions
+            from harness.interfaces.cli.questions import Questions
 
-            self._noted |= Questions(run, showing.console).noted
+            self._questions = Questions(run, self._say_aside)
+            self._noted |= self._questions.noted
         if showing.view_name in formats.SUMMED_UP:
             self._noted |= {UsageDelta: self.bill.note, Result: self.bill.note}
 
     def show(self) -> None:
         watch_reader(self._on_reader_gone)
         for batch in self._batches():
-            pieces = feed_all(self._view, batch)
+            pieces = feed_all(self._view, self._for_view(batch))
             if not self._noted.keys().isdisjoint(map(type, batch)):
                 self._note(batch)
             if pieces:
                 self._write(pieces)
         self._write(self._view.finish())
+
+    def _for_view(self, batch: Sequence[Event]) -> Sequence[Event]:
+        if self._questions is None or not self._showing.is_pretty:
+            return batch
+        return self._questions.left_to_view(batch)
+
+    @property
+    def _is_asking(self) -> bool:
+        """Whether the cursor is where a person types."""
+        return self._questions is not None and self._questions.is_asking
 
     def _note(self, batch: Sequence[Event]) -> None:
         for event in batch:
@@ -169,7 +181,7 @@ class Screen:
                     yield batch
                 elif follower.is_ended:
                     break
-                elif not changed.wait(FRAME_S):
+                elif not changed.wait(FRAME_S) and not self._is_asking:
                     progress.draw(at_line_start=self._showing.output.ends_with_newline)
         finally:
             progress.erase()
@@ -196,7 +208,11 @@ class Screen:
         if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
             from harness.views.formatting.escapes import neutralised
 
-            self._showing.console.say(f"{self._line_end()}error: {neutralised(event.message)}")
+            self._say_aside(f"error: {neutralised(event.message)}")
+
+    def _say_aside(self, text: str) -> None:
+        self._showing.console.say(f"{self._line_end()}{text}")
+        self._showing.output.ends_with_newline = True
 
     def _line_end(self) -> str:
         """On a screen that shows both streams, what is said aside begins a line."""

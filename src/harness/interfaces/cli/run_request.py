@@ -11,7 +11,7 @@ from harness.config import Settings
 from harness.config.settings import PERMISSION_SPELLINGS
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
-from harness.interfaces.cli.console import Console, is_terminal
+from harness.interfaces.cli.console import Console, can_answer, is_terminal
 from harness.interfaces.cli.output import write_text
 from harness.log.redact.redactor import redact_text, secrets_in
 from harness.sources.agent import Agent
@@ -20,7 +20,7 @@ from harness.sources.process.version_probe import parse_version
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, Limits, OnAsk, Permissions, Request
 
-_STDIN, _STDERR = 0, 2
+_STDIN = 0
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
 _SAFE = re.compile(r"[A-Za-z0-9\-_./:=@]+")
 _LONGEST_STDIN = 2000
@@ -39,7 +39,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         cwd=arguments.cwd,
         model=_model(arguments.model or settings.model_for(spellings), agent, settings, console),
         permissions=permissions,
-        on_ask=_on_ask(arguments.on_ask, agent),
+        on_ask=_on_ask(arguments, agent, permissions),
         ask_timeout_s=arguments.ask_timeout,
         sandbox=arguments.sandbox,
         mcp=tuple(map(os.path.abspath, arguments.mcp)),
@@ -104,16 +104,20 @@ def _own_agent(model: str) -> Agent:
     )
 
 
-def _on_ask(said: str | None, agent: Agent) -> OnAsk | None:
-    """Without a terminal there is no waiting for an answer."""
-    if said is None and "on_ask" in agent.supports:
-        return "wait" if can_answer() else "deny"
-    return cast("OnAsk | None", said)
-
-
-def can_answer() -> bool:
-    """Whether a person sits here who can be asked, and can type an answer."""
-    return is_terminal(_STDIN) and is_terminal(_STDERR)
+def _on_ask(arguments: argparse.Namespace, agent: Agent, permissions: Permissions) -> OnAsk | None:
+    """Without a terminal there is no waiting for an answer, unless that is wanted."""
+    asks = permissions == "ask"
+    if arguments.on_ask is not None or not (asks or "on_ask" in agent.supports):
+        return cast("OnAsk | None", arguments.on_ask)
+    if can_answer():
+        return "wait"
+    if asks and not arguments.dry_run:
+        raise UsageError(
+            "--permissions ask needs a person who answers, and there is no terminal here",
+            hint="--on-ask deny refuses what would be asked, --on-ask allow allows it,\n"
+            "  --on-ask wait waits until `harness attach` answers it in another terminal",
+        )
+    return "deny"
 
 
 def permissions_of(text: str) -> Permissions:
@@ -205,7 +209,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def show_dry_run(launch: Launch, cwd: str) -> None:
     """`cwd`: as the user gave it."""
-    command = launch.agent.command(launch.request, parse_version(launch.version))
+    command = (launch.two_way or launch.agent).command(launch.request, parse_version(launch.version))
     lines = [
         f"Binary: {launch.binary or 'none: it runs in this process'}",
         f"Args:   {' '.join(map(quoted, launch.invocation.argv[1:]))}",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli.commands import check
 from harness.interfaces.cli.commands import list as listing
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import add_actions, completes
 
+if TYPE_CHECKING:
+    from harness.sources.agent import Agent
+
 SUMMARY = "the supported agents: list, check, capabilities, diagnose"
 DEFAULT_ACTION = "list"
 ACTIONS = {
     "list": listing.SUMMARY,
     "check": check.SUMMARY,
-    "capabilities": "which options of `run` an agent supports, and what its output contains",
+    "capabilities": "which options of `run` an agent supports, what can be done while it runs, and what its output contains",
     "diagnose": "where an agent was searched for, and which of its keys are set (never their values)",
 }
 
@@ -44,19 +48,21 @@ def _describe(arguments: argparse.Namespace, console: Console) -> int:
         diagnostics,
         everything,
         look_for,
+        two_way,
         warn_of_plugins,
     )
     from harness.interfaces.cli.output import write_json, write_text
     from harness.sources.registry import load
+
+    def able(agent: Agent) -> dict[str, Any]:
+        return {**capabilities(agent), "two_way": two_way(agent)}
 
     if not arguments.agent:
         warn_of_plugins(console)
     found = [look_for(load(arguments.agent))] if arguments.agent else everything()
     is_diagnosis = arguments.action == "diagnose"
     if arguments.json:
-        write_json(
-            {one.agent.name: diagnostics(one) if is_diagnosis else capabilities(one.agent) for one in found}
-        )
+        write_json({one.agent.name: diagnostics(one) if is_diagnosis else able(one.agent) for one in found})
         return 0
     for one in found:
         write_text(
@@ -64,7 +70,7 @@ def _describe(arguments: argparse.Namespace, console: Console) -> int:
             + (
                 check.diagnostics_text(diagnostics(one))
                 if is_diagnosis
-                else check.capabilities_text(capabilities(one.agent), one.agent.reveals)
+                else check.capabilities_text(capabilities(one.agent), two_way(one.agent), one.agent.reveals)
             )
         )
     return 0

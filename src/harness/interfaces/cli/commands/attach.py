@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from harness.interfaces.cli.console import Console, is_terminal
 
 if TYPE_CHECKING:
+    from harness.interfaces.cli.approval import Asking
     from harness.interfaces.client.client import PlainClient
     from harness.interfaces.commands import Command
 
@@ -66,7 +67,7 @@ class _Sitting:
         self._console = console
         self._is_only_looking = is_only_looking
         self._transcript = TerminalTranscript()
-        self._shown: dict[str, Any] | None = None
+        self._shown: Asking | None = None
         """The question that was shown last: what is typed is the answer to it, and to no other."""
         self._grants: dict[str, str] = {}
         """What is always allowed, by id, as it was shown."""
@@ -107,15 +108,15 @@ class _Sitting:
 
     def _tell_questions(self, state: dict[str, Any]) -> None:
         """One after the other."""
-        from harness.interfaces.cli.approval import question_text
+        from harness.interfaces.cli.approval import Asking
 
         waiting = [relay for relay in state["relays"] if relay["status"] == "pending"]
-        if self._shown is not None and any(relay["id"] == self._shown["id"] for relay in waiting):
+        if self._shown is not None and any(relay["id"] == self._shown.id for relay in waiting):
             return
-        self._shown = waiting[0] if waiting else None
+        self._shown = Asking(waiting[0], state["cwd"]) if waiting else None
         if self._shown is not None:
             more = f"  ({len(waiting) - 1} more waiting)" if len(waiting) > 1 else ""
-            self._console.say(f"{question_text(self._shown)}{more}")
+            self._console.say(f"{self._shown.text()}{more}")
 
     def _listen(self) -> None:
         import sys
@@ -134,7 +135,7 @@ class _Sitting:
 
     def _meaning(self, text: str) -> Command | None:
         """None when there is nothing to send."""
-        from harness.interfaces.cli.approval import SHOW, is_yes_or_no, question_text
+        from harness.interfaces.cli.approval import SHOW, is_yes_or_no
         from harness.interfaces.commands import Cancel, Continue, Revoke, Steer, Submit
 
         if text in ("/cancel", "/cancel all"):
@@ -146,29 +147,27 @@ class _Sitting:
         if text.startswith("/revoke "):
             wanted = text.removeprefix("/revoke ").strip()
             return Revoke(grant_id="" if wanted == "all" else wanted)
-        relay = self._shown
+        asking = self._shown
         if text == "/grants":
             self._tell_grants()
-        elif text == SHOW and relay is not None:
-            self._console.say(question_text(relay, is_whole=True))
-        elif relay is not None:
-            return self._answer(relay, text)
+        elif text == SHOW and asking is not None:
+            self._console.say(asking.text(is_whole=True))
+        elif asking is not None:
+            return self._answer(asking, text)
         elif text == SHOW or is_yes_or_no(text):
             self._console.say("nothing is waiting for an answer")
         else:
             return Submit(prompt=text)
         return None
 
-    def _answer(self, relay: dict[str, Any], text: str) -> Command:
-        from harness.interfaces.cli.approval import reply_to
-        from harness.interfaces.commands import AnswerCommand, Approve, Deny
+    def _answer(self, asking: Asking, text: str) -> Command | None:
+        from harness.interfaces.cli.approval import answering_command
 
-        reply = reply_to(relay, text)
-        if relay["kind"] != "permission":
-            return AnswerCommand(relay_id=relay["id"], answer=reply.answer)
-        if reply.approved:
-            return Approve(relay_id=relay["id"], option_id=reply.choice)
-        return Deny(relay_id=relay["id"], reason=reply.reason)
+        reply = asking.take(text)
+        if reply is None:
+            self._console.say(asking.text())
+            return None
+        return answering_command(asking.relay, reply)
 
     def _tell_changed_grants(self, state: dict[str, Any]) -> None:
         from harness.views.formatting.escapes import neutralised

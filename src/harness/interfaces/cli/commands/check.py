@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inventory import capabilities, diagnostics, look_for
+    from harness.interfaces.cli.inventory import capabilities, diagnostics, look_for, two_way
     from harness.interfaces.cli.output import write_json, write_text
     from harness.sources.registry import load
 
@@ -37,6 +37,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         }
         if arguments.capabilities:
             data["capabilities"] = capabilities(agent)
+            data["two_way"] = two_way(agent)
         if arguments.diagnose:
             data["diagnostics"] = diagnostics(found)
         write_json(data)
@@ -50,14 +51,16 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             if agent.install:
                 console.say(f"  {agent.install}")
         if arguments.capabilities:
-            write_text(capabilities_text(capabilities(agent), agent.reveals))
+            write_text(capabilities_text(capabilities(agent), two_way(agent), agent.reveals))
         if arguments.diagnose:
             write_text(diagnostics_text(diagnostics(found)))
     return 0 if found.is_available else 1
 
 
-def capabilities_text(able: dict[str, bool], reveals: dict[str, str]) -> str:
+def capabilities_text(able: dict[str, bool], while_running: list[str], reveals: dict[str, str]) -> str:
+    """`while_running`: what a two-way conversation with it can do."""
     lines = ["Capabilities:", *(f"  {name + ':':<21} {str(yes).lower()}" for name, yes in able.items())]
+    lines.append(f"  {'two_way:':<21} {', '.join(while_running) or 'false'}")
     if reveals:
         lines += [
             "Its output contains:",

@@ -36,12 +36,15 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _line(found: AgentInstallation) -> str:
+    from harness.interfaces.cli.inventory import two_way
+
     agent = found.agent
     if not agent.binaries:
         return f"  - {agent.title} ({found.program}) [{agent.install}]"
     missing = f"not installed: {agent.install}" if agent.install else "not installed"
     state = (found.version or "unknown") if found.path else missing
-    return f"  - {agent.title} ({found.program}) [{state}]"
+    able = ", ".join(two_way(agent))
+    return f"  - {agent.title} ({found.program}) [{state}]{f' two-way: {able}' if able else ''}"
 
 
 def _ours() -> str:
@@ -54,9 +57,12 @@ def _ours() -> str:
 
 
 def _as_data(found: AgentInstallation, *, is_marked: bool) -> dict[str, Any]:
+    from harness.interfaces.cli.inventory import two_way
+
     data = {
         "agent": found.program,
         "display_name": found.agent.title,
         "version": found.version or None,
+        "two_way": two_way(found.agent),
     }
     return {**data, "available": found.is_available} if is_marked else data

@@ -42,7 +42,10 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--prompt-file", metavar="FILE", help="read the prompt from a file (- is standard input)")
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
-    help_text = "full-access (default), read-only, or agent-default (as the agent itself is set)"
+    help_text = (
+        "full-access (default), read-only, ask (before it changes or runs anything), or agent-default (as the agent "
+        "itself is set)"
+    )
     completes(add("--permissions", default="", metavar="MODE", help=help_text), "permissions")
     add("--on-ask", choices=ON_ASK, metavar="POLICY", help=_ON_ASK_HELP)
     help_text = "how long to wait for an answer before the call is refused (default: 5m)"
