@@ -39,6 +39,9 @@ class RawStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     cwd: str = ""
     model: str = ""
     prompt: str = ""
+    prompt_id: str = ""
+    files: list[Any] = msgspec.field(default_factory=list)
+    """What was attached to the prompt, as `Message.parts` has it."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """What was asked for and dropped, because this agent cannot do it."""
     request: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,42 +1,29 @@
-"""Drivers of a session's agent: one for the built-in loop, one for agent programs, with one interface."""
+"""Drivers of a session's agent, with one interface: this one is for the built-in loop, `program_driver` for programs."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from harness.errors import HarnessError, UsageError
-from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
-from harness.log.hub import Hub
+from harness.errors import UsageError
+from harness.events import RelayReply, Signal, Warning
 from harness.log.store import read_all
-from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, UserMessage
-from harness.sources.loop.conversation import GIVEN_UP, AgentConversation
+from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.history import history
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.time_limits import TimeLimits
-from harness.sources.loop.turns import turn_of
-from harness.sources.model import Attachment, Model, UserTurn
-from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT, Request
-from harness.sources.run import Run, start
+from harness.sources.model import Model
+from harness.sources.request import OWN_AGENT
 from harness.sources.tool import Tool
 from harness.sources.translation.run_cost import prices_of
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
-
-
-_Value = TypeVar("_Value")
-_FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
 
 
 class AgentDriver(Protocol):
@@ -49,8 +36,9 @@ class AgentDriver(Protocol):
         """What the agent can do.
 
         The built-in loop: `steer`, `approve`, `suspend`, `tools`, `memory` and `goals`. A program: `resume`
-        (it continues its own session), `model` and `append_system_prompt` (it accepts them), and `steer`
-        while its current run accepts input. What it knows of other agents' runs: `history` (everything) or
+        (it continues its own session), `model` and `append_system_prompt` (it accepts them), `steer`
+        while its current run accepts input; one that is held in a conversation also `approve`, `ask` and `plan`
+        (its questions can be answered), `files` and `mode`. What it knows of other agents' runs: `history` (everything) or
         `briefing` (a summary before its prompt).
         """
         ...
@@ -81,6 +69,10 @@ class AgentDriver(Protocol):
 
     def reply(self, reply: RelayReply) -> bool:
         """Answer the current run; False when it does not wait for this answer."""
+        ...
+
+    async def close(self) -> None:
+        """The thread is left: end what lasts from one run to the next."""
         ...
 
 
@@ -174,6 +166,9 @@ class NativeDriver:
     def reply(self, reply: RelayReply) -> bool:
         return self._loaded is not None and self._loaded[1].host.relays.reply(reply)
 
+    async def close(self) -> None:
+        """Nothing: what it knows of a thread it reads again."""
+
     def configured(self) -> BackingAgent:
         session = self._session
         mode, agent = session.mode.resolve(), session.agent
@@ -264,178 +259,6 @@ class NativeDriver:
         )
         found = {tool.spec.name: tool for tools in sets for tool in tools}
         return tuple(tool for name, tool in found.items() if session.may_have(name))
-
-
-class CommandDriver:
-    """An agent program, one process per message; it resumes its own session where it can."""
-
-    def __init__(self, session: SessionCore, agent: CommandAgent) -> None:
-        self._session = session
-        self._run: Run | None = None
-        self._agent = agent
-        self._untold: tuple[str, UndeliveredSignals, Briefing] | None = None
-        """For the current thread: its id, and what the program has not been given of it."""
-        self.agent_name = agent.name
-        self._supported: frozenset[str] = frozenset()
-        with suppress(HarnessError):  # an unknown agent is reported when it is first used
-            known = load(agent.name)
-            self.agent_name = known.name
-            self._supported = known.supports.intersection(_FROM_PROGRAMS) | {"briefing"}
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        can_steer = self._run is not None and self._run.is_steerable
-        return self._supported | {"steer"} if can_steer else self._supported
-
-    def configured(self) -> CommandAgent:
-        return self._agent
-
-    async def send(self, said: UserMessage, run_id: str) -> Ended:
-        session = self._session
-        thread = session.thread.current
-        assert thread is not None, "a thread is in hand"
-        session.abandon_suspension(GIVEN_UP)
-        briefing = self._brief(thread.hub, run_id, said)
-        stops = 0
-
-        def note_stop() -> None:
-            nonlocal stops
-            stops += 1
-
-        begin = partial(
-            start,
-            self._request(said.text, briefing),
-            hub=thread.hub,
-            store=thread.store,
-            redact=session.harness.secrets is not None,
-            run_id=run_id,
-        )
-        run = await _whatever_happens(asyncio.ensure_future(asyncio.to_thread(begin)), note_stop)
-        self._run = run
-        for _ in range(stops):
-            run.cancel()
-        try:
-            return await _whatever_happens(_ended(run), run.cancel)
-        finally:
-            self._run = None
-            session.forget_conversations()
-
-    async def wake(self, signal: Signal, run_id: str) -> Ended:
-        """Send the signal as a message: agent programs know no signals."""
-        turn = turn_of(signal)
-        said = (
-            UserMessage(text=turn.text, attachments=turn.attachments) if isinstance(turn, UserTurn) else None
-        )
-        return await self.send(said or UserMessage(text=str(signal.contents)), run_id)
-
-    async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
-        del replies, ends
-        raise UsageError(f"{self.agent_name} cannot be answered", hint="send it another message")
-
-    def leave(self) -> bool:
-        return False
-
-    def join(self, said: UserMessage) -> bool:
-        """Most programs accept no input while they run: the message waits for the end of the run."""
-        if self._run is None or said.attachments:
-            return False
-        try:
-            self._run.steer(said.text)
-        except UsageError:
-            return False
-        return True
-
-    def reply(self, reply: RelayReply) -> bool:
-        run = self._run
-        return run is not None and run.reply(
-            reply.id,
-            approved=reply.approved,
-            always=reply.always,
-            answer=reply.answer,
-            reason=reply.reason,
-            choice=reply.choice,
-        )
-
-    def _brief(self, hub: Hub, run_id: str, said: UserMessage) -> str:
-        """What the program is given before its prompt: what was said without it, then new signals.
-
-        Files cannot be given to it: a warning names them.
-        """
-        session = self._session
-        for event in list(session.bus.fold.facts.untaken.values()):
-            # Sent to a run that died before it took it in: logged as a message now.
-            session.append_all(
-                [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
-            )
-        if self._untold is None or self._untold[0] != hub.log_id:
-            resumes = "resume" in self._supported
-            self._untold = (
-                hub.log_id,
-                UndeliveredSignals(self.agent_name),
-                Briefing(self.agent_name, resumes=resumes),
-            )
-        _, undelivered, briefing = self._untold
-        signals, text = undelivered.read(hub), briefing.read(hub)
-        if files := (*files_in(signals), *said.attachments):
-            self._tell_left_out(files)
-        if text:
-            [briefed] = session.append_all([Briefed(agent=self.agent_name, text=text)], run_id)
-            assert isinstance(briefed, Briefed), "what was appended comes back"
-            text = briefed.text
-        return "\n\n".join(filter(None, [text, *(turn.text for turn in signals)]))
-
-    def _request(self, prompt: str, briefing: str) -> Request:
-        session, agent, limits = self._session, self._agent, self._session.runs.limits
-        known = session.bus.fold.facts.agent_sessions
-        return Request(
-            agent=agent.name,
-            prompt=prompt,
-            briefing=briefing,
-            cwd=session.working_directory,
-            model=session.model.get(),
-            permissions=agent.permissions,
-            resume=known.get(self.agent_name, "") if "resume" in self.capabilities else "",
-            append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
-            extra_args=agent.extra_args,
-            env=agent.env,
-            binary=agent.binary,
-            recording=agent.recording,
-            limits=replace(limits, max_turns=limits.max_turns or agent.max_turns),
-        )
-
-    def _tell_left_out(self, attachments: Sequence[Attachment]) -> None:
-        names = ", ".join(one.name or one.media_type for one in attachments)
-        warning = Warning(
-            message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out"
-        )
-        self._session.append_all([warning], self._session.hub.log_id)
-
-
-async def _whatever_happens(work: asyncio.Future[_Value], on_cancel: Callable[[], object]) -> _Value:
-    """Wait until `work` is done. Each cancellation meanwhile calls `on_cancel`, and the wait continues."""
-    while not work.done():
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            on_cancel()
-    return work.result()
-
-
-def _ended(run: Run) -> asyncio.Future[Result]:
-    """Waits in its own thread: there may be more runs than a pool has threads."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Result] = loop.create_future()
-
-    def wait() -> None:
-        try:
-            result = run.wait()
-        except Exception as error:
-            loop.call_soon_threadsafe(ended.set_exception, error)
-        else:
-            loop.call_soon_threadsafe(ended.set_result, result)
-
-    threading.Thread(target=wait, name=f"session-{run.id}", daemon=True).start()
-    return ended
 
 
 def _usual_model(environ: Mapping[str, str], mode: Mode) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.sources.model import Model
-from harness.sources.request import OWN_AGENT
+from harness.sources.request import OWN_AGENT, Permissions
 from harness.sources.tool import Renamed, Tool
 
 ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
@@ -50,10 +50,10 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent program, started once for each message. Most accept no input while they run."""
+    """An agent program. One with a two-way protocol runs on from message to message, and is answered and steered."""
 
     name: str
-    permissions: Literal["full-access", "read-only", "agent-default"] = "agent-default"
+    permissions: Permissions = "agent-default"
     extra_args: tuple[str, ...] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     binary: str = ""

@@ -392,6 +392,10 @@ class Runs:
         if self._current is not None and not self._current.done():
             self._current.cancel()
 
+    def hold_queue(self) -> None:
+        """Send nothing from the queue after the current run, until `drain`."""
+        self._holds_queue = True
+
     async def leave(self) -> None:
         """Stop in this process only: in the log, approvals and questions keep waiting for the user."""
         self._session.driver.leave()

@@ -13,7 +13,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.session.agent_driver import AgentDriver, CommandDriver, NativeDriver
+from harness.session.agent_driver import AgentDriver, NativeDriver
 from harness.session.approvals import Approvals, FollowUps, RunState, SessionDisplay, StreamState, Suspensions
 from harness.session.bus import Bus
 from harness.session.config import BackingAgent, CommandAgent, RequestContext, described
@@ -125,9 +125,17 @@ class SessionCore:
         for known, driver in self._drivers:
             if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
                 return driver
-        made = CommandDriver(self, agent) if isinstance(agent, CommandAgent) else NativeDriver(self)
+        made = self._new_driver(agent)
         self._drivers.append((agent, made))
         return made
+
+    def _new_driver(self, agent: BackingAgent | CommandAgent) -> AgentDriver:
+        if not isinstance(agent, CommandAgent):
+            return NativeDriver(self)
+        # Only now: a session of the built-in loop needs nothing of it.
+        from harness.session.program_driver import CommandDriver
+
+        return CommandDriver(self, agent)
 
     @property
     def conversation(self) -> AgentConversation | None:
@@ -241,6 +249,11 @@ class SessionCore:
         for _, driver in self._drivers:
             if isinstance(driver, NativeDriver):
                 driver.flush()
+
+    async def close_drivers(self) -> None:
+        """The thread is left: end what lasts from one run to the next."""
+        for _, driver in self._drivers:
+            await driver.close()
 
     def forget_conversations(self) -> None:
         for _, driver in self._drivers:

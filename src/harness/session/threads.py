@@ -334,6 +334,7 @@ class Threads:
     async def _close(self, opened: OpenThread) -> None:
         """Close the thread and release its lock, whatever fails."""
         try:
+            await self._session.close_drivers()
             opened.close()
         except Exception:
             _logger.exception("thread %s could not be closed in order", opened.id)

@@ -38,6 +38,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str
     prompt: str = ""
+    prompt_id: str = ""
+    """The id that the prompt has as a message of the log; empty: none."""
     briefing: str = ""
     """Text the agent gets before the prompt. The log has it as an event of its own, apart from the prompt."""
     cwd: str = ""
@@ -89,6 +91,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Options(TypedDict, total=False):
     """What `harness.run` takes besides agent and prompt: the other fields of `Request`, for editors to complete."""
 
+    prompt_id: str
     briefing: str
     cwd: str
     model: str

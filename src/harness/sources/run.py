@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from harness.config import sessions_directory
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
-from harness.events import Error, Event, RelayReply, Result, SessionStart, Warning
+from harness.events import Error, Event, RelayReply, Result, SessionStart, SteeringQueued, Warning
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
@@ -136,13 +136,21 @@ class Run:
         """Interrupt the agent; called again, with more force. The run still ends with its `Result`."""
         self._worker.stop()
 
-    def steer(self, text: str) -> None:
-        """Give the running agent another message. Raises UsageError where it cannot take one."""
+    @property
+    def untaken(self) -> Sequence[SteeringQueued]:
+        """Messages of `steer` that the agent did not take before the run ended: they have to be sent again."""
+        return getattr(self._worker, "untaken", ())
+
+    def steer(self, text: str, message_id: str = "") -> None:
+        """Give the running agent another message. Raises UsageError where it cannot take one.
+
+        `message_id`: that of the message in the log; empty: a new one.
+        """
         if not isinstance(self._worker, Steerable):
             raise UsageError(
                 f"{self.launch.agent.title} cannot be steered while it runs", hint="start another run"
             )
-        self._worker.steer(text)
+        self._worker.steer(text, message_id)
 
     def reply(
         self,

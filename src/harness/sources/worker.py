@@ -29,7 +29,7 @@ class Steerable(Protocol):
     is_steerable: bool
     """Whether it takes messages now, as far as is known."""
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, message_id: str = "") -> None:
         """Give the run another message, taken at its next boundary. From any thread."""
         ...
 

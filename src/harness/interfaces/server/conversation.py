@@ -22,6 +22,7 @@ from harness.session.harness import Harness
 from harness.session.runs import UserMessage
 from harness.session.signals import File, contents, is_text, split
 from harness.session.workspaces import WorkspaceConfig
+from harness.sources.agent import Agent
 from harness.sources.model import Attachment
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
@@ -115,14 +116,13 @@ class HostedConversation:
     def status(self) -> ConversationStatus:
         session = self._session
         facts = self._core.bus.fold.facts
-        is_ours = load(self._setup.agent).work is not None
         return ConversationStatus(
             is_ours=True,
             is_running=self.is_running,
             is_waiting=bool(facts.relays),
             can_submit=True,
             can_steer=self.is_running and "steer" in session.capabilities,
-            can_answer=is_ours,
+            can_answer="approve" in session.capabilities,
             can_cancel=self.is_running or self._core.runs.waits,
             can_branch=not self.is_running and self._setup.agent == OWN_AGENT,
             grants=tuple({"id": one.id, "label": one.label} for one in session.permissions.list_grants()),
@@ -275,10 +275,15 @@ class HostedConversation:
 
 def check_prompt(agent: str, command: Submit) -> tuple[str, tuple[Attachment, ...]]:
     """The text and the files for this agent. Raises UsageError for an empty prompt."""
-    takes_files = load(agent).work is not None
+    takes_files = accepts_files(load(agent))
     if not command.prompt.strip() and not (command.attachments and takes_files):
         raise UsageError("the prompt is empty", hint="write what the agent should do")
     return spoken(command.prompt, command.attachments, takes_files=takes_files)
+
+
+def accepts_files(agent: Agent) -> bool:
+    """Whether pictures and documents can be given to it beside the prompt."""
+    return agent.work is not None or (agent.two_way is not None and "files" in agent.two_way.capabilities)
 
 
 def spoken(

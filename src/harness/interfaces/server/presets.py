@@ -12,7 +12,7 @@ from harness.sources.models.registry import any_model
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
 
-AgentAccess = Literal["full-access", "read-only", "agent-default"]
+AgentAccess = Literal["full-access", "read-only", "agent-default", "ask"]
 
 BUILD, PLAN = "build", "plan"
 MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
@@ -37,9 +37,9 @@ _READING = ("read", "grep", "glob", "list", "skill", "fetch")
 
 _MOST_STEPS = 200
 _ACCESS: dict[str, AgentAccess] = {
-    "": "agent-default",
-    "default": "agent-default",
-    "acceptEdits": "agent-default",
+    "": "ask",
+    "default": "ask",
+    "acceptEdits": "ask",
     "fullAuto": "full-access",
     "readOnly": "read-only",
 }
@@ -67,6 +67,8 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
+        if access == "ask" and agent.two_way is None:
+            access = "agent-default"  # it cannot be answered: its own settings decide
         return CommandAgent(
             name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)
         )

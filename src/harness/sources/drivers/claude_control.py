@@ -43,7 +43,26 @@ from harness.sources.translator import Record
 ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}
 """Makes it say when it runs, waits and is idle."""
 
-_QUESTION, _PLAN = "AskUserQuestion", "ExitPlanMode"
+_QUESTION, _PLAN, _PLAN_TITLE = "AskUserQuestion", "ExitPlanMode", "Implementation Plan"
+_HARMLESS = frozenset(
+    {
+        _QUESTION,
+        _PLAN,
+        "EnterPlanMode",
+        "Glob",
+        "Grep",
+        "LS",
+        "NotebookRead",
+        "Read",
+        "Skill",
+        "Task",
+        "TodoWrite",
+    }
+    | {"Agent", "BashOutput", "ListAgents", "SendMessage", "TaskCreate", "TaskGet", "TaskList", "TaskOutput"}
+    | {"TaskStop", "TaskUpdate", "ToolSearch"}
+)
+"""Tools that change nothing and run no command: they need not be asked about."""
+_ASK_FIRST = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
 _MODES = {"plan": "plan", "build": "default", "default": "default"}
 _TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped"})
 
@@ -67,7 +86,11 @@ class ClaudeControl(Driver):
         self._says_states = False
 
     def begin(self) -> Moves:
-        return [self._control(subtype="initialize", hooks=None)]
+        hooks = None
+        if self.request.permissions == "ask":
+            # Settings of the user and of the project may allow calls without asking; a hook is called all the same.
+            hooks = {"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["ask"]}]}
+        return [self._control(subtype="initialize", hooks=hooks)]
 
     def prompt(self, prompt: Prompt) -> Moves:
         self._begin_turn()
@@ -180,6 +203,10 @@ class ClaudeControl(Driver):
 
     def _asked_for(self, record: Record) -> Moves:
         request_id, request = record.get("request_id"), record_of(record.get("request"))
+        if request.get("subtype") == "hook_callback":
+            name = text_of(record_of(request.get("input")).get("tool_name"))
+            decision = {} if name in _HARMLESS else _ASK_FIRST
+            return [_response(request_id, subtype="success", response=decision)]
         # An id that is used again can be given one answer only: that to the later question.
         replaced = self._withdraw_request(request_id)
         if request.get("subtype") != "can_use_tool":
@@ -210,8 +237,8 @@ class ClaudeControl(Driver):
             native["questions"] = questions = _questions(record_of(given))
             return self._ask(native, question_relay(questions, **origin))
         if name == _PLAN:
-            plan = {"plan": text_of(record_of(given).get("plan"))}
-            return self._ask(native, Relay(id="", kind="plan", payload=plan, **origin))
+            plan = {"title": _PLAN_TITLE, "plan": text_of(record_of(given).get("plan"))}
+            return self._ask(native, Relay(id="", kind="plan", question=_PLAN_TITLE, payload=plan, **origin))
         description = first_text(request, "description", "decision_reason")
         return self._ask(native, Relay(id="", question=description, **origin))
 

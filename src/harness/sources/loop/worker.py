@@ -51,8 +51,8 @@ class LoopWorker:
         self._host: LoopContext | None = None
         self._is_stopped = False
 
-    def steer(self, text: str) -> None:
-        self._inbox.steer(text)
+    def steer(self, text: str, message_id: str = "") -> None:
+        self._inbox.steer(text, message_id=message_id)
 
     def follow_up(self, text: str) -> None:
         """Give the run another task, for when it is done with this one. From any thread."""

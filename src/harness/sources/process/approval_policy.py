@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from harness.events import Operation, Relay, RelayChoice, RelayReply
+from harness.events.operation import Command, Fetch, Spawn, Write
 from harness.sources.loop.approval_choices import choices_for, granted, permission_of_program
 from harness.sources.loop.approvals import answering
 from harness.sources.loop.permissions import READS, matches_any
@@ -56,6 +59,32 @@ class RunPolicy:
 
     def grant(self, permission: ToolPermission) -> None:
         self._granted.append(permission)
+
+
+_CATEGORIES: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((Command,), "execute"),
+    ((Write, Spawn), "edit"),
+    ((Fetch,), "other"),
+    (READS, "read"),
+)
+
+
+def category_of(relay: Relay, operations: Sequence[Operation]) -> str:
+    """The category of a call, by the strongest thing that it does; empty where it is not known what it does."""
+    for kinds, category in _CATEGORIES:
+        if any(isinstance(one, kinds) for one in operations):
+            return category
+    return "mcp" if relay.tool_name.startswith("mcp__") else ""
+
+
+def of_plan(reply: RelayReply) -> RelayReply:
+    """The answer to a plan: approved or not, and what is to be changed. Sessions answer `{action, feedback}`."""
+    if not isinstance(reply.answer, dict):
+        return reply
+    is_approved = reply.approved and reply.answer.get("action", "approved") == "approved"
+    feedback = reply.answer.get("feedback")
+    reason = reply.reason or (feedback if isinstance(feedback, str) else "")
+    return replace(reply, approved=is_approved, reason=reason)
 
 
 def only_reads(operations: Sequence[Operation]) -> bool:

@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import AgentNotFound, HarnessError, UsageError
-from harness.events import Event, Message, Relay, RelayReply, Result
+from harness.events import Event, Message, Relay, RelayReply, Result, SteeringQueued
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.log.raw import RawControl, RawEvent, RawExit, RawInput
@@ -43,7 +43,14 @@ from harness.sources.driver import (
     Withdrawn,
 )
 from harness.sources.loop.approvals import check_reply
-from harness.sources.process.approval_policy import ApprovalPolicy, RunPolicy, grants_of, offered_choices
+from harness.sources.process.approval_policy import (
+    ApprovalPolicy,
+    RunPolicy,
+    category_of,
+    grants_of,
+    of_plan,
+    offered_choices,
+)
 from harness.sources.process.launch import Launch, not_found
 from harness.sources.process.line import Line
 from harness.sources.process.process_worker import HOLD_MS, LimitWatch
@@ -130,9 +137,9 @@ class Dialogue:
         self._commands: deque[Callable[[Line], None]] = deque()
         self._lock = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
-        self._steered: dict[str, Prompt] = {}
-        """Sent to the program, and not taken yet."""
-        self.untaken: list[Prompt] = []
+        self._steered: dict[str, SteeringQueued] = {}
+        """Sent to the program, and not taken yet: by the id under which the program knows it."""
+        self.untaken: list[SteeringQueued] = []
         """Messages that the program did not take in this turn: they have to be sent again."""
         self._stops = 0
         self._interrupted_ms = inf
@@ -159,7 +166,8 @@ class Dialogue:
                 f"{self._launch.agent.title} takes no message now",
                 hint="send it when the run has ended",
             )
-        self._later(lambda line: self._steer(line, Prompt(id=message_id or str(uuid4()), text=text)))
+        said = SteeringQueued(id=message_id or str(uuid4()), text=text)
+        self._later(lambda line: self._steer(line, said))
 
     def reply(self, reply: RelayReply) -> bool:
         """The first answer counts, which is decided here. Raises UsageError for what is no answer to the question."""
@@ -339,8 +347,8 @@ class Dialogue:
                 case Taken():
                     self._taken(move.prompt_id)
                 case NotTaken():
-                    if (prompt := self._steered.pop(move.prompt_id, None)) is not None:
-                        self.untaken.append(prompt)
+                    if (said := self._steered.pop(move.prompt_id, None)) is not None:
+                        self.untaken.append(said)
                 case TurnEnded():
                     self._ended = move
                 case Notice():
@@ -358,13 +366,16 @@ class Dialogue:
             self._log.take_all(self._recorder.release(self._hub.clock()))
         call = self._log.pipeline.lifecycle.open_call(relay.call_id) if relay.call_id else None
         operations = call.operations if call is not None else []
+        if relay.kind == "permission":
+            choices = relay.choices or offered_choices(relay, operations)
+            relay = replace(relay, choices=choices, category=relay.category or category_of(relay, operations))
         decided = self._policy.decide(relay, operations)
-        if relay.kind == "permission" and relay.choices is None:
-            relay = replace(relay, choices=offered_choices(relay, operations))
-        shown = self._give(relay)
         if decided is not None:
-            self._answer(line, shown, replace(decided, id=relay.id))
+            # As in the built-in loop, the log has no question then, only the answer under the id of the call.
+            self._give(replace(decided, id=relay.call_id or relay.id))
+            self._do(line, line.driver.answer(replace(decided, id=relay.id)) or ())
             return
+        shown = self._give(relay)
         timeout_s = self._launch.request.ask_timeout_s
         if timeout_s is None:
             timeout_s = ASK_TIMEOUT_S if self._conversation is None else self._conversation.ask_timeout_s
@@ -373,6 +384,8 @@ class Dialogue:
             self._waiting[relay.id] = _Waiting(shown, deadline_ms)
 
     def _answer(self, line: Line, relay: Relay, reply: RelayReply) -> None:
+        if relay.kind == "plan":
+            reply = of_plan(reply)
         moves = line.driver.answer(reply)
         if moves is None:
             return  # it was withdrawn in the meantime, which is in the log
@@ -386,18 +399,20 @@ class Dialogue:
             self._waiting.pop(move.relay_id, None)
         self._give(RelayReply(id=move.relay_id, approved=False, by="policy", reason=move.reason))
 
-    def _steer(self, line: Line, prompt: Prompt) -> None:
+    def _steer(self, line: Line, said: SteeringQueued) -> None:
+        """It is in the log from now on, so that it is not lost whatever happens to the program."""
+        prompt = Prompt(id=str(uuid4()), text=said.text)
         moves = line.driver.steer(prompt) if self._ended is None else None
+        self._log.note(self._masked(said)[0])
         if moves is None:
-            self.untaken.append(prompt)
+            self.untaken.append(said)
             return
-        self._steered[prompt.id] = prompt
+        self._steered[prompt.id] = said
         self._do(line, moves)
 
     def _taken(self, prompt_id: str) -> None:
-        prompt = self._steered.pop(prompt_id, None)
-        if prompt is not None:
-            self._give(Message(role="user", text=prompt.text, id=prompt.id))
+        if (said := self._steered.pop(prompt_id, None)) is not None:
+            self._give(Message(role="user", text=said.text, id=said.id))
 
     def _stop(self, line: Line) -> None:
         self._stops += 1
@@ -423,7 +438,10 @@ class Dialogue:
 
     def _give(self, event: Event) -> Any:
         """Put an event into the log, with secrets masked; returns it as it is there."""
-        masked = self._recorder.masked_all(codec.to_builtins(event))
-        data = msgspec.json.encode(masked)
+        masked, data = self._masked(event)
         self._log.take(RawEvent(at_ms=self._hub.clock(), event=msgspec.Raw(data)))
-        return codec.decode(data)
+        return masked
+
+    def _masked(self, event: Event) -> tuple[Any, bytes]:
+        data = msgspec.json.encode(self._recorder.masked_all(codec.to_builtins(event)))
+        return codec.decode(data), data

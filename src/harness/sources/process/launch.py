@@ -92,9 +92,10 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
     request, warnings = _drop_unsupported(
         agent, replace(request, agent=agent.name, cwd=cwd, mcp=mcp), supports, version
     )
+    request, left_out = _without_files(agent, two_way, request)
     if _takes_session_id(agent, parse_version(version)) and not request.resume and not request.continue_last:
         request = replace(request, session_id=request.session_id or str(uuid4()))
-    warnings += _sandbox_warnings(request, environ)
+    warnings += left_out + _sandbox_warnings(request, environ)
     briefed = _with_briefing(request)
     request = briefed if agent.work is not None else request
     command = (two_way or agent).command(briefed, parse_version(version))
@@ -271,6 +272,13 @@ def _drop_unsupported(
         warnings.append(f"{title} does not support --permissions {request.permissions}: dropped")
         request = replace(request, permissions="full-access")
     return request, tuple(warnings)
+
+
+def _without_files(agent: Agent, two_way: TwoWay | None, request: Request) -> tuple[Request, tuple[str, ...]]:
+    if not request.attachments or (two_way is not None and "files" in two_way.capabilities):
+        return request, ()
+    names = ", ".join(one.name or one.media_type for one in request.attachments)
+    return replace(request, attachments=()), (f"{agent.title} takes no files: {names} left out",)
 
 
 def _flag(name: str) -> str:

@@ -77,7 +77,8 @@ class Recorder:
         launch = self._launch
         request = to_builtins(launch.request)
         request["env"] = sorted(request["env"])  # names only: values may be secrets
-        del request["prompt"], request["briefing"]
+        for name in ("prompt", "prompt_id", "briefing", "attachments"):
+            del request[name]
         return RawStart(
             at_ms=at_ms,
             agent=launch.agent.name,
@@ -87,6 +88,8 @@ class Recorder:
             cwd=launch.request.cwd,
             model=self.masked(launch.request.model),
             prompt=self.masked(launch.request.prompt),
+            prompt_id=launch.request.prompt_id,
+            files=self.masked_all(to_builtins(launch.request.attachments)),
             warnings=list(launch.warnings),
             request=self.masked_all({key: value for key, value in request.items() if value}),
         )

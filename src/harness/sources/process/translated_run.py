@@ -43,6 +43,10 @@ class TranslatedRun:
         if events:
             self._note(self.source.append(events, entry.at_ms))
 
+    def note(self, event: Event) -> None:
+        """Log something that is said of the run, not by it: no raw record gives it."""
+        self.source.append([event])
+
     def _note(self, events: Sequence[Event]) -> None:
         if self.session is None:
             self.session = next((event for event in events if type(event) is SessionStart), None)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from harness.errors import HarnessError, LogLocked, UnknownAgent
 from harness.events import Event, Result, SessionStart, Suspended, Unknown, Warning
+from harness.events.steering import Steering
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.log.private_files import open_private
@@ -238,7 +239,12 @@ def _completed(path: str) -> Iterator[RawEntry]:
 
 
 def _translated(logged: list[Event]) -> list[Event]:
-    return [event for event in logged if not (isinstance(event, Warning) and event.code in _OF_THE_DISK)]
+    """What the agent gave: without what is said of the run, and what the disk did."""
+    return [
+        event
+        for event in logged
+        if not isinstance(event, Steering) and not (isinstance(event, Warning) and event.code in _OF_THE_DISK)
+    ]
 
 
 def _matching(expected: list[Event], logged: list[Event]) -> dict[str, str] | None:

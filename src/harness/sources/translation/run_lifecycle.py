@@ -205,7 +205,8 @@ class RunLifecycle:
             )
         )
         if start.prompt:
-            out.append(Message(role="user", text=start.prompt))
+            parts = start.files or None
+            out.append(Message(role="user", text=start.prompt, id=start.prompt_id, parts=parts))
 
     def _on_result(self, event: Result, out: list[Event]) -> None:
         if not event.run_id:
@@ -264,7 +265,8 @@ class RunLifecycle:
         out.append(event)
 
     def _on_reply(self, event: RelayReply, out: list[Event]) -> None:
-        if self._open_relays.pop(event.id, None) is not None:
+        is_open = self._open_relays.pop(event.id, None) is not None
+        if is_open or event.by == "policy":  # the rules may answer what was never asked in the log
             out.append(event)
 
     def _on_usage(self, event: UsageDelta, out: list[Event]) -> None:

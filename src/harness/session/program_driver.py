@@ -1,0 +1,298 @@
+"""The driver of an agent program in a session: a process that is held in a conversation, or one for each message.
+
+A program with a two-way protocol (`Agent.two_way`) runs on from message to message: it is asked, answered,
+steered and interrupted there. When it has been idle for long, or the thread is left, it is closed, and resumed
+with the next message. Other programs are started for each message, and resume their own session where they can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
+
+from msgspec.structs import replace
+
+from harness.errors import HarnessError, UsageError
+from harness.events import Briefed, Message, Operation, Relay, RelayReply, Result, Signal, Warning
+from harness.log.hub import Hub
+from harness.session.briefing import Briefing, UndeliveredSignals, files_in
+from harness.session.config import CommandAgent, ToolCategory
+from harness.session.permissions import SessionPermissions, ToolClass
+from harness.session.runs import Ended, UserMessage
+from harness.sources.loop.conversation import GIVEN_UP
+from harness.sources.loop.turns import turn_of
+from harness.sources.model import Attachment, UserTurn
+from harness.sources.process.approval_policy import arguments_of
+from harness.sources.process.dialogue import ProgramConversation
+from harness.sources.registry import load
+from harness.sources.request import Request
+from harness.sources.run import Run, start
+from harness.sources.tool import ToolPermission
+
+if TYPE_CHECKING:
+    from harness.session.session_core import SessionCore
+
+
+_Value = TypeVar("_Value")
+_FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
+_FROM_TWO_WAY = frozenset({"approve", "ask", "plan", "files", "mode"})
+_READ_ONLY = "this mode may only read"
+
+
+class SessionPolicy:
+    """The rules of a session, asked before a person is. Contract: `ApprovalPolicy`, in the thread of the run."""
+
+    def __init__(
+        self, permissions: SessionPermissions, *, reads_only: bool, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.reads_only = reads_only
+        """Until a plan is approved, in a mode that may change nothing."""
+        self._permissions = permissions
+        self._loop = loop
+
+    def decide(self, relay: Relay, operations: Sequence[Operation]) -> RelayReply | None:
+        if relay.kind != "permission":
+            return None
+        if self.reads_only and relay.category != "read":
+            return RelayReply(id=relay.id, approved=False, by="policy", reason=_READ_ONLY)
+        is_known = relay.category in get_args(ToolCategory)
+        standing = ToolClass(cast("ToolCategory", relay.category) if is_known else None)
+        verdict = self._permissions.verdict_on(relay.tool_name, standing, arguments_of(relay), operations)
+        if verdict.decision == "ask":
+            return None
+        is_allowed = verdict.decision == "allow"
+        return RelayReply(id=relay.id, approved=is_allowed, by="policy", reason=verdict.reason)
+
+    def grant(self, permission: ToolPermission) -> None:
+        self._loop.call_soon_threadsafe(self._permissions.grant, permission)
+
+
+class CommandDriver:
+    """An agent program in a session. Contract: `AgentDriver`."""
+
+    def __init__(self, session: SessionCore, agent: CommandAgent) -> None:
+        self._session = session
+        self._run: Run | None = None
+        self._agent = agent
+        self._untold: tuple[str, UndeliveredSignals, Briefing] | None = None
+        """For the current thread: its id, and what the program has not been given of it."""
+        self._held: tuple[str, ProgramConversation] | None = None
+        """For the current thread: its id, and the process that lasts from message to message."""
+        self._policy: SessionPolicy | None = None
+        self.agent_name = agent.name
+        self._supported: frozenset[str] = frozenset()
+        self._is_two_way = False
+        with suppress(HarnessError):  # an unknown agent is reported when it is first used
+            known = load(agent.name)
+            self.agent_name = known.name
+            self._supported = known.supports.intersection(_FROM_PROGRAMS) | {"briefing"}
+            if known.two_way is not None:
+                self._is_two_way = True
+                self._supported |= known.two_way.capabilities & _FROM_TWO_WAY
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        can_steer = self._run is not None and self._run.is_steerable
+        return self._supported | {"steer"} if can_steer else self._supported
+
+    def configured(self) -> CommandAgent:
+        return self._agent
+
+    async def send(self, said: UserMessage, run_id: str) -> Ended:
+        session = self._session
+        thread = session.thread.current
+        assert thread is not None, "a thread is in hand"
+        session.abandon_suspension(GIVEN_UP)
+        briefing = self._brief(thread.hub, run_id, said)
+        stops = 0
+
+        def note_stop() -> None:
+            nonlocal stops
+            stops += 1
+
+        begin = partial(
+            start,
+            self._request(said, briefing),
+            hub=thread.hub,
+            store=thread.store,
+            redact=session.harness.secrets is not None,
+            run_id=run_id,
+            conversation=await self._conversation(thread.id),
+        )
+        run = await _whatever_happens(asyncio.ensure_future(asyncio.to_thread(begin)), note_stop)
+        self._run = run
+        for _ in range(stops):
+            run.cancel()
+        try:
+            return await _whatever_happens(_ended(run), run.cancel)
+        finally:
+            self._run = None
+            for steering in reversed(run.untaken):
+                session.runs.requeue(UserMessage(text=steering.text, id=steering.id))
+            session.forget_conversations()
+
+    async def _conversation(self, thread_id: str) -> ProgramConversation | None:
+        """The process of this thread; that of another thread is closed."""
+        if not self._is_two_way:
+            return None
+        if self._held is not None and self._held[0] == thread_id:
+            return self._held[1]
+        await self.close()
+        reads_only = self._agent.permissions == "read-only"
+        self._policy = SessionPolicy(
+            self._session.permissions, reads_only=reads_only, loop=asyncio.get_running_loop()
+        )
+        self._held = (thread_id, ProgramConversation(self._policy))
+        return self._held[1]
+
+    async def close(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            await asyncio.to_thread(held[1].close)
+
+    async def wake(self, signal: Signal, run_id: str) -> Ended:
+        """Send the signal as a message: agent programs know no signals."""
+        turn = turn_of(signal)
+        said = (
+            UserMessage(text=turn.text, attachments=turn.attachments) if isinstance(turn, UserTurn) else None
+        )
+        return await self.send(said or UserMessage(text=str(signal.contents)), run_id)
+
+    async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
+        del replies, ends
+        raise UsageError(f"{self.agent_name} cannot be answered", hint="send it another message")
+
+    def leave(self) -> bool:
+        return False
+
+    def join(self, said: UserMessage) -> bool:
+        """Some programs accept no input while they run: the message then waits for the end of the run."""
+        if self._run is None or said.attachments:
+            return False
+        try:
+            self._run.steer(said.text, said.id)
+        except UsageError:
+            return False
+        return True
+
+    def reply(self, reply: RelayReply) -> bool:
+        run, relay = self._run, self._session.bus.fold.facts.relays.get(reply.id)
+        is_taken = run is not None and run.reply(
+            reply.id,
+            approved=reply.approved,
+            always=reply.always,
+            answer=reply.answer,
+            reason=reply.reason,
+            choice=reply.choice,
+        )
+        if is_taken and relay is not None and relay.kind == "plan" and reply.approved:
+            self._carry_out_plan()
+        return is_taken
+
+    def _carry_out_plan(self) -> None:
+        """The program continues with the approved plan; the session is in the mode that follows when it has ended."""
+        session = self._session
+        mode = session.mode.resolve()
+        target = session.harness.plan_target(mode)
+        if target.id == mode.id:
+            return
+        if self._policy is not None:
+            self._policy.reads_only = False
+
+        async def follow() -> None:
+            session.runs.hold_queue()
+            await session.runs.wait_until_idle()
+            await session.mode.switch(mode_id=target.id)
+            await session.runs.drain()
+
+        self._follow = asyncio.get_running_loop().create_task(follow())
+
+    def _brief(self, hub: Hub, run_id: str, said: UserMessage) -> str:
+        """What the program is given before its prompt: what was said without it, then new signals.
+
+        Files cannot be given to it: a warning names them.
+        """
+        session = self._session
+        queued = {one.get("id") for one in session.runs.queued} | {said.id}
+        for event in [one for one in session.bus.fold.facts.untaken.values() if one.id not in queued]:
+            # Sent to a run that died before it took it in: logged as a message now.
+            session.append_all(
+                [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
+            )
+        if self._untold is None or self._untold[0] != hub.log_id:
+            resumes = "resume" in self._supported
+            self._untold = (
+                hub.log_id,
+                UndeliveredSignals(self.agent_name),
+                Briefing(self.agent_name, resumes=resumes),
+            )
+        _, undelivered, briefing = self._untold
+        signals, text = undelivered.read(hub), briefing.read(hub)
+        attached = () if "files" in self._supported else said.attachments
+        if files := (*files_in(signals), *attached):
+            self._tell_left_out(files)
+        if text:
+            [briefed] = session.append_all([Briefed(agent=self.agent_name, text=text)], run_id)
+            assert isinstance(briefed, Briefed), "what was appended comes back"
+            text = briefed.text
+        return "\n\n".join(filter(None, [text, *(turn.text for turn in signals)]))
+
+    def _request(self, said: UserMessage, briefing: str) -> Request:
+        session, agent, limits = self._session, self._agent, self._session.runs.limits
+        known = session.bus.fold.facts.agent_sessions
+        return Request(
+            agent=agent.name,
+            prompt=said.text,
+            prompt_id=said.id,
+            attachments=said.attachments if "files" in self._supported else (),
+            briefing=briefing,
+            two_way=self._is_two_way,
+            cwd=session.working_directory,
+            model=session.model.get(),
+            permissions=agent.permissions,
+            resume=known.get(self.agent_name, "") if "resume" in self.capabilities else "",
+            append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
+            extra_args=agent.extra_args,
+            env=agent.env,
+            binary=agent.binary,
+            recording=agent.recording,
+            limits=replace(limits, max_turns=limits.max_turns or agent.max_turns),
+        )
+
+    def _tell_left_out(self, attachments: Sequence[Attachment]) -> None:
+        names = ", ".join(one.name or one.media_type for one in attachments)
+        warning = Warning(
+            message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out"
+        )
+        self._session.append_all([warning], self._session.hub.log_id)
+
+
+async def _whatever_happens(work: asyncio.Future[_Value], on_cancel: Callable[[], object]) -> _Value:
+    """Wait until `work` is done. Each cancellation meanwhile calls `on_cancel`, and the wait continues."""
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            on_cancel()
+    return work.result()
+
+
+def _ended(run: Run) -> asyncio.Future[Result]:
+    """Waits in its own thread: there may be more runs than a pool has threads."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Result] = loop.create_future()
+
+    def wait() -> None:
+        try:
+            result = run.wait()
+        except Exception as error:
+            loop.call_soon_threadsafe(ended.set_exception, error)
+        else:
+            loop.call_soon_threadsafe(ended.set_result, result)
+
+    threading.Thread(target=wait, name=f"session-{run.id}", daemon=True).start()
+    return ended
