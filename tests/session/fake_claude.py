@@ -1,7 +1,9 @@
 """A program that speaks like Claude Code, for tests of sessions that are backed by a program.
 
 It notes how it was called in the file `$FAKE_NOTES`, one JSON object a line, and answers to its prompt: `slow` in
-it makes it sit there after its first words, `fail` makes it end badly.
+it makes it sit there after its first words, `fail` makes it end badly. As the version `$FAKE_VERSION` says, it takes
+one prompt, or holds a conversation: there `run` makes it ask for a command, `which` ask a question, `plan` hand in a
+plan, `wait` sit there until it is steered or interrupted, `die` end without a word.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 SESSION = "5a493fb5-b26f-43a3-abfc-79ac63502f36"
 
@@ -22,8 +25,10 @@ def say(**record: object) -> None:
 def main() -> int:
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
-        sys.stdout.write("2.1.325 (Claude Code)\n")
+        sys.stdout.write(f"{os.environ.get('FAKE_VERSION', '2.0.10')} (Claude Code)\n")
         return 0
+    if "--input-format" in arguments:
+        return converse(arguments)
     prompt = sys.stdin.read() if not sys.stdin.isatty() else ""
     with open(os.environ["FAKE_NOTES"], "a", encoding="utf-8") as notes:
         notes.write(json.dumps({"arguments": arguments, "prompt": prompt}) + "\n")
@@ -44,4 +49,90 @@ def main() -> int:
     return 1 if is_error else 0
 
 
-raise SystemExit(main())
+def note(**what: object) -> None:
+    with open(os.environ["FAKE_NOTES"], "a", encoding="utf-8") as notes:
+        notes.write(json.dumps(what) + "\n")
+
+
+def hear() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line:
+        raise SystemExit(0)
+    record: dict[str, Any] = json.loads(line)
+    request = record.get("request", {})
+    if request.get("subtype") == "initialize":
+        response = {"subtype": "success", "request_id": record["request_id"], "response": {}}
+        say(type="control_response", response=response)
+        return hear()
+    return record
+
+
+def ask(tool: str, given: dict[str, Any], calls: list[int] = [0]) -> dict[str, Any]:  # noqa: B006
+    """What was answered."""
+    calls[0] += 1
+    call_id = f"call-{calls[0]}-{os.getpid()}"
+    content = [{"type": "tool_use", "id": call_id, "name": tool, "input": given}]
+    message = {"id": f"m-{call_id}", "role": "assistant", "content": content}
+    say(type="assistant", message=message, parent_tool_use_id=None)
+    request = {"subtype": "can_use_tool", "tool_name": tool, "input": given, "tool_use_id": call_id}
+    say(type="control_request", request_id=0, request=request)
+    answer: dict[str, Any] = hear()["response"]["response"]
+    block = {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": answer.get("message", "done"),
+        "is_error": answer["behavior"] == "deny",
+    }
+    say(type="user", message={"role": "user", "content": [block]}, parent_tool_use_id=None)
+    return answer
+
+
+def turn(text: str) -> str:
+    """The answer to a prompt; empty when it was interrupted."""
+    if "die" in text:
+        os._exit(9)
+    if "run" in text:
+        ask("Bash", {"command": "make", "description": "build"})
+    if "which" in text:
+        options = [{"label": "A", "description": ""}, {"label": "B", "description": ""}]
+        question = {"question": "Which one?", "header": "Pick", "multiSelect": False, "options": options}
+        answer = ask("AskUserQuestion", {"questions": [question]})
+        return f"You chose {answer['updatedInput']['answers']['Which one?']}."
+    if "plan" in text:
+        ask("ExitPlanMode", {"plan": "1. do it"})
+    if "wait" in text:
+        record = hear()
+        if record["type"] == "control_request":
+            response = {"subtype": "success", "request_id": record["request_id"], "response": {}}
+            say(type="control_response", response=response)
+            return ""
+        say(**{**record, "isReplay": True})
+        return f"You also said {words_in(record)!r}."
+    return f"You said {text!r}."
+
+
+def words_in(record: dict[str, Any]) -> str:
+    return "".join(part.get("text", "") for part in record["message"]["content"])
+
+
+def converse(arguments: list[str]) -> int:
+    note(arguments=arguments, pid=os.getpid())
+    while True:
+        record = hear()
+        if record["type"] != "user":
+            continue
+        note(said=words_in(record), parts=[part["type"] for part in record["message"]["content"]])
+        say(type="system", subtype="init", cwd=os.getcwd(), tools=["Bash"], model="claude-test")
+        answer = turn(words_in(record).rpartition("</conversation-briefing>")[2].strip())
+        content = [{"type": "text", "text": answer}]
+        if answer:
+            message = {"id": f"m{time.monotonic_ns()}", "role": "assistant", "content": content}
+            say(type="assistant", message=message, parent_tool_use_id=None)
+        end = {"subtype": "success"} if answer else {"subtype": "error_during_execution"}
+        reason = {} if answer else {"terminal_reason": "aborted_tools"}
+        usage = {"input_tokens": 3, "output_tokens": 2}
+        say(type="result", is_error=not answer, result=answer, usage=usage, num_turns=1, **end, **reason)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -169,14 +169,16 @@ def check(harness: Harness, events: Sequence[Event]) -> None:
             assert isinstance(own[-1], Result)
 
 
-def fake_claude(folder: Path, **options: Any) -> CommandAgent:
-    """Claude Code as far as a session sees it: a program that speaks like it, and notes how it was called."""
+def fake_claude(folder: Path, version: str = "2.0.10", **options: Any) -> CommandAgent:
+    """Claude Code as far as a session sees it: a program that speaks like it, and notes how it was called.
+
+    From 2.0.60 on it is held in a conversation.
+    """
     program = folder / "claude"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {_FAKE} "$@"\n')
+    program.write_text(f'#!/bin/sh\nFAKE_VERSION={version} exec {sys.executable} -I -S {_FAKE} "$@"\n')
     program.chmod(0o755)
-    return CommandAgent(
-        name="claude", binary=str(program), env={"FAKE_NOTES": str(folder / "notes.jsonl")}, **options
-    )
+    env = {"FAKE_NOTES": str(folder / "notes.jsonl")}
+    return CommandAgent(name="claude", binary=str(program), env=env, **options)
 
 
 def notes(folder: Path) -> list[dict[str, Any]]:

@@ -73,7 +73,6 @@ class ClaudeControl(Driver):
 
     def __init__(self, request: Request, line_id: str) -> None:
         super().__init__(request, line_id)
-        self.is_ready = True  # it reads prompts from its start on
         self._requests = 0
         self._sent: set[str] = set()
         """Ids of messages in the middle of a turn that are not taken yet."""
@@ -118,6 +117,7 @@ class ClaudeControl(Driver):
         return moves
 
     def heard(self, record: Record) -> Moves:
+        self.is_ready = True  # prompts are read from the start on; this says that it speaks at all
         match record.get("type"):
             case "control_request":
                 return self._asked_for(record)

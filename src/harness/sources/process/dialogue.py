@@ -375,13 +375,14 @@ class Dialogue:
             self._give(replace(decided, id=relay.call_id or relay.id))
             self._do(line, line.driver.answer(replace(decided, id=relay.id)) or ())
             return
-        shown = self._give(relay)
         timeout_s = self._launch.request.ask_timeout_s
         if timeout_s is None:
             timeout_s = ASK_TIMEOUT_S if self._conversation is None else self._conversation.ask_timeout_s
         deadline_ms = inf if timeout_s is None else self._hub.clock() + timeout_s * 1000
-        with self._lock:
+        shown, _ = self._masked(relay)
+        with self._lock:  # before it is shown: an answer may come at once
             self._waiting[relay.id] = _Waiting(shown, deadline_ms)
+        self._give(shown)
 
     def _answer(self, line: Line, relay: Relay, reply: RelayReply) -> None:
         if relay.kind == "plan":
