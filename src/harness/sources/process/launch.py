@@ -79,10 +79,7 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
         raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
     binary = find_binary(agent, request.binary, environ)
     wants_two_way = request.two_way or request.permissions == "ask"
-    needs_version = agent.needs_version or (wants_two_way and agent.two_way is not None)
-    version = probe_version(binary, agent.version_args) if binary and needs_version else ""
-    if agent.work is not None:
-        version = __version__  # it is part of this program
+    version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
     # Paths are seen from here, not from where the agent works.
     mcp = tuple(os.path.abspath(path) for path in request.mcp)
     two_way = _two_way(agent, request, version) if wants_two_way else None
@@ -119,6 +116,14 @@ def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launc
         watched_limits=_ENFORCED_BY_US - supports,
         two_way=two_way,
     )
+
+
+def _version_of(agent: Agent, binary: str, *, is_two_way: bool) -> str:
+    """Empty where it is not known, or not needed."""
+    if agent.work is not None:
+        return __version__  # it is part of this program
+    is_needed = agent.needs_version or is_two_way
+    return probe_version(binary, agent.version_args) if binary and is_needed else ""
 
 
 def _working_directory(request: Request) -> str:
