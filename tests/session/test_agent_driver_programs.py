@@ -222,7 +222,7 @@ async def test_a_signal_is_told_to_it_in_words(tmp_path: Path) -> None:
 
 @in_loop
 async def test_nobody_can_answer_it() -> None:
-    from harness.session.agent_driver import CommandDriver
+    from harness.session.program_driver import CommandDriver
 
     async with opened(modes=[Mode(id="a", agent="claude")], initial_state=NO_MODEL) as (harness, _):
         backing = harness.session.internals.driver

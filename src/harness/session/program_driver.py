@@ -28,6 +28,7 @@ from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.process.approval_policy import arguments_of
 from harness.sources.process.dialogue import ProgramConversation
+from harness.sources.process.launch import installed_two_way
 from harness.sources.registry import load
 from harness.sources.request import Request
 from harness.sources.run import Run, start
@@ -90,9 +91,9 @@ class CommandDriver:
             known = load(agent.name)
             self.agent_name = known.name
             self._supported = known.supports.intersection(_FROM_PROGRAMS) | {"briefing"}
-            if known.two_way is not None:
+            if (two_way := installed_two_way(known, agent.binary)) is not None:
                 self._is_two_way = True
-                self._supported |= known.two_way.capabilities & _FROM_TWO_WAY
+                self._supported |= two_way.capabilities & _FROM_TWO_WAY
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from harness.errors import UsageError
 from harness.interfaces.server.backend import Setup
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
 from harness.sources.models.registry import any_model
+from harness.sources.process.launch import installed_two_way
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
 
@@ -67,7 +68,7 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
-        if access == "ask" and agent.two_way is None:
+        if access == "ask" and installed_two_way(agent) is None:
             access = "agent-default"  # it cannot be answered: its own settings decide
         return CommandAgent(
             name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)
