@@ -1,10 +1,17 @@
-"""Kilo Code: `kilo run --format json`, a relative of OpenCode."""
+"""Kilo Code: `kilo run --format json`, a relative of OpenCode; in a conversation `kilo serve`."""
 
 from __future__ import annotations
 
-from harness.sources.agent import Agent, CommandLine, Version
+from typing import ClassVar
+
+from harness.sources.agent import Agent, CommandLine, TwoWay, Version
+from harness.sources.drivers.opencode_serve import OpencodeServe, serve_command
 from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
+from harness.sources.formats.opencode_events import OpencodeEvents
 from harness.sources.request import Request
+
+_ENV = {"KILO_NO_DAEMON": "1"}
+_SERVE_SINCE: Version = (7, 7)
 
 
 def command(request: Request, version: Version) -> CommandLine:
@@ -14,12 +21,25 @@ def command(request: Request, version: Version) -> CommandLine:
         approving=("--auto",),
         options=("--thinking",),
         permission_variable="KILO_PERMISSION",
-        env={"KILO_NO_DAEMON": "1"},
+        env=_ENV,
     )
+
+
+def command_of_server(request: Request, version: Version) -> CommandLine:
+    del version
+    return serve_command(request, prefix="KILO", env=_ENV)
 
 
 class KiloTranslator(OpencodeStream):
     agent = "kilo"
+
+
+class KiloServerTranslator(OpencodeEvents):
+    stream = KiloTranslator
+
+
+class KiloServe(OpencodeServe):
+    agents: ClassVar[dict[str, str]] = {"build": "code"}
 
 
 AGENT = Agent(
@@ -30,6 +50,15 @@ AGENT = Agent(
     command=command,
     translator=KiloTranslator,
     supports=frozenset({"agent-default", "read-only", *FLAGS}),
+    two_way=TwoWay(
+        command=command_of_server,
+        driver=KiloServe,
+        translator=KiloServerTranslator,
+        capabilities=KiloServe.capabilities,
+        since=_SERVE_SINCE,
+        delta_keys=("delta",),
+        transport="http",
+    ),
     key_variables=("KILO_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g @kilocode/cli",
     reveals={

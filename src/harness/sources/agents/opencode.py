@@ -1,15 +1,18 @@
-"""OpenCode: `opencode run --format json`, from 1.0 on."""
+"""OpenCode: `opencode run --format json`, from 1.0 on; in a conversation `opencode serve`."""
 
 from __future__ import annotations
 
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandLine, TwoWay, Version
+from harness.sources.drivers.opencode_serve import OpencodeServe, serve_command
 from harness.sources.formats.command_line import has
 from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
+from harness.sources.formats.opencode_events import OpencodeEvents
 from harness.sources.request import Request
 
 _THINKING_SINCE: Version = (1, 2)
 _SKIP_PERMISSIONS_SINCE: Version = (1, 4)
 _AUTO_SINCE: Version = (1, 17, 12)
+_SERVE_SINCE: Version = (1, 18)
 
 
 def command(request: Request, version: Version) -> CommandLine:
@@ -27,8 +30,17 @@ def command(request: Request, version: Version) -> CommandLine:
     )
 
 
+def command_of_server(request: Request, version: Version) -> CommandLine:
+    del version
+    return serve_command(request, prefix="OPENCODE", env={})
+
+
 class OpencodeTranslator(OpencodeStream):
     agent = "opencode"
+
+
+class OpencodeServerTranslator(OpencodeEvents):
+    stream = OpencodeTranslator
 
 
 AGENT = Agent(
@@ -39,6 +51,15 @@ AGENT = Agent(
     command=command,
     translator=OpencodeTranslator,
     supports=frozenset({"agent-default", "read-only", *FLAGS}),
+    two_way=TwoWay(
+        command=command_of_server,
+        driver=OpencodeServe,
+        translator=OpencodeServerTranslator,
+        capabilities=OpencodeServe.capabilities,
+        since=_SERVE_SINCE,
+        delta_keys=("delta",),
+        transport="http",
+    ),
     key_variables=(
         "OPENCODE_API_KEY",
         "OPENROUTER_API_KEY",

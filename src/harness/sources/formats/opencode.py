@@ -123,6 +123,10 @@ class OpencodeStream(Translator):
             return []
         return super().stderr(line)
 
+    def child_run(self, session_id: str) -> str:
+        """The run of the sub-agent that has this session; "" when no call has started one."""
+        return self._calls.child_run(session_id)
+
     def finish(self, ending: Ending) -> Sequence[Event]:
         if self._announced is not None:
             return [self._announced]

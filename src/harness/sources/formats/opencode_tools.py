@@ -267,9 +267,9 @@ class OpenCodeCalls:
             raw=part if operations is None else None,
         )
         if text_of(state.get("status")) in _RUNNING:
-            is_news = call_id not in self._open
+            out: list[Event] = [] if call_id in self._open else [start]
             self._open.setdefault(call_id, start.operations)
-            return [start] if is_news else []
+            return out + (self._begin_child(start, metadata, cwd) if name in SPAWNERS else [])
         self._ended.add(call_id)
         return self._end(start, name, state, cwd)
 
@@ -309,8 +309,13 @@ class OpenCodeCalls:
             out.append(TasksChanged(tasks=tasks))
         return [*out, *self._denial(end)]
 
-    def _child(self, start: ToolStart, end: ToolEnd, metadata: Input, cwd: str) -> list[Event]:
-        """A sub-agent's own records are not shown; that it ran, what it was asked and what it said is."""
+    def child_run(self, session_id: str) -> str:
+        """The run of the sub-agent that has this session; "" when no call has started one."""
+        call_id = self._children.call_of_task(session_id)
+        child = self._children.find(call_id)
+        return call_id if child is None else child.run_id
+
+    def _begin_child(self, start: ToolStart, metadata: Input, cwd: str) -> list[Event]:
         input = record_of(start.input)
         agent_id = agent_id_of(input, metadata)
         if not agent_id:
@@ -324,9 +329,13 @@ class OpenCodeCalls:
             task_id=agent_id,
             cwd=cwd,
         )
-        out = [
+        return [
             replace(event, model=model_name) if isinstance(event, SessionStart) else event for event in begun
         ]
+
+    def _child(self, start: ToolStart, end: ToolEnd, metadata: Input, cwd: str) -> list[Event]:
+        """`run` does not show a sub-agent's own records; that it ran, what it was asked and what it said is shown."""
+        out = self._begin_child(start, metadata, cwd)
         output = end.output or ""
         if _TASK_RUNNING.match(output):
             return out

@@ -198,9 +198,7 @@ class HttpChild(Child):
         return [OutputChunk("stderr", chunk.data) for chunk in chunks] + self._output(), woken
 
     def _finish(self) -> None:
-        for exchange in list(
-            self._exchanges.values()
-        ):  # the last that the server wrote
+        for exchange in list(self._exchanges.values()):  # the last that the server wrote
             while self._advance(exchange, select.POLLIN):
                 continue
         super()._finish()
