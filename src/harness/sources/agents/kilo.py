@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from harness.sources.agent import Agent, CommandLine, TwoWay, Version
 from harness.sources.drivers.opencode_serve import OpencodeServe, serve_command
 from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
@@ -38,10 +36,6 @@ class KiloServerTranslator(OpencodeEvents):
     stream = KiloTranslator
 
 
-class KiloServe(OpencodeServe):
-    agents: ClassVar[dict[str, str]] = {"build": "code"}
-
-
 AGENT = Agent(
     name="kilo",
     title="Kilo Code",
@@ -52,9 +46,9 @@ AGENT = Agent(
     supports=frozenset({"agent-default", "read-only", *FLAGS}),
     two_way=TwoWay(
         command=command_of_server,
-        driver=KiloServe,
+        driver=OpencodeServe,
         translator=KiloServerTranslator,
-        capabilities=KiloServe.capabilities,
+        capabilities=OpencodeServe.capabilities,
         since=_SERVE_SINCE,
         delta_keys=("delta",),
         transport="http",

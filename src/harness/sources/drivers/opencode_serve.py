@@ -17,7 +17,7 @@ missed while the stream was interrupted is requested: messages, then questions, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -94,11 +94,10 @@ class AskedPermission(msgspec.Struct, frozen=True):
 
 
 class OpencodeServe(Driver):
-    """One server, one session. `agents` maps our modes to its agents, where they have other names."""
+    """One server, one session. A mode is the name of one of its agents: `plan`, `build`."""
 
     skips = tuple(b'{"event":"%b"' % name.encode() for name in _QUIET)
     capabilities = frozenset({"steer", "approve", "ask", "files", "model", "mode"})
-    agents: ClassVar[dict[str, str]] = {}
 
     def __init__(self, request: Request, line_id: str) -> None:
         super().__init__(request, line_id)
@@ -182,7 +181,7 @@ class OpencodeServe(Driver):
     def configure(self, *, model: str = "", mode: str = "") -> Moves | None:
         """From the next prompt on."""
         self._model = model or self._model
-        self._agent = self.agents.get(mode, mode) or self._agent
+        self._agent = mode or self._agent
         return ()
 
     def _answered(self, native: AskedPermission, reply: RelayReply) -> Moves:
@@ -413,7 +412,8 @@ class OpencodeServe(Driver):
             return [self._ask(native, question_relay(native.questions, **about))]
         if self.request.permissions == "full-access":
             return [self._send("POST", f"/permission/{_name(native.id)}/reply", {"reply": "once"})]
-        tool_name, input = self._calls.get(call_id, (text_of(data.get("permission")), data.get("metadata")))
+        tool_name, input = self._calls.get(call_id, (text_of(data.get("permission")), None))
+        input = input or data.get("metadata")  # the call's part may come later
         wanted = ", ".join(filter(None, map(text_of, items_of(data.get("patterns")))))
         question = (
             f"{text_of(data.get('permission'))}: {wanted}" if wanted else text_of(data.get("permission"))

@@ -38,6 +38,7 @@ _RECORD_OF_PART = {
     "tool": "tool_use",
     "step-finish": "step_finish",
 }
+_TEXTS = ("text", "reasoning")
 _QUIET_PARTS = frozenset({"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"})
 _QUIET_FAMILIES = (
     *("catalog", "command", "file", "global", "installation", "integration", "lsp", "mcp", "models-dev"),
@@ -60,8 +61,10 @@ class Conversation:
         self.parent = parent
         self.roles: dict[str, str] = {}
         """Message → who says it."""
-        self.kinds: dict[str, str] = {}
-        """Part → its type, while it is written."""
+        self.written: dict[str, str] = {}
+        """Text that is being written: part → its type."""
+        self.waiting: list[Record] = []
+        """Calls that have begun before the text before them has ended: it is said first."""
         self.reasoning: dict[str, str] = {}
         """Part → the pieces of it so far."""
 
@@ -130,9 +133,15 @@ class OpencodeEvents(Translator):
         return events
 
     def finish(self, ending: Ending) -> Sequence[Event]:
+        begun = [
+            event
+            for conversation in (self._root, *self._children.values())
+            for part in conversation.waiting
+            for event in self._said(conversation, part)
+        ]
         if self._is_aborted and ending.outcome is None and ending.signal is None:
-            return [Result(success=False, outcome="interrupted", stop_reason="aborted")]
-        return self._root.stream.finish(ending)
+            return [*begun, Result(success=False, outcome="interrupted", stop_reason="aborted")]
+        return [*begun, *self._root.stream.finish(ending)]
 
     # Sessions
 
@@ -147,7 +156,8 @@ class OpencodeEvents(Translator):
         if self.known_session_id and session_id != self.known_session_id:
             return []
         self._root.session_id = session_id
-        return [SessionStart(session_id=session_id, agent=self.stream.agent)]
+        start = SessionStart(session_id=session_id, agent=self.stream.agent)
+        return [start, *self._released(session_id)]
 
     def _find(self, session_id: str) -> Conversation | None:
         """None: it is not known yet who has started this session."""
@@ -170,10 +180,9 @@ class OpencodeEvents(Translator):
         self.rule = f"{self.rule}/early"
         return ()
 
-    def _after_call(self, conversation: Conversation) -> list[Event]:
-        """What came too early of the sub-agents that this call has started."""
-        known = [each for each in self._early if conversation.stream.child_run(each)]
-        return [event for each in known for held in self._early.pop(each) for event in self.record(held)]
+    def _released(self, session_id: str) -> list[Event]:
+        """What came too early of this session."""
+        return [event for held in self._early.pop(session_id, ()) for event in self.record(held)]
 
     # Messages
 
@@ -200,11 +209,24 @@ class OpencodeEvents(Translator):
             return self._hold(session_id, record)
         if not _is_said(conversation, part, kind):
             return ()
-        if kind == "reasoning":
+        is_text = kind in _TEXTS
+        if not is_text and conversation.written and _status_of(part) == "running":
+            conversation.waiting.append(part)
+            return ()
+        due: list[Record] = []
+        if not (is_text and conversation.written):
+            due, conversation.waiting = conversation.waiting, []
+        parts = [part, *due] if is_text else [*due, part]
+        return [event for each in parts for event in self._said(conversation, each)]
+
+    def _said(self, conversation: Conversation, part: Record) -> list[Event]:
+        if part.get("type") == "reasoning":
             streamed = conversation.reasoning.pop(text_of(part.get("id")), "")
             part = {**part, "text": continuation(streamed, text_of(part.get("text")))} if streamed else part
-        events = conversation.mark(conversation.stream.record({"type": _RECORD_OF_PART[kind], "part": part}))
-        return [*events, *self._after_call(conversation)] if kind == "tool" and self._early else events
+        record = {"type": _RECORD_OF_PART[part["type"]], "part": part}
+        events = [*conversation.mark(conversation.stream.record(record))]
+        known = [each for each in self._early if conversation.stream.child_run(each)]
+        return [*events, *(event for each in known for event in self._released(each))]
 
     def _delta(self, record: Record) -> Sequence[Event]:
         data = _properties_of(record)
@@ -212,12 +234,12 @@ class OpencodeEvents(Translator):
         conversation = self._find(text_of(data.get("sessionID")))
         if conversation is None or data.get("field") != "text" or not text:
             return ()  # the whole follows
-        match conversation.kinds.get(part_id):
-            case "text":
-                return conversation.mark((TextDelta(id=part_id, text=text),))
-            case "reasoning":
-                conversation.reasoning[part_id] = conversation.reasoning.get(part_id, "") + text
-                return conversation.mark((ReasoningDelta(id=part_id, text=text),))
+        kind = conversation.written.get(part_id)
+        if kind == "text":
+            return conversation.mark((TextDelta(id=part_id, text=text),))
+        if kind == "reasoning":
+            conversation.reasoning[part_id] = conversation.reasoning.get(part_id, "") + text
+            return conversation.mark((ReasoningDelta(id=part_id, text=text),))
         return ()
 
     # The rest
@@ -265,18 +287,23 @@ class OpencodeEvents(Translator):
 
 
 def _is_said(conversation: Conversation, part: Record, kind: str) -> bool:
-    """Whether a part is to be translated: text has ended and is not the user's, a call has begun."""
-    if kind == "tool":
-        return record_of(part.get("state")).get("status") != "pending"
-    if kind not in ("text", "reasoning"):
-        return True
-    if conversation.roles.get(text_of(part.get("messageID"))) == "user" and part.get("synthetic") is not True:
+    """Whether a part is to be translated: a call that has begun, text that has ended and is not the user's."""
+    if kind not in _TEXTS:
+        return _status_of(part) != "pending"
+    part_id, is_synthetic = text_of(part.get("id")), part.get("synthetic") is True
+    if conversation.roles.get(text_of(part.get("messageID"))) == "user" and not is_synthetic:
         return False
     if "end" in record_of(part.get("time")):
-        conversation.kinds.pop(text_of(part.get("id")), None)
+        conversation.written.pop(part_id, None)
         return True
-    conversation.kinds[text_of(part.get("id"))] = kind
+    if not is_synthetic:
+        conversation.written[part_id] = kind
     return False
+
+
+def _status_of(part: Record) -> str:
+    """Of a call; other parts have none."""
+    return text_of(record_of(part.get("state")).get("status"))
 
 
 def _properties_of(record: Record) -> Record:
