@@ -178,7 +178,9 @@ class HttpChild(Child):
             due = min(due, self._next_attempt, self._address_due)
             wait_s = min(due, give_up_at) - now
             chunks = super().read(None if wait_s == inf else max(0, wait_s)) + self._output()
-            if chunks or self.exit is not None or not due <= time.monotonic() < give_up_at:
+            now = time.monotonic()
+            is_due = now >= due or self._next_attempt < inf
+            if chunks or self.exit is not None or now >= give_up_at or not is_due:
                 return chunks
 
     def _output(self) -> list[OutputChunk]:
@@ -195,7 +197,8 @@ class HttpChild(Child):
         for descriptor, events in ready:
             if descriptor in self._exchanges:
                 self._advance(self._exchanges[descriptor], events)
-        return [OutputChunk("stderr", chunk.data) for chunk in chunks] + self._output(), woken
+        output = [OutputChunk("stderr", chunk.data) for chunk in chunks] + self._output()
+        return output, woken or self._next_attempt < inf
 
     def _finish(self) -> None:
         for exchange in list(self._exchanges.values()):  # the last that the server wrote
