@@ -26,6 +26,7 @@ from harness.sources.model import Attachment
 from harness.sources.registry import load
 from harness.sources.request import Request
 
+COMPLETE: dict[str, Any] = {"time": {"created": 1, "completed": 2}}
 BUSY = event("session.status", sessionID="ses_1", status={"type": "busy"})
 IDLE = event("session.idle", sessionID="ses_1")
 PERMISSION = {
@@ -74,7 +75,7 @@ ENDS = {
     ("opencode", "abort-in-tool"): ["interrupted", "completed"],
     ("opencode", "all-in-one"): ["completed"] * 6,
     ("opencode", "kill-and-resume"): [],
-    ("opencode", "malformed"): ["completed", "failed"],
+    ("opencode", "malformed"): ["completed"],  # the recording breaks off before the second end
     ("opencode", "reject-stops"): ["completed", "completed"],
     ("opencode", "steer"): ["completed"],
     ("opencode", "subagent"): ["completed"],
@@ -345,7 +346,7 @@ def test_a_steering_message_is_taken_by_the_answer_to_it() -> None:
     steered(dialogue)
 
     assert dialogue.hears(echo(), answer_begins("msg_0")) == []
-    assert dialogue.hears(answer_begins("msg_s"), IDLE) == [Taken("s1"), TurnEnded("completed")]
+    assert dialogue.hears(answer_begins("msg_s", **COMPLETE), IDLE) == [Taken("s1"), TurnEnded("completed")]
 
 
 def test_a_turn_goes_on_when_a_late_message_has_begun_another_answer() -> None:
@@ -354,7 +355,8 @@ def test_a_turn_goes_on_when_a_late_message_has_begun_another_answer() -> None:
 
     assert dialogue.hears(echo(), IDLE) == []
     assert dialogue.answers({"ses_1": {"type": "busy"}}, path="/session/status") == []
-    assert dialogue.hears(BUSY, answer_begins("msg_s"), IDLE) == [Taken("s1"), TurnEnded("completed")]
+    end = [Taken("s1"), TurnEnded("completed")]
+    assert dialogue.hears(BUSY, answer_begins("msg_s", **COMPLETE), IDLE) == end
 
 
 def test_a_message_that_came_too_late_has_to_be_sent_again() -> None:
@@ -388,15 +390,45 @@ def test_an_idle_session_takes_no_steering_message() -> None:
 # Interrupting
 
 
-def test_an_interrupted_turn_ends_after_its_last_parts() -> None:
+def test_an_interrupted_turn_ends_when_the_server_is_really_done() -> None:
     dialogue = busy()
     dialogue.hears(answer_begins())
     dialogue.do(dialogue.driver.interrupt())
     assert dialogue.last() == ("POST", "/session/ses_1/abort", None)
 
-    assert dialogue.hears(IDLE, call("completed")) == []
-    assert dialogue.hears(answer_begins(time={"created": 1, "completed": 2})) == [TurnEnded("interrupted")]
+    assert dialogue.hears(IDLE, call("completed"), answer_begins(**COMPLETE)) == []
+    assert dialogue.hears(IDLE) == [TurnEnded("interrupted")]
     assert dialogue.hears(IDLE) == []
+
+
+def test_a_failed_turn_ends_when_the_server_is_really_done() -> None:
+    dialogue = busy()
+    error = {"name": "APIError", "data": {"message": "no"}}
+
+    assert dialogue.hears(answer_begins(), event("session.error", sessionID="ses_1", error=error), IDLE) == []
+    assert dialogue.hears(answer_begins(error=error, **COMPLETE)) == []
+    assert dialogue.hears(IDLE) == [TurnEnded("failed", "no")]
+
+
+def test_a_server_that_says_only_once_that_it_rests_is_asked_and_then_believed() -> None:
+    dialogue = busy()
+    dialogue.hears(answer_begins(), IDLE, answer_begins(**COMPLETE))
+
+    moves: list[Any] = []
+    for _ in range(20):
+        assert moves == []
+        moves = dialogue.answers({}, path="/session/status")
+
+    assert moves == [TurnEnded("completed")]
+
+
+def test_a_prompt_that_the_server_cannot_begin_with_fails() -> None:
+    dialogue = begun()
+    dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
+    error = {"name": "UnknownError", "data": {"message": "Agent not found"}}
+    dialogue.hears(event("session.error", sessionID="ses_1", error=error))
+
+    assert dialogue.answers({}, path="/session/status") == [TurnEnded("failed", "Agent not found")]
 
 
 def test_a_turn_that_has_not_begun_to_answer_ends_when_the_server_says_that_it_rests() -> None:

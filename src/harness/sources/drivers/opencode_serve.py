@@ -6,7 +6,9 @@
     begin    POST /session, or GET and PATCH of the session to resume
     prompt   POST /session/{id}/prompt_async → 204; then `session.status` busy … `session.idle`
     steer    the same while busy: an answer of the model whose `parentID` is that message has taken it
-    stop     POST /session/{id}/abort; `session.idle` comes once before the last parts, and once after them
+    stop     POST /session/{id}/abort
+    end      `session.idle`. After an abort or an error it comes twice: at once, and when the server is really done;
+             a prompt in between would be stored and never answered
     asked    `permission.asked`, `question.asked`, of sub-agents with the id of their own session
     answer   POST /permission/{id}/reply, POST /question/{id}/reply or …/reject
 
@@ -61,6 +63,8 @@ user's settings and of an agent's definition."""
 _READ_ONLY_AGENT = "plan"
 _MISSED_MESSAGES = 50
 _TITLE_LENGTH = 60
+_MOST_CHECKS = 20
+"""How often a server that rested early is asked again before it is believed."""
 _QUIET = ("message.part.delta", "plugin.added", "session.diff", "session.updated", "sync")
 
 
@@ -117,10 +121,14 @@ class OpencodeServe(Driver):
         """Session of a sub-agent → its name and the call that started it."""
         self._error = ""
         self._is_interrupted = False
-        self._was_busy = self._is_resting = False
-        """Since the prompt: whether it has begun to work, and whether it has stopped since."""
+        self._was_busy = False
+        """Whether it has begun to work since the prompt."""
         self._answering = ""
         """The answer of the model that is not complete."""
+        self._rested_early = False
+        """Whether it has said that it rests before the answer was complete."""
+        self._checks = 0
+        """How often it was asked since then whether it rests."""
         self._handlers: dict[str, Callable[[Record], Moves]] = {
             "server.connected": self._on_connected,
             "transport.lost": self._on_lost,
@@ -156,15 +164,19 @@ class OpencodeServe(Driver):
         return {"permission": _ASK_RULES} if self.request.permissions in ("ask", "read-only") else {}
 
     def prompt(self, prompt: Prompt) -> Moves:
-        self.is_busy = True
-        self._is_interrupted = self._was_busy = self._is_resting = False
-        self._error = self._answering = ""
+        self._start_turn()
         self._steered.clear()
         self._spoken.clear()
         if not self.is_ready:
             self._held = prompt
             return ()
         return [self._speak(prompt, is_steering=False)]
+
+    def _start_turn(self) -> None:
+        self.is_busy = True
+        self._is_interrupted = self._was_busy = self._rested_early = False
+        self._error = self._answering = ""
+        self._checks = 0
 
     def steer(self, prompt: Prompt) -> Moves | None:
         if not self.is_busy or not self.is_ready or self._is_interrupted:
@@ -276,7 +288,7 @@ class OpencodeServe(Driver):
         return [
             self._send("GET", "/permission", None, self._on_left_over),
             self._send("GET", "/question", None, self._on_left_over),
-            self._send("GET", "/session/status", None, self._on_session_status),
+            self._check(),
         ]
 
     def _on_left_over(self, status: int, body: Any) -> Moves:
@@ -286,12 +298,17 @@ class OpencodeServe(Driver):
         return [move for each in found if each.id not in known for move in self._cancelled(each)]
 
     def _on_session_status(self, status: int, body: Any) -> Moves:
-        """Sessions that rest are not in the list."""
-        if status != 200 or not self.is_busy:
-            return ()
+        """It was asked whether it rests. Sessions that do are not in the list."""
         kind = record_of(record_of(body).get(self.session_id)).get("type", "idle")
-        self._is_resting = kind == "idle"
-        return self._end_of_turn(is_certain=True)
+        if not self.is_busy or status != 200 or kind != "idle" or self._answering:
+            return ()
+        if self._rested_early and self._checks < _MOST_CHECKS:
+            return [self._check()]
+        return self._ended()
+
+    def _check(self) -> Send:
+        self._checks += 1
+        return self._send("GET", "/session/status", None, self._on_session_status)
 
     # Its events
 
@@ -318,7 +335,7 @@ class OpencodeServe(Driver):
             *moves,
             self._send("GET", "/permission", None, asked),
             self._send("GET", "/question", None, asked),
-            self._send("GET", "/session/status", None, self._on_session_status),
+            self._check(),
         ]
 
     def _on_lost(self, data: Record) -> Moves:
@@ -339,24 +356,34 @@ class OpencodeServe(Driver):
             return ()
         if record_of(data.get("status")).get("type") == "idle":
             return ()  # `session.idle` says the same
-        self._was_busy, self._is_resting = True, False
-        if self.is_busy:
-            return ()
-        self.is_busy = True
-        self._is_interrupted, self._error, self._answering = False, "", ""
-        return [TurnStarted()]
+        moves: Moves = ()
+        if not self.is_busy:
+            self._start_turn()
+            moves = [TurnStarted()]
+        self._was_busy, self._rested_early = True, False
+        return moves
 
     def _on_idle(self, data: Record) -> Moves:
         if data.get("sessionID") != self.session_id or not self.is_busy:
             return ()
-        self._is_resting = True
-        return self._end_of_turn()
+        if self._answering:
+            self._rested_early = True
+            return ()
+        if self._is_interrupted:
+            return self._ended()
+        if not self._was_busy:
+            return ()  # it belongs to the turn before
+        is_late = bool(
+            self._spoken or self._steered
+        )  # did these come too late, or do they begin another answer?
+        return [self._check()] if is_late else self._ended()
 
     def _on_error(self, data: Record) -> Moves:
-        if data.get("sessionID", self.session_id) == self.session_id:
-            error = record_of(data.get("error"))
-            self._error = first_text(record_of(error.get("data")), "message") or text_of(error.get("name"))
-        return ()
+        if data.get("sessionID", self.session_id) != self.session_id or not self.is_busy:
+            return ()
+        error = record_of(data.get("error"))
+        self._error = first_text(record_of(error.get("data")), "message") or text_of(error.get("name"))
+        return () if self._was_busy else [self._check()]  # a prompt that it cannot begin with
 
     def _on_message(self, data: Record) -> Moves:
         info = record_of(data.get("info"))
@@ -366,7 +393,7 @@ class OpencodeServe(Driver):
         self._answering = "" if is_complete else text_of(info.get("id"))
         taken = self._steered.pop(text_of(info.get("parentID")), None)
         moves: list[Move] = [] if taken is None else [Taken(taken)]
-        return [*moves, *self._end_of_turn()] if self._is_interrupted else moves
+        return [*moves, self._check()] if is_complete and self._rested_early else moves
 
     def _on_part(self, data: Record) -> Moves:
         part = record_of(data.get("part"))
@@ -431,18 +458,6 @@ class OpencodeServe(Driver):
         return bool(session_id) and (session_id == self.session_id or session_id in self._children)
 
     # The end of a turn
-
-    def _end_of_turn(self, *, is_certain: bool = False) -> Moves:
-        """`is_certain`: the server was asked whether it rests."""
-        if not self.is_busy or not self._is_resting:
-            return ()
-        if self._is_interrupted:
-            return () if self._answering else self._ended()  # its last parts come before it is complete
-        if not self._was_busy:
-            return ()
-        if (self._spoken or self._steered) and not is_certain:  # did these come too late?
-            return [self._send("GET", "/session/status", None, self._on_session_status)]
-        return self._ended()
 
     def _ended(self, *, is_final: bool = False) -> Moves:
         self.is_busy = False
