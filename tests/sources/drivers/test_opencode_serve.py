@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from served_dialogue import CASES, ServedDialogue, event, play, recorded
 
@@ -116,6 +116,7 @@ def test_a_recorded_question_of_a_sub_agent_names_it_and_the_call_that_started_i
     assert child["body"]["permission"][0] == {"permission": "*", "pattern": "*", "action": "ask"}
 
 
+@settings(deadline=None)
 @given(st.sampled_from(CASES), st.integers())
 def test_no_change_of_a_recorded_line_makes_the_driver_fail(case: tuple[str, str], seed: int) -> None:
     chance = random.Random(seed)
@@ -162,6 +163,7 @@ EVENTS = [
 ]
 
 
+@settings(deadline=None)
 @given(st.sampled_from(EVENTS), JSON)
 def test_whatever_an_event_holds_the_driver_does_not_fail(name: str, data: Any) -> None:
     dialogue = busy()

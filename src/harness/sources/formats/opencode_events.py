@@ -108,7 +108,7 @@ class OpencodeEvents(Translator):
     def begin(self, start: RawStart) -> None:
         super().begin(start)
         self._root.stream.working_directory = start.cwd
-        self.known_session_id = first_text(start.request, "resume", "session_id")
+        self.known_session_id = start.session_id or text_of(start.request.get("resume"))
 
     def kind(self, record: Record) -> str:
         event = record.get("event")

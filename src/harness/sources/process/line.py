@@ -145,7 +145,9 @@ def _connect(launch: Launch) -> Child:
     assert launch.two_way is not None
     if launch.two_way.transport == "stdio":
         return Child(launch.invocation)
-    raise NotImplementedError
+    from harness.sources.process.http_child import HttpChild
+
+    return HttpChild(launch.invocation)
 
 
 def _identity(launch: Launch) -> tuple[object, ...]:
