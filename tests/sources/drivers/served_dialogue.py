@@ -35,6 +35,15 @@ def event(name: str, **properties: Any) -> dict[str, Any]:
     return {"event": name, "data": {"id": "evt_1", "type": name, "properties": properties}}
 
 
+BUSY = event("session.status", sessionID="ses_1", status={"type": "busy"})
+PERMISSION = {
+    "id": "per_1",
+    "permission": "bash",
+    "patterns": ["touch a"],
+    "metadata": {"command": "touch a"},
+}
+
+
 class ServedDialogue:
     """A driver at work: what it wrote, what it reported, and the events of each turn."""
 
@@ -100,6 +109,25 @@ class ServedDialogue:
     def last(self) -> tuple[str, str, Any]:
         request = self.written[-1]
         return request["method"], request["path"], request.get("body")
+
+
+def begun(**options: Any) -> ServedDialogue:
+    dialogue = ServedDialogue(**options)
+    dialogue.begin()
+    return dialogue
+
+
+def busy(**options: Any) -> ServedDialogue:
+    dialogue = begun(**options)
+    dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
+    dialogue.answers(status=204)
+    dialogue.hears(BUSY)
+    return dialogue
+
+
+def asked(session_id: str = "ses_1", **more: Any) -> dict[str, Any]:
+    tool = {"messageID": "msg_1", "callID": "call_1"}
+    return event("permission.asked", sessionID=session_id, tool=tool, **{**PERMISSION, **more})
 
 
 def play(agent: str, name: str, permissions: Permissions = "ask") -> tuple[ServedDialogue, list[str]]:

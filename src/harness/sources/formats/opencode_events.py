@@ -52,10 +52,10 @@ _ANNOUNCEMENT = " server listening on http://"
 _MOST_EARLY_EVENTS = 1000
 
 
-class Conversation:
+class ServedSession:
     """One session: that of the run, or of a sub-agent."""
 
-    def __init__(self, stream: OpencodeStream, session_id: str, parent: Conversation | None = None) -> None:
+    def __init__(self, stream: OpencodeStream, session_id: str, parent: ServedSession | None = None) -> None:
         self.stream = stream
         self.session_id = session_id
         self.parent = parent
@@ -99,8 +99,8 @@ class OpencodeEvents(Translator):
 
     def __init__(self) -> None:
         super().__init__()
-        self._root = Conversation(self.stream(), "")
-        self._children: dict[str, Conversation] = {}
+        self._root = ServedSession(self.stream(), "")
+        self._children: dict[str, ServedSession] = {}
         self._early: dict[str, list[Record]] = {}
         """Session → events that came before the call that it belongs to."""
         self._is_aborted = False
@@ -159,7 +159,7 @@ class OpencodeEvents(Translator):
         start = SessionStart(session_id=session_id, agent=self.stream.agent)
         return [start, *self._released(session_id)]
 
-    def _find(self, session_id: str) -> Conversation | None:
+    def _find(self, session_id: str) -> ServedSession | None:
         """None: it is not known yet who has started this session."""
         if session_id == self._root.session_id:
             return self._root
@@ -167,7 +167,7 @@ class OpencodeEvents(Translator):
             return self._children[session_id]
         for parent in (self._root, *self._children.values()):
             if parent.stream.child_run(session_id):
-                child = Conversation(self.stream(), session_id, parent)
+                child = ServedSession(self.stream(), session_id, parent)
                 child.stream.working_directory = self.working_directory
                 self._children[session_id] = child
                 return child
@@ -219,7 +219,7 @@ class OpencodeEvents(Translator):
         parts = [part, *due] if is_text else [*due, part]
         return [event for each in parts for event in self._said(conversation, each)]
 
-    def _said(self, conversation: Conversation, part: Record) -> list[Event]:
+    def _said(self, conversation: ServedSession, part: Record) -> list[Event]:
         if part.get("type") == "reasoning":
             streamed = conversation.reasoning.pop(text_of(part.get("id")), "")
             part = {**part, "text": continuation(streamed, text_of(part.get("text")))} if streamed else part
@@ -286,7 +286,7 @@ class OpencodeEvents(Translator):
         return out
 
 
-def _is_said(conversation: Conversation, part: Record, kind: str) -> bool:
+def _is_said(conversation: ServedSession, part: Record, kind: str) -> bool:
     """Whether a part is to be translated: a call that has begun, text that has ended and is not the user's."""
     if kind not in _TEXTS:
         return _status_of(part) != "pending"

@@ -258,7 +258,8 @@ class HttpChild(Child):
 
     def _take_written(self) -> None:
         while self._written:
-            self._waiting += [_request_of(line) for line in self._written.popleft().splitlines()]
+            lines = self._written.popleft().split(b"\n")
+            self._waiting += [_request_of(line) for line in lines if line]
         if self._waiting and (self._events is not None or self._lost):
             self._begin_requests()
         is_answered = not self._waiting and len(self._exchanges) == 1
