@@ -279,6 +279,19 @@ def test_a_failed_turn_ends_when_the_server_is_really_done() -> None:
     assert dialogue.hears(IDLE) == [TurnEnded("failed", "no")]
 
 
+def test_answers_of_an_earlier_turn_do_not_end_this_one() -> None:
+    dialogue = busy()
+    dialogue.do(dialogue.driver.interrupt())
+    dialogue.hears(IDLE)
+    dialogue.answers(True, path="/abort")
+    dialogue.do(dialogue.driver.prompt(Prompt(id="p2", text="more")))
+
+    assert dialogue.answers({}, path="/session/status") == []
+    count = len(dialogue.written)
+    dialogue.answers([{**PERMISSION, "sessionID": "ses_1"}], path="/permission")
+    assert len(dialogue.written) == count  # what is open now is not left over
+
+
 def test_a_server_that_says_only_once_that_it_rests_is_asked_and_then_believed() -> None:
     dialogue = busy()
     dialogue.hears(answer_begins(), IDLE, answer_begins(**COMPLETE))

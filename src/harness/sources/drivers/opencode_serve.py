@@ -107,7 +107,9 @@ class OpencodeServe(Driver):
         super().__init__(request, line_id)
         self._model = request.model
         self._agent = _READ_ONLY_AGENT if request.permissions == "read-only" else ""
-        self._requests: dict[int, Answered] = {}
+        self._requests: dict[int, tuple[int, Answered]] = {}
+        """Number of a request → the turn in which it was sent, and what takes its answer."""
+        self._turn = 0
         self._sent = 0
         self._held: Prompt | None = None
         """The prompt that waits for the handshake."""
@@ -174,6 +176,7 @@ class OpencodeServe(Driver):
 
     def _start_turn(self) -> None:
         self.is_busy = True
+        self._turn += 1
         self._is_interrupted = self._was_busy = self._rested_early = False
         self._error = self._answering = ""
         self._checks = 0
@@ -215,9 +218,10 @@ class OpencodeServe(Driver):
         return [self._send("POST", f"/permission/{_name(native.id)}/reply", {"reply": "reject"})]
 
     def _send(self, method: str, path: str, body: Any = None, then: Answered | None = None) -> Send:
+        """`then` takes the answer, unless another turn has begun by then."""
         self._sent += 1
         if then is not None:
-            self._requests[self._sent] = then
+            self._requests[self._sent] = (self._turn, then)
         more = {} if body is None else {"body": body}
         return line({"id": self._sent, "method": method, "path": path, **more})
 
@@ -258,8 +262,8 @@ class OpencodeServe(Driver):
             handler = self._handlers.get(event)
             data = record_of(record.get("data"))
             return () if handler is None else handler(record_of(data.get("properties")) or data)
-        then = self._requests.pop(count_of(record.get("id")) or 0, None)
-        if then is None:
+        turn, then = self._requests.pop(count_of(record.get("id")) or 0, (0, None))
+        if then is None or (turn != self._turn and self.is_ready):
             return ()
         status = count_of(record.get("status")) or 0
         return then(status, record.get("body") if status else record.get("error"))
