@@ -35,6 +35,7 @@ ROOT = DOCS.parent
 PLATFORM = f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
 MARKS = {"verified": "✓", "skipped": "–"}
 """Every other verdict is its own."""
+TWO_WAY_MARKS = {**MARKS, "skipped": "cannot"}
 
 
 class Pin(NamedTuple):
@@ -248,9 +249,11 @@ def _page(results: list[tuple[Pin, dict[str, Any]]]) -> str:
         "| scenario | " + " | ".join(heads) + " |",
         "|---" * (len(heads) + 1) + "|",
     ]
-    for name in names:
+    one_way = [name for name in names if load_scenario(name).person is None]
+    for name in one_way:
         cells = [_cell(trials.get(name)) for _, trials in shown]
         parts.append(f"| `{name}` | " + " | ".join(cells) + " |")
+    parts += _two_way([name for name in names if name not in one_way], shown)
     parts.append("\n## The scenarios\n")
     parts += [f"- `{name}`: {load_scenario(name).title}" for name in names]
     parts.append("\n## Every gap")
@@ -260,10 +263,28 @@ def _page(results: list[tuple[Pin, dict[str, Any]]]) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _cell(trial: dict[str, Any] | None) -> str:
+def _two_way(names: list[str], shown: list[tuple[Pin, dict[str, dict[str, Any]]]]) -> list[str]:
+    """The table of conversations: one line per agent."""
+    held = [(pin, trials) for pin, trials in shown if any(name in trials for name in names)]
+    heads = [name.removeprefix("two-way-") for name in names]
+    parts = [
+        "\n## Held in a conversation\n",
+        "The same programs, held in one process by a scripted person who answers, steers and interrupts (the scenarios",
+        "`two-way-…`): files, requests to the model, processes and the proof of the log were looked at. *cannot*: the",
+        "agent does not offer it, for the reason given below; that is never a pass.\n",
+        "| agent | version | " + " | ".join(heads) + " |",
+        "|---" * (len(heads) + 2) + "|",
+    ]
+    for pin, trials in held:
+        cells = [_cell(trials.get(name), TWO_WAY_MARKS) for name in names]
+        parts.append(f"| {pin.agent} | {pin.version} | " + " | ".join(cells) + " |")
+    return parts
+
+
+def _cell(trial: dict[str, Any] | None, marks: dict[str, str] = MARKS) -> str:
     if trial is None:
         return ""
-    return MARKS.get(trial["verdict"], trial["verdict"]) + (
+    return marks.get(trial["verdict"], trial["verdict"]) + (
         "*" if trial["verdict"] == "verified" and trial.get("known_gaps") else ""
     )
 

@@ -19,12 +19,14 @@ from harness.sources.models.script import (
     INTENTS,
     AgentIntent,
     Alternatives,
+    AskIntent,
     EditIntent,
     FetchIntent,
     Intent,
     ListIntent,
     McpIntent,
     PatchIntent,
+    PlanIntent,
     ReadIntent,
     RunIntent,
     SearchIntent,
@@ -48,6 +50,8 @@ SAMPLES: tuple[Intent, ...] = (
     AgentIntent(prompt="Count."),
     McpIntent(server="demo", tool="echo", input={"text": "hi"}),
     FetchIntent(url="/lab/page"),
+    AskIntent(question="Which one?", options=("It's A", "B")),
+    PlanIntent(plan="1. Do it."),
 )
 FIXTURES = fixture_names()
 VERSIONS = {"claude": [(1, 0, 60), (2, 0, 60)], "codex": [(0, 50, 0), (0, 98, 0), (0, 130, 0)]}

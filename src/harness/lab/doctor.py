@@ -35,6 +35,8 @@ OnProgress: TypeAlias = Callable[[ExaminedAgent, ScenarioResult | None], object]
 """Called for every agent before its first scenario, and with every result."""
 
 _STATUS, _RESULT = msgspec.json.Decoder(ExaminedAgent), msgspec.json.Decoder(ScenarioResult)
+TWO_WAY = "two-way"
+"""Names all two-way scenarios at once."""
 QUICK_S = 15.0
 """What a quick examination may take."""
 _SPARE_S = 60.0
@@ -84,10 +86,15 @@ def _status(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, Ver
     )
 
 
+def _two_way() -> list[str]:
+    return [name for name in scenario_names() if load_scenario(name).person is not None]
+
+
 def choose(names: Sequence[str], *, is_quick: bool) -> tuple[str, ...]:
     """The scenarios to run. Raises UsageError."""
     if names:
-        return tuple(load_scenario(name).name for name in names)
+        wanted = [inner for name in names for inner in (_two_way() if name == TWO_WAY else [name])]
+        return tuple(load_scenario(name).name for name in dict.fromkeys(wanted))
     everything = [load_scenario(name) for name in scenario_names()]
     # The tour shows most, should there be time for one only.
     quick = sorted((one for one in everything if one.quick), key=lambda one: -len(one.expect.operations))

@@ -73,6 +73,8 @@ class Expectation(_Strict, frozen=True, kw_only=True):
     """Path → what it must contain afterwards."""
     absent: tuple[str, ...] = ()
     """Files that must not be there afterwards."""
+    heard: tuple[str, ...] = ()
+    """Texts that the model must get in one of its requests (two-way scenarios)."""
 
 
 _OF_THE_CALL = ("success", "exit_code", "output")

@@ -26,6 +26,7 @@ from harness.lab import fixtures
 from harness.sources.agent import Version
 from harness.sources.models.script import (
     Alternatives,
+    AskIntent,
     FetchIntent,
     Intent,
     ListIntent,
@@ -75,9 +76,15 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForEach(msgspec.Struct, frozen=True):
-    """A list with one value per item of a `todo`: `{number}`, `{text}`, `{status}`."""
+    """A list with one value per item of a `todo`, or per option of an `ask`: `{number}`, `{text}`, `{status}`."""
 
     item: Any
+
+
+def question_input(**more: Any) -> dict[str, Any]:
+    """The input of the tool with which most agents ask a person: a list of questions with options."""
+    options = ForEach({"label": "{text}", "description": "{text}"})
+    return {"questions": [{"question": "{question}", "header": "Choice", "options": options, **more}]}
 
 
 class ToolTemplate(msgspec.Struct, frozen=True):
@@ -290,6 +297,10 @@ def intent_values(intent: Intent, context: LabContext) -> dict[str, Any]:
             values["command"] = f"grep -rn -- {shlex.quote(intent.query)} {shlex.quote(intent.path)}"
         case ListIntent():
             values["command"] = f"ls {shlex.quote(intent.path)}"
+        case AskIntent():
+            values["items"] = [
+                {"number": str(number), "text": option} for number, option in enumerate(intent.options, 1)
+            ]
         case TodoIntent():
             values["items"] = [
                 {"number": str(number), "text": item.text, "status": item.status}

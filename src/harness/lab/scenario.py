@@ -22,6 +22,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.lab.expectations import Expectation
 from harness.lab.fixture import AgentFixture
+from harness.lab.scripted_person import Person
 from harness.sources.agent import Agent, Version
 from harness.sources.models.file_positions import Positions
 from harness.sources.models.script import INTENTS, Script, intent_name
@@ -49,6 +50,10 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A skill that the project has."""
     mcp_server: str = ""
     """The name of a server that has one tool, `echo`."""
+    person: Person | None = None
+    """Makes it a two-way scenario: what the person does in the conversation."""
+    expect_next: Expectation | None = None
+    """Of the second prompt of a two-way scenario."""
 
 
 class Scenario(_Fields, frozen=True, kw_only=True):
@@ -65,6 +70,8 @@ class Scenario(_Fields, frozen=True, kw_only=True):
 
     def not_offered(self, agent: Agent, fixture: AgentFixture, version: Version = ()) -> str:
         """Why this agent cannot run it, in this version if that is known; empty when it can."""
+        if self.person is not None and (reason := _cannot(self.person, agent, version)):
+            return reason
         parts = [
             part for one in self.script.conversations.values() for turn in one.turns for part in turn.parts
         ]
@@ -75,9 +82,28 @@ class Scenario(_Fields, frozen=True, kw_only=True):
                 return reason
         if self.resume_prompt and "resume" not in agent.supports:
             return "it cannot resume a session"
+        if self.person is not None:
+            return ""
         if self.permissions not in ("full-access", *agent.supports):
             return f"it has no {self.permissions} mode"
         return ""
+
+
+def _cannot(person: Person, agent: Agent, version: Version) -> str:
+    two_way = agent.two_way
+    if two_way is None or (version and version < two_way.since):
+        since = "" if two_way is None else f" before version {'.'.join(map(str, two_way.since))}"
+        return f"it cannot be held in a conversation{since}"
+    lacking = [need for need in person.needs if need not in two_way.capabilities]
+    return f"it cannot {_CANNOT[lacking[0]]}" if lacking else ""
+
+
+_CANNOT = {
+    "approve": "be asked before its calls",
+    "ask": "ask the person",
+    "plan": "have its plan approved",
+    "steer": "take a message in the middle of a turn",
+}
 
 
 def scenario_names() -> list[str]:

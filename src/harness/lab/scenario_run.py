@@ -21,6 +21,7 @@ from harness.lab.known_fields import KnownFields, unknown_fields
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
+from harness.lab.two_way_run import hold_conversation
 from harness.log.raw import RawExit, RawOutput, read_raw
 from harness.log.stores.files import FileStore
 from harness.sources.agent import Agent
@@ -84,6 +85,9 @@ def run_scenario(
     make_project(cwd, skills_folder=fixture.skills_folder, skill=scenario.skill)
     output: ScenarioOutput | None = None
     try:
+        if scenario.person is not None:
+            findings = _converse(tested, scenario, folder, cwd, timeout_s)
+            return _result(tested, scenario, findings, began_s), None
         output = _perform(tested, scenario, folder, cwd, timeout_s)
         findings = list(_judge(tested, scenario, output, cwd))
     except HarnessError as error:
@@ -92,19 +96,38 @@ def run_scenario(
         # It was our time that ran out: the agent may hang, or be slow here.
         reason = f"no end within {timeout_s:.0f} s; examine it without --quick"
         return ScenarioResult(scenario=scenario.name, verdict="unfinished", reason=reason), output
+    return _result(tested, scenario, findings, began_s), output
+
+
+def _result(
+    tested: AgentUnderTest, scenario: Scenario, findings: list[Finding], began_s: float
+) -> ScenarioResult:
     gaps = tested.known_gaps.get(scenario.name, ())
     accepted = tuple(one.what for one in findings if one.kind in ("degraded", "wrong") and one.what in gaps)
     left = tuple(one for one in findings if one.what not in accepted)
-    return (
-        ScenarioResult(
-            scenario=scenario.name,
-            verdict=verdict_of(left),
-            findings=left,
-            known_gaps=accepted,
-            duration_ms=int((time.monotonic() - began_s) * 1000),
-        ),
-        output,
+    return ScenarioResult(
+        scenario=scenario.name,
+        verdict=verdict_of(left),
+        findings=left,
+        known_gaps=accepted,
+        duration_ms=int((time.monotonic() - began_s) * 1000),
     )
+
+
+def _converse(
+    tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
+) -> list[Finding]:
+    """A two-way scenario: see `two_way_run`."""
+    home, version = os.path.join(folder, "home"), parse_version(tested.version)
+    with OfflineAgent(scenario.script, tested.agent.name, home=home, cwd=cwd, version=version) as offline:
+        _refuse_unless_pointed_here(offline.config, offline.server.url)
+        limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
+        request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
+        findings = hold_conversation(
+            scenario, offline, replace(request, permissions=scenario.permissions), folder
+        )
+        faults = [repr(error) for error in offline.server.faults]
+    return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
 
 
 def _perform(

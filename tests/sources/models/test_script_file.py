@@ -112,6 +112,8 @@ def test_every_call_and_every_fault_can_be_written() -> None:
         "server": "l",
         "tool": "m",
         "url": "n",
+        "question": "o",
+        "plan": "p",
     }
     for name, kind in INTENTS.items():
         wanted = [field for field in kind.__struct_fields__ if field in needed]

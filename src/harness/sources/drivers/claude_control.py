@@ -81,6 +81,8 @@ class ClaudeControl(Driver):
         self._waiting_prompt = ""
         """The id of a prompt with which the program has not begun yet."""
         self._is_interrupted = False
+        self._plans: dict[str, str] = {}
+        """Call → its plan: the question has it only where the model wrote it into a file."""
         self._result: Record | None = None
         self._says_states = False
 
@@ -127,6 +129,8 @@ class ClaudeControl(Driver):
                 return self._on_lifecycle(text_of(record.get("command_uuid")), text_of(record.get("state")))
             case "user" if record.get("isReplay") is True:
                 return self._taken(text_of(record.get("uuid")))
+            case "assistant":
+                self._note_plans(record_of(record.get("message")))
             case "result":
                 return self._on_result(record)
             case "system":
@@ -237,10 +241,16 @@ class ClaudeControl(Driver):
             native["questions"] = questions = _questions(record_of(given))
             return self._ask(native, question_relay(questions, **origin))
         if name == _PLAN:
-            plan = {"title": _PLAN_TITLE, "plan": text_of(record_of(given).get("plan"))}
+            called = self._plans.pop(origin["call_id"], "")
+            plan = {"title": _PLAN_TITLE, "plan": text_of(record_of(given).get("plan")) or called}
             return self._ask(native, Relay(id="", kind="plan", question=_PLAN_TITLE, payload=plan, **origin))
         description = first_text(request, "description", "decision_reason")
         return self._ask(native, Relay(id="", question=description, **origin))
+
+    def _note_plans(self, message: Record) -> None:
+        for block in map(record_of, items_of(message.get("content"))):
+            if block.get("name") == _PLAN:
+                self._plans[text_of(block.get("id"))] = text_of(record_of(block.get("input")).get("plan"))
 
     def _answered(self, native: Any, reply: RelayReply) -> Moves:
         return [self._decision(native, reply)]

@@ -177,6 +177,19 @@ class FetchIntent(_Intent, frozen=True, kw_only=True):
     """One that begins with a slash is a page of the lab's own server."""
 
 
+class AskIntent(_Intent, frozen=True, kw_only=True):
+    """A question for the person at the other end of a two-way conversation."""
+
+    question: str
+    options: tuple[str, ...] = ()
+
+
+class PlanIntent(_Intent, frozen=True, kw_only=True):
+    """A plan that the person is to approve."""
+
+    plan: str
+
+
 Intent: TypeAlias = (
     ReadIntent
     | WriteIntent
@@ -190,6 +203,8 @@ Intent: TypeAlias = (
     | AgentIntent
     | McpIntent
     | FetchIntent
+    | AskIntent
+    | PlanIntent
 )
 
 INTENTS: dict[str, type[Intent]] = {
@@ -207,6 +222,8 @@ INTENTS: dict[str, type[Intent]] = {
         AgentIntent,
         McpIntent,
         FetchIntent,
+        AskIntent,
+        PlanIntent,
     )
 }
 

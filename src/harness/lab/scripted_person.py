@@ -1,0 +1,163 @@
+"""The person of a two-way scenario: answers what the agent asks, says something in the middle of a turn, interrupts it.
+
+[person]
+needs = ["approve"]
+replies = [{ about = "denied.txt", approved = false, reason = "Not that one." }]
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.events import Event, Relay, TextDelta
+from harness.lab.doctor_report import Finding
+from harness.sources.run import Run
+
+_POLL_S = 0.05
+_LONGEST_WAIT_S = 10.0
+"""For a first piece of text; some agents show none before the answer is whole."""
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ScriptedReply(_Strict, frozen=True, kw_only=True):
+    """How a question is answered. Each of them must be asked; the first that fits answers."""
+
+    kind: Literal["permission", "question", "plan"] = "permission"
+    about: str = ""
+    """A part of what is asked."""
+    approved: bool = True
+    answer: str = ""
+    reason: str = ""
+    not_yet: str = ""
+    """A file that must not be there before the answer."""
+
+
+class Person(_Strict, frozen=True, kw_only=True):
+    needs: tuple[Literal["approve", "ask", "plan", "steer"], ...] = ()
+    """What the agent must be able to do in a conversation."""
+    replies: tuple[ScriptedReply, ...] = ()
+    """Other questions for permission are answered with yes."""
+    when: str = ""
+    """`steer` and `interrupts`: as soon as this file is there; empty: at the first piece of text."""
+    steer: str = ""
+    interrupts: bool = False
+    leaves_no: str = ""
+    """A part of a command line: after the interruption there is no such process."""
+    next_prompt: str = ""
+    """A second prompt, in the same process."""
+
+
+class Attendance:
+    """A person during one run. `attend` follows it to its end; then `findings` says what was amiss."""
+
+    def __init__(self, person: Person, cwd: str) -> None:
+        self._person = person
+        self._cwd = cwd
+        self._unasked = list(person.replies)
+        self._found: list[Finding] = []
+        self._has_text = threading.Event()
+        self._is_over = threading.Event()
+        self.asked: list[tuple[Relay, ScriptedReply]] = []
+
+    def attend(self, run: Run) -> list[Event]:
+        """The events of the run."""
+        events: list[Event] = []
+        thread = threading.Thread(target=self._act, args=(run,), daemon=True)
+        thread.start()
+        for event in run:
+            events.append(event)
+            if isinstance(event, TextDelta):
+                self._has_text.set()
+            elif isinstance(event, Relay):
+                self._answer(run, event)
+        self._is_over.set()
+        self._has_text.set()
+        thread.join()
+        return events
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._found
+        for reply in self._unasked:
+            what = f"it did not ask ({reply.kind}) about {reply.about!r}"
+            yield Finding(kind="wrong" if reply.kind == "permission" else "broken", what=what)
+
+    def _answer(self, run: Run, relay: Relay) -> None:
+        said = _words_of(relay)
+        fitting = (one for one in self._person.replies if one.kind == relay.kind and one.about in said)
+        reply = next(fitting, ScriptedReply(approved=relay.kind == "permission"))
+        if reply in self._unasked:
+            self._unasked.remove(reply)
+        elif relay.kind != "permission":
+            self._found.append(Finding(kind="wrong", what=f"it asked ({relay.kind}) once more", example=said))
+        if reply.not_yet and os.path.lexists(os.path.join(self._cwd, reply.not_yet)):
+            self._found.append(Finding(kind="wrong", what=f"{reply.not_yet} was there before the answer"))
+        self.asked.append((relay, reply))
+        try:
+            run.reply(relay.id, approved=reply.approved, answer=_answer_of(relay, reply), reason=reply.reason)
+        except UsageError as error:
+            self._found.append(Finding(kind="broken", what=error.message, example=said))
+
+    def _act(self, run: Run) -> None:
+        """Steer or interrupt the run when it is time."""
+        person = self._person
+        if not person.steer and not person.interrupts:
+            return
+        if person.when:
+            while not os.path.exists(os.path.join(self._cwd, person.when)):
+                if self._is_over.wait(_POLL_S):
+                    return
+        else:
+            self._has_text.wait(_LONGEST_WAIT_S)
+        if self._is_over.is_set():
+            return
+        if person.interrupts:
+            run.cancel()
+            return
+        try:
+            run.steer(person.steer)
+        except UsageError as error:
+            self._found.append(Finding(kind="broken", what=error.message, example=error.hint))
+
+
+def _words_of(relay: Relay) -> str:
+    asked = {"input": relay.input, "question": relay.question, "payload": relay.payload, "id": relay.call_id}
+    return msgspec.json.encode(asked).decode()
+
+
+def _answer_of(relay: Relay, reply: ScriptedReply) -> Any:
+    if relay.kind != "plan":
+        return reply.answer or None
+    action = "approved" if reply.approved else "rejected"
+    return {"action": action, **({"feedback": reply.reason} if reply.reason else {})}
+
+
+def processes_with(command: str, cwd: str, wait_s: float) -> list[int]:
+    """Processes in this folder whose command line has these words, once that long was given for them to end."""
+    deadline_s = time.monotonic() + wait_s
+    while (found := list(_running(command, cwd))) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
+    return found
+
+
+def _running(command: str, cwd: str) -> Iterator[int]:
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if not name.isdigit():
+            continue
+        try:
+            where = os.readlink(f"/proc/{name}/cwd")
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended, or belongs to another user
+        if where.startswith(os.path.realpath(cwd)) and command in words:
+            yield int(name)

@@ -1,0 +1,160 @@
+"""Runs one two-way scenario with one agent: a conversation with a scripted person, and what came of it in reality.
+
+Looked at are the files, the requests that the scripted model got, the processes, and the log, which must be proved
+by its raw record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import HarnessError
+from harness.events import Event, Message, Relay, RelayReply, Unknown
+from harness.lab.doctor_report import Finding
+from harness.lab.expectations import Expectation, missing
+from harness.lab.offline_agent import OfflineAgent
+from harness.lab.request_log import RequestEntry
+from harness.lab.scenario import Scenario
+from harness.lab.scripted_person import Attendance, Person, processes_with
+from harness.log.stores.files import FileStore
+from harness.sources.process.dialogue import ProgramConversation
+from harness.sources.request import Request
+from harness.sources.run import Run, start
+from harness.sources.translation.audit import check
+
+_ENDS_S = 3.0
+"""For processes of an interrupted command to be gone."""
+
+
+class TwoWayRun:
+    """One run of a conversation, and everything that is known of it afterwards."""
+
+    def __init__(
+        self, run: Run, events: list[Event], attendance: Attendance, requests: list[RequestEntry]
+    ) -> None:
+        self.session_id = run.agent_session_id
+        self.outcome = run.wait().outcome
+        self.events = events
+        self.attendance = attendance
+        self.requests = requests
+        """What reached the scripted model from its start on."""
+        self.problems: list[str] = (
+            check(run.store, run.id).problems if isinstance(run.store, FileStore) else []
+        )
+        """Why its raw record does not prove its log."""
+
+    def heard(self, text: str) -> int:
+        """How often the text is in what the model got, at most in one request."""
+        plain = [_texts_of(entry.body) for entry in self.requests if entry.wire]
+        return max((said.count(text) for said in plain), default=0)
+
+
+class TwoWayTrial:
+    """Contract: `perform` writes only below the folders that it was given, and leaves no process."""
+
+    def __init__(self, scenario: Scenario, offline: OfflineAgent, request: Request, store: FileStore) -> None:
+        assert scenario.person is not None
+        self._scenario = scenario
+        self._person: Person = scenario.person
+        self._offline = offline
+        self._request = replace(request, two_way=True)
+        self._store = store
+
+    def perform(self) -> Iterator[Finding]:
+        scenario, conversation = self._scenario, ProgramConversation()
+        cwd = self._request.cwd
+        try:
+            first = self._hold(self._request, self._person, conversation)
+            yield from self._judge(first, self._person, scenario.expect)
+            if self._person.leaves_no and (left := processes_with(self._person.leaves_no, cwd, _ENDS_S)):
+                what = f"a command still runs after the interruption: {self._person.leaves_no}"
+                yield Finding(kind="wrong", what=what, example=f"{len(left)} processes")
+            if scenario.expect_next is not None:
+                yield from self._next(first, conversation, scenario.expect_next)
+        finally:
+            conversation.close()
+        if left := processes_with("", cwd, _ENDS_S):
+            yield Finding(kind="wrong", what="processes are left when it has ended", example=f"{len(left)}")
+
+    def _next(
+        self, first: TwoWayRun, conversation: ProgramConversation, expected: Expectation
+    ) -> Iterator[Finding]:
+        """The second prompt: in the same process, or in a new one that resumes the session."""
+        line, session_id = conversation.line, first.session_id
+        quiet = Person()
+        if self._scenario.resume_prompt:
+            conversation.close()
+            if not session_id:
+                yield Finding(kind="broken", what="the session's id is not visible: nothing can be resumed")
+                return
+            request = replace(self._request, prompt=self._scenario.resume_prompt, resume=session_id)
+            yield from self._judge(self._hold(request, quiet, conversation), quiet, expected)
+            return
+        pid = line.child.pid if line is not None else 0
+        request = replace(self._request, prompt=self._person.next_prompt)
+        yield from self._judge(self._hold(request, quiet, conversation), quiet, expected)
+        again = conversation.line
+        if line is None or again is not line or again.child.pid != pid:
+            yield Finding(kind="wrong", what="the second prompt was not answered by the same process")
+
+    def _hold(self, request: Request, person: Person, conversation: ProgramConversation) -> TwoWayRun:
+        before = len(self._offline.server.requests)
+        attendance = Attendance(person, request.cwd)
+        run = start(request, store=self._store, redact=False, conversation=conversation)
+        events = attendance.attend(run)
+        return TwoWayRun(run, events, attendance, self._offline.server.requests[before:])
+
+    def _judge(self, run: TwoWayRun, person: Person, expected: Expectation) -> Iterator[Finding]:
+        if run.outcome == "timed_out":
+            yield Finding(kind="broken", what="it hangs: the turn did not end in time")
+        yield from run.attendance.findings()
+        yield from missing(expected, run.events, self._request.cwd)
+        for text in expected.heard:
+            if not run.heard(text):
+                yield Finding(kind="broken", what=f"its model did not get {text!r}")
+        for relay, reply in run.attendance.asked:
+            others = [option for option in relay.options or () if option != reply.answer]
+            if relay.kind == "question" and run.heard(reply.answer) <= max(map(run.heard, others), default=0):
+                yield Finding(kind="broken", what=f"its model did not get the answer {reply.answer!r}")
+        said = [event.text for event in run.events if isinstance(event, Message) and event.role == "user"]
+        if person.steer and said.count(person.steer) != 1:
+            yield Finding(
+                kind="broken", what="the message was not taken in the turn", example=" / ".join(said)
+            )
+        yield from _of_the_log(run.events, run.problems)
+
+
+def _of_the_log(events: list[Event], problems: list[str]) -> Iterator[Finding]:
+    asked = [event.id for event in events if isinstance(event, Relay)]
+    answered = [event.id for event in events if isinstance(event, RelayReply)]
+    if sorted(asked) != sorted(answered):
+        yield Finding(kind="wrong", what=f"{len(asked)} questions and {len(answered)} answers in the log")
+    for event in events:
+        if isinstance(event, Unknown):
+            raw = event.raw if isinstance(event.raw, str) else msgspec.json.encode(event.raw).decode()
+            yield Finding(kind="drift", what=f"unknown record: {raw[:60]}", example=raw[:300])
+    for problem in problems:
+        yield Finding(kind="wrong", what="its raw record does not prove the log", example=problem[:300])
+
+
+def _texts_of(body: object) -> str:
+    """All texts of a request, as the model reads them."""
+    if isinstance(body, str):
+        return body + "\n"
+    inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return "".join(map(_texts_of, inner))
+
+
+def hold_conversation(
+    scenario: Scenario, offline: OfflineAgent, request: Request, folder: str
+) -> list[Finding]:
+    """What is amiss in the conversation of this scenario; what cannot be started is broken."""
+    store = FileStore(os.path.join(folder, "sessions"))
+    try:
+        return list(TwoWayTrial(scenario, offline, request, store).perform())
+    except HarnessError as error:
+        return [Finding(kind="broken", what=error.message, example=error.hint)]
