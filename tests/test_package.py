@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,13 @@ def test_the_wheel_and_the_source_have_our_name_and_all_of_the_page(dist: Path) 
     tracked = _run("git", "-C", str(ROOT), "ls-files", "web").stdout.split()
     assert set(tracked) <= inside
     assert not [name for name in inside if "node_modules" in name]
+
+
+def test_the_wheel_has_the_extensions_that_pi_loads(dist: Path) -> None:
+    [wheel] = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {Path(name).name for name in archive.namelist()}
+    assert {"pi_gate.ts", "pi_question.ts"} <= names
 
 
 @pytest.mark.parametrize("extra", ASKS)

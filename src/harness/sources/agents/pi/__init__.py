@@ -1,4 +1,4 @@
-"""Pi: `agent` has its command line, tools and translator, `answers` the answers of its models."""
+"""Pi: `agent` has its command lines, `translator` and `rpc` its records and tools, `answers` the answers of its models."""
 
 from __future__ import annotations
 
