@@ -254,7 +254,7 @@ class PiRpc(Driver):
     # Dialogs
 
     def _dialog(self, record: Record) -> Moves:
-        method, title, id = record.get("method"), text_of(record.get("title")), record.get("id")
+        method, title, id = text_of(record.get("method")), text_of(record.get("title")), record.get("id")
         if method in ANNOUNCEMENTS:
             self._has_gate = self._has_gate or record.get("statusKey") == _GATE_STATUS
             return []

@@ -82,7 +82,7 @@ class PiRpcTranslator(PiTranslator):
         return super()._agent_settled(record)
 
     def _extension_ui(self, record: Record) -> Sequence[Event]:
-        method = record.get("method")
+        method = text_of(record.get("method"))
         if method == "notify":
             event = _NOTIFICATIONS.get(text_of(record.get("notifyType")), Info)
             return [event(message=output_of(record.get("message")), code="extension")]
