@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harness_kit import Model, call, opened, run
-from running_kit import fake_claude
+from harness_kit import Model, call, log_of, opened, run
+from running_kit import check, fake_claude
 
+from harness.events import RelayReply, Result, SessionStart
 from harness.log.stores.files import FileStore
 from harness.session.config import Mode
 from harness.session.thread_memory import Memory
+from harness.sources.loop.conversation import GIVEN_UP
+from harness.sources.loop.turns import CUT_OFF
 
 
 def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:
@@ -78,5 +81,36 @@ def test_two_answers_at_once_to_one_question_are_one_answer_and_one_refusal() ->
             )
             assert [*answers] == [True, False]
             assert model.results() == ["User answered: first"]
+
+    run(work)
+
+
+def test_a_message_to_a_program_gives_up_the_run_of_our_own_loop_that_waits(tmp_path: Path) -> None:
+    async def work() -> None:
+        store = FileStore(str(tmp_path / "data"))
+        model = Model(call("ask_user", question="Which?"))
+        async with opened(model, modes=[Mode(id="build")], storage=store, cwd=str(tmp_path)) as (harness, _):
+            await harness.send_message(content="ask me")
+        modes = [Mode(id="build", agent=fake_claude(tmp_path)), Mode(id="own")]
+        model = Model("On my own again.")
+        async with opened(model, modes=modes, storage=store, cwd=str(tmp_path)) as (harness, _):
+            await harness.select_or_create_thread()
+            assert len(harness.session.suspensions.all()) == 1  # opening the thread gives nothing up
+            await harness.send_message(content="to the program")
+            assert harness.session.suspensions.all() == []
+            events = log_of(harness)
+            [reply] = [event for event in events if isinstance(event, RelayReply)]
+            assert (reply.approved, reply.by, reply.reason) == (False, "policy", GIVEN_UP)
+            starts = [event for event in events if isinstance(event, SessionStart)]
+            given_up, of_program = (event for event in events if isinstance(event, Result))
+            assert [start.run_id for start in starts] == [given_up.run_id, of_program.run_id]
+            assert given_up.outcome == "interrupted"
+            assert reply.seq < given_up.seq < starts[1].seq
+            await harness.session.mode.switch(mode_id="own")
+            await harness.send_message(content="to the loop again")
+            assert model.heard() == ["ask me", "to the program", "to the loop again"]
+            assert model.results() == [CUT_OFF]
+            check(harness, log_of(harness))
+        store.close()
 
     run(work)

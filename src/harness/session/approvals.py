@@ -95,8 +95,6 @@ class Suspensions:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self._answered: set[str] = set()
-        """Ids of questions whose answer is being passed on: only the first answer counts."""
 
     def all(self) -> list[PendingSuspension]:
         """As emitted with `tool_suspended`, in this process or an earlier one."""
@@ -113,11 +111,7 @@ class Suspensions:
         return None if found is None else pending_suspension(found)
 
     def _waiting(self) -> list[Relay]:
-        return [
-            relay
-            for relay in self._session.runs.relays
-            if relay.kind != "permission" and relay.id not in self._answered
-        ]
+        return [relay for relay in self._session.runs.relays if relay.kind != "permission"]
 
     def resolve_tool_call_id(self, tool_call_id: str = "") -> str | None:
         """The call id of the pending call with that id; without an id, of the only pending call."""
@@ -135,11 +129,8 @@ class Suspensions:
         if relay is None:
             return False
         reply = self.check(relay, resume_data)
-        self._answered.add(relay.id)
-        try:
+        with session.runs.answering(relay):
             return await self._pass_on(relay, reply, context)
-        finally:
-            self._answered.discard(relay.id)
 
     async def _pass_on(self, relay: Relay, reply: RelayReply, context: RequestContext | None) -> bool:
         session = self._session

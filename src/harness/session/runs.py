@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -181,8 +182,10 @@ class Runs:
         self.endings = RunOutcomes()
         self._queued_contexts: dict[str, RequestContext] = {}
         """Request contexts of queued messages, by message id. They hold any objects and are never logged."""
-        self._answered: set[str] = set()
-        """Ids of answered approvals and questions of the current run; the answers may not be logged yet."""
+        self._accepted: set[str] = set()
+        """Ids of approvals and questions of the current run that are answered; the answers may not be logged yet."""
+        self._in_transit: set[str] = set()
+        """Ids of those of a suspended run whose answer is being passed on."""
         self._holds_queue = False
         self._is_paused = False
         """Whether the queue is held back because the user stopped the run."""
@@ -197,9 +200,12 @@ class Runs:
 
     @property
     def relays(self) -> list[Relay]:
-        """The approvals and questions that wait for an answer."""
-        waiting = self._session.bus.fold.facts.relays.values()
-        return [relay for relay in waiting if relay.id not in self._answered]
+        """The approvals and questions that wait for an answer: those in the log, without the answered ones.
+
+        Which of two answers counts is decided by the run that waits (`OpenQuestions`), or by `resume`.
+        """
+        waiting, answered = self._session.bus.fold.facts.relays.values(), self._accepted | self._in_transit
+        return [relay for relay in waiting if relay.id not in answered]
 
     @property
     def waits(self) -> bool:
@@ -212,8 +218,17 @@ class Runs:
         """Answer the current run; False when it does not wait for this answer."""
         is_taken = self._session.driver.reply(reply)
         if is_taken:
-            self._answered.add(reply.id)
+            self._accepted.add(reply.id)
         return is_taken
+
+    @contextmanager
+    def answering(self, relay: Relay) -> Iterator[None]:
+        """Within this it does not wait for another answer, also while the current run ends."""
+        self._in_transit.add(relay.id)
+        try:
+            yield
+        finally:
+            self._in_transit.discard(relay.id)
 
     def next_operation(self) -> int:
         self._operation += 1
@@ -444,7 +459,7 @@ class Runs:
         finally:
             self._task = self._current = self.abort_signal = None
             self.is_abort_requested = False
-            self._answered.clear()
+            self._accepted.clear()
 
     async def _once(self, request: RunRequest, *, is_queued: bool = False) -> Ended:
         loop = asyncio.get_running_loop()
@@ -456,14 +471,14 @@ class Runs:
         try:
             await asyncio.wait((self._current,))
             if self._current.cancelled():
-                self._tell_stopped(request)
+                self._log_stopped(request)
             else:
                 ended = self._current.result()
         except HarnessError as error:
-            self._tell_failure(request, error.words, is_queued=is_queued)
+            self._log_failure(request, error.words, is_queued=is_queued)
         except Exception as error:
             _logger.exception("a run broke")
-            self._tell_failure(request, repr(error), is_queued=is_queued)
+            self._log_failure(request, repr(error), is_queued=is_queued)
         try:
             await self._session.after_run()
         except Exception:
@@ -496,14 +511,14 @@ class Runs:
         self._session.bus.deliver()
         return request.run_id == self._session.bus.fold.facts.last_run
 
-    def _tell_stopped(self, request: RunRequest) -> None:
+    def _log_stopped(self, request: RunRequest) -> None:
         """Log a run that was stopped before it began like any other; give up one that was suspended."""
         if not request.run_id:
             self._session.abandon_suspension(ABORTED)
         elif not self._has_begun(request):
-            self._tell_whole(request, [Result(success=False, outcome="interrupted")])
+            self._log_whole(request, [Result(success=False, outcome="interrupted")])
 
-    def _tell_failure(self, request: RunRequest, message: str, *, is_queued: bool) -> None:
+    def _log_failure(self, request: RunRequest, message: str, *, is_queued: bool) -> None:
         """Log a run that could not begin, or raised, like any other that failed."""
         session = self._session
         session.bus.deliver()
@@ -515,9 +530,9 @@ class Runs:
         elif is_queued or not request.run_id:  # it is still queued, or suspended
             session.append_all(errors)
         elif not self._has_begun(request):
-            self._tell_whole(request, [*errors, end])
+            self._log_whole(request, [*errors, end])
 
-    def _tell_whole(self, request: RunRequest, rest: list[Event]) -> None:
+    def _log_whole(self, request: RunRequest, rest: list[Event]) -> None:
         """Log a whole run, from request to end, of which the agent emitted nothing."""
         session, opening = self._session, request.opening
         session.abandon_suspension(ABORTED)  # as a run that began would have done
