@@ -45,8 +45,8 @@ def test_where_nobody_sits_a_call_is_refused_at_once_and_that_is_said_once(world
     assert not (world.project / "made").exists()
     assert replies(world) == [(False, "policy")] * 3
     told = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
-    assert all("nobody is there who could allow it" in text for text in told)
-    assert answer.err.count("nobody can be asked here: bash was refused") == 1
+    assert all("no user is there to allow it" in text for text in told)
+    assert answer.err.count("there is no user to ask: bash was refused") == 1
     assert "--on-ask allow" in answer.err
 
 
@@ -60,7 +60,7 @@ def test_somebody_may_be_waited_for_as_long_as_one_likes(world: World) -> None:
     assert world.call(*native(world), "--on-ask", "wait", "--ask-timeout", "0.2").code == 0
     assert replies(world) == [(False, "timeout")]
     [told] = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
-    assert "nobody answered within 0.2 s" in told
+    assert "no answer within 0.2 s" in told
 
 
 def test_the_policy_holds_for_sub_agents_and_programs_of_a_model_too(world: World) -> None:
@@ -71,7 +71,7 @@ def test_the_policy_holds_for_sub_agents_and_programs_of_a_model_too(world: Worl
     asked = ("--model", f"scripted/{script}", "--prompt", "go", "--permissions", "agent-default")
     answer = world.call("run", "--agent", "rlm", *asked, "--format", "json")
     assert answer.code == 0
-    assert "nobody is there who could allow it" in answer.out
+    assert "no user is there to allow it" in answer.out
     assert not (world.project / "made").exists()
 
 

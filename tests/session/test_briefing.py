@@ -73,7 +73,9 @@ async def test_a_plan_that_our_own_agent_made_is_carried_out_by_a_program(tmp_pa
             event.text for event in log_of(harness) if isinstance(event, Message) and event.role == "user"
         ]
         assert said == ["Make it striped like a ZEBRA.", "Begin."]
-        assert any("claude was told what was said" in data["message"] for data in record.named("info"))
+        assert any(
+            "claude was given a summary of what was said" in data["message"] for data in record.named("info")
+        )
         check(harness, log_of(harness))
         thread_id = harness.session.thread.require_id()
     assert audit(store, thread_id).problems == []

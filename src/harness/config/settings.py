@@ -257,7 +257,9 @@ def _matches(parts: list[str], path: tuple[str, ...]) -> bool:
 
 def template(agent: str, *, personal: bool) -> str:
     """A file with every setting in it, explained and commented out."""
-    lines = ["# Settings of Harness. Remove a `#` to set something; `harness config show` tells what holds."]
+    lines = [
+        "# Settings of Harness. Remove a `#` to set something; `harness config show` prints the settings in effect."
+    ]
     if not personal:
         lines.append(
             "# In a project most of it counts only once you have said `harness trust` here, after each change."

@@ -97,7 +97,7 @@ class NativeDriver:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._loaded: tuple[str, AgentConversation] | None = None
-        self._told_warnings = 0
+        self._logged_warnings = 0
         self.agent_name = OWN_AGENT
 
     @property
@@ -219,8 +219,8 @@ class NativeDriver:
 
     def _warn_of_servers(self) -> None:
         session, warnings = self._session, self._session.harness.mcp.warnings
-        new = [Warning(message=text, code="mcp") for text in warnings[self._told_warnings :]]
-        self._told_warnings = len(warnings)
+        new = [Warning(message=text, code="mcp") for text in warnings[self._logged_warnings :]]
+        self._logged_warnings = len(warnings)
         if new and session.thread.current is not None:
             session.append_all(new, session.hub.log_id)
 

@@ -52,7 +52,7 @@ class UndeliveredSignals:
         self._agent_name = agent_name
         self._cursor = 0
         self._signals: list[Signal] = []
-        self._told = 0
+        self._delivered = 0
         """How many signals, from the first on, came before the current run."""
         self._run_id = ""
         self._is_own = False
@@ -78,10 +78,10 @@ class UndeliveredSignals:
             elif isinstance(event, SessionStart):
                 if not event.parent_id:
                     self._run_id, self._is_own = event.run_id, who_works(event) == self._agent_name
-                    self._told = len(self._signals)
+                    self._delivered = len(self._signals)
             elif isinstance(event, Result) and event.run_id == self._run_id:
                 if event.success or not self._is_own:
-                    del self._signals[: self._told]
+                    del self._signals[: self._delivered]
                 self._run_id = ""
 
 
@@ -141,7 +141,7 @@ class Briefing:
         self._resumes = resumes
         self._cursor = 0
         self._items: list[_Item] = []
-        self._told = 0
+        self._delivered = 0
         """How many items, from the first on, came before the current run."""
         self._dropped = 0
         self._tasks: list[Task] = []
@@ -188,7 +188,7 @@ class Briefing:
         if self._run is not None:
             self._end(self._run, is_success=False)
         self._run = _Run(event, is_own=who_works(event) == self._agent_name)
-        self._told = len(self._items)
+        self._delivered = len(self._items)
         self._relays.clear()
         self._note_session(event)
 
@@ -275,7 +275,7 @@ class Briefing:
         self._run = None
         self._writes.clear()
         if run.is_own and self._resumes and run.has_session and (is_success or run.has_spoken):
-            del self._items[: self._told]
+            del self._items[: self._delivered]
             self._dropped = 0
             self._took_part, self._has_first = True, False
             self._tasks = []
@@ -309,7 +309,7 @@ class Briefing:
                 continue
             size -= len(self._items.pop(position).text) + 2
             self._dropped += 1
-            self._told -= position < self._told
+            self._delivered -= position < self._delivered
 
     def _text(self) -> str:
         self._shorten()

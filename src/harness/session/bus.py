@@ -141,12 +141,12 @@ class Bus:
             reduce(fold.display, event)
         else:
             fold.change_display(lambda: reduce(fold.display, event))
-        self.tell(event)
+        self.notify(event)
 
-    def tell(self, event: HarnessEvent) -> None:
+    def notify(self, event: HarnessEvent) -> None:
         """Emit an event that the display state already includes: another thread is shown, or none."""
         if self._listeners:
-            self._tell(event)
+            self._notify_listeners(event)
             self.display_changed()
 
     def display_changed(self) -> None:
@@ -156,7 +156,7 @@ class Bus:
         changed, display = self._changed, self.fold.display
         if changed is None or changed.display_state is not display:
             changed = self._changed = DisplayStateChanged(display_state=display)
-        self._tell(changed)
+        self._notify_listeners(changed)
 
     def _deliver_some(self) -> bool:
         follower = self._follower
@@ -212,7 +212,7 @@ class Bus:
         except Exception:
             _logger.exception("what is to be done at %s failed", type(event).__name__)
 
-    def _tell(self, event: HarnessEvent) -> None:
+    def _notify_listeners(self, event: HarnessEvent) -> None:
         for listener in self._listeners:
             try:
                 answer = listener(event)  # type: ignore[arg-type] # every emitted event is a SessionEvent

@@ -36,7 +36,7 @@ answered it, so that it is the user's turn. It stays "waiting" until what is wai
 - "continue": neither of these. The assistant goes on by itself, also when it asked for something that the goal does \
 not require. A goal that waits for a judge waits for you: decide, and do not wait for yourself.
 
-The reason is told to the assistant: with "continue" say what is to be done next, with "waiting" what is missing."""
+The reason is shown to the assistant: with "continue" say what is to be done next, with "waiting" what is missing."""
 
 VERDICT_SCHEMA: dict[str, Any] = {
     "type": "object",

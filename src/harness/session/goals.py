@@ -174,9 +174,9 @@ class Goals:
             return None
         max_runs = self.max_runs(objective)
         if objective.runs_used >= max_runs:
-            self._tell(objective, max_runs, maxRunsReached=True)
+            self._emit(objective, max_runs, maxRunsReached=True)
             return None
-        self._tell(
+        self._emit(
             objective, max_runs, iteration=objective.runs_used + 1, suppressFeedback=True, pending=True
         )
         started_ms = self._host.now_ms()
@@ -253,7 +253,7 @@ class Goals:
             "waitingForUser": judged.is_waiting,
             "judgeFailed": judged.is_failed,
         }
-        self._tell(
+        self._emit(
             changed,
             max_runs,
             passed=status == "done",
@@ -267,7 +267,7 @@ class Goals:
             return None
         return continuation(objective.objective, runs_used, max_runs, judged.score.reason)
 
-    def _tell(self, objective: Objective, max_runs: int, **more: Any) -> None:
+    def _emit(self, objective: Objective, max_runs: int, **more: Any) -> None:
         payload = {
             "objective": objective.objective,
             "iteration": objective.runs_used,

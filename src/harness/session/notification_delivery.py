@@ -80,7 +80,7 @@ async def notify(
         return inbox.update(record.id, **reason) if reason else record
     if ruling.action in ("deliver", "queue"):
         record = inbox.update(record.id, **reason) if reason else record
-        await _tell_one(post, record, Dispatched(), is_queued=ruling.action == "queue")
+        await _deliver_one(post, record, Dispatched(), is_queued=ruling.action == "queue")
     elif ruling.action == "defer":
         deliver_at = now_ms if ruling.deliver_at is None else ruling.deliver_at
         inbox.update(record.id, deliver_at=deliver_at, **reason)
@@ -88,7 +88,7 @@ async def notify(
         summary_at = now_ms if ruling.summary_at is None else ruling.summary_at
         record = inbox.update(record.id, summary_at=summary_at, deliver_at=ruling.deliver_at, **reason)
         if summary_at <= now_ms and URGENCY[record.priority] <= URGENCY["high"]:
-            await _tell_summary(post, [record], Dispatched())
+            await _deliver_summary(post, [record], Dispatched())
     return inbox.get(record.id) or record
 
 
@@ -102,11 +102,11 @@ async def dispatch(posts: Iterable[InboxDelivery], now_ms: int, limit: int = BAT
         groups.setdefault(key, (post, []))[1].append(record)
     round = Dispatched()
     for post, records in groups.values():
-        await _tell_group(post, records, now_ms, round)
+        await _deliver_group(post, records, now_ms, round)
     return round
 
 
-async def _tell_group(
+async def _deliver_group(
     post: InboxDelivery, records: Sequence[Notification], now_ms: int, round: Dispatched
 ) -> None:
     """Most urgent first. Those due for a summary are sent together, in the place of the first of them."""
@@ -115,12 +115,12 @@ async def _tell_group(
     was_active = post.door.activity() == "active"
     for record in ordered([*alone, *summed[:1]]):
         if record in summed:
-            await _tell_summary(post, summed, round)
+            await _deliver_summary(post, summed, round)
         elif not (was_active and record.priority == "high" and record.summary_signal_id):
-            await _tell_one(post, record, round)
+            await _deliver_one(post, record, round)
 
 
-async def _tell_one(
+async def _deliver_one(
     post: InboxDelivery, record: Notification, round: Dispatched, *, is_queued: bool = False
 ) -> None:
     inbox, target = post
@@ -143,7 +143,7 @@ async def _tell_one(
     round.signals.append(signal)
 
 
-async def _tell_summary(post: InboxDelivery, records: Sequence[Notification], round: Dispatched) -> None:
+async def _deliver_summary(post: InboxDelivery, records: Sequence[Notification], round: Dispatched) -> None:
     inbox, target = post
     signal = summary_signal(records, id=inbox.host.new_id())
     is_quiet = all(record.priority == "low" for record in records)

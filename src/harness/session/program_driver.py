@@ -79,7 +79,7 @@ class CommandDriver:
         self._session = session
         self._run: Run | None = None
         self._agent = agent
-        self._untold: tuple[str, UndeliveredSignals, Briefing] | None = None
+        self._undelivered: tuple[str, UndeliveredSignals, Briefing] | None = None
         """For the current thread: its id, and what the program has not been given of it."""
         self._held: tuple[str, ProgramConversation] | None = None
         """For the current thread: its id, and the process that lasts from message to message."""
@@ -224,18 +224,18 @@ class CommandDriver:
             session.append_all(
                 [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
             )
-        if self._untold is None or self._untold[0] != hub.log_id:
+        if self._undelivered is None or self._undelivered[0] != hub.log_id:
             resumes = "resume" in self._supported
-            self._untold = (
+            self._undelivered = (
                 hub.log_id,
                 UndeliveredSignals(self.agent_name),
                 Briefing(self.agent_name, resumes=resumes),
             )
-        _, undelivered, briefing = self._untold
+        _, undelivered, briefing = self._undelivered
         signals, text = undelivered.read(hub), briefing.read(hub)
         attached = () if "files" in self._supported else said.attachments
         if files := (*files_in(signals), *attached):
-            self._tell_left_out(files)
+            self._warn_left_out(files)
         if text:
             [briefed] = session.append_all([Briefed(agent=self.agent_name, text=text)], run_id)
             assert isinstance(briefed, Briefed), "what was appended comes back"
@@ -264,7 +264,7 @@ class CommandDriver:
             limits=replace(limits, max_turns=limits.max_turns or agent.max_turns),
         )
 
-    def _tell_left_out(self, attachments: Sequence[Attachment]) -> None:
+    def _warn_left_out(self, attachments: Sequence[Attachment]) -> None:
         names = ", ".join(one.name or one.media_type for one in attachments)
         warning = Warning(
             message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out"

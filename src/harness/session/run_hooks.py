@@ -107,7 +107,7 @@ class RunHooks:
 
     async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
         """Before the loop asks the model: add state signals, and return the turns that the memory chose."""
-        self._tell_states(context)
+        self._send_states(context)
         chosen = await self.memory.before_step(context)
         self._shown = None if chosen is None else (tuple(chosen), len(context.entries))
         return chosen
@@ -195,7 +195,7 @@ class RunHooks:
             tools.append(SubagentTool(self._host, list(harness.definitions.values())))
         return [tool for tool in tools if tool.spec.name not in harness.disabled_tools]
 
-    def _tell_states(self, context: StepContext) -> None:
+    def _send_states(self, context: StepContext) -> None:
         session = self._session
         conversation = session.conversation
         if conversation is None:

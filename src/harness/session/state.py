@@ -218,12 +218,12 @@ class SessionState:
                 hint="nothing was changed",
             )
         check_rules(changes.get(_RULES))
-        with _told_as_usage():
+        with _as_usage_error():
             own, theirs = self._divided({**self._value, **without_halves(dict(changes))})
             return self._read_parts(self._schema.stored(theirs), own)
 
     def _read(self, stored: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        with _told_as_usage():
+        with _as_usage_error():
             own, theirs = self._divided(stored)
             completed = self._schema.stored(self._schema.values(theirs))
             return self._read_parts({**completed, **theirs}, own)
@@ -254,7 +254,7 @@ def _check_own(key: str, value: Any) -> None:
 
 
 @contextmanager
-def _told_as_usage() -> Iterator[None]:
+def _as_usage_error() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OverflowError, RecursionError) as error:

@@ -193,7 +193,7 @@ class Threads:
                 self._load()
             else:
                 rest(session.bus.fold, is_running=False)
-            session.bus.tell(ThreadChanged(thread_id=thread_id, previous_thread_id=previous))
+            session.bus.notify(ThreadChanged(thread_id=thread_id, previous_thread_id=previous))
 
     async def clone(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
@@ -253,7 +253,7 @@ class Threads:
                 if was_current:
                     await self._take_back(thread_id)
                 raise
-            session.bus.tell(ThreadDeleted(thread_id=thread_id, was_current=was_current))
+            session.bus.notify(ThreadDeleted(thread_id=thread_id, was_current=was_current))
 
     async def release(self) -> None:
         """Close the current thread. The next session that opens it may answer what waits there."""

@@ -205,7 +205,7 @@ async def _no_spawn(task: str, name: str) -> str:
 
 async def _no_answer(question: Question) -> Any:
     del question
-    raise ToolFailure("nobody can be asked here")
+    raise ToolFailure("there is no user to ask")
 
 
 class ToolContext:

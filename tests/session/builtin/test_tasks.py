@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from harness.events import Signal, Task
-from harness.session.builtin.tasks import MOST_DELTAS, TaskDraft, TaskSignal, task_ids, task_tools, told
+from harness.session.builtin.tasks import (
+    MOST_DELTAS,
+    TaskDraft,
+    TaskSignal,
+    shown_tasks,
+    task_ids,
+    task_tools,
+)
 from harness.session.state_lanes import StateLanes, StateReport
 from harness.sources.tool import ToolContext, ToolFailure, ToolOutput
 
@@ -247,7 +254,7 @@ def test_the_whole_list_is_told_first_and_then_what_changes() -> None:
     assert (second.mode, second.tag_name, second.attributes) == ("delta", "task-list-update", {"changes": 3})
     assert [change["op"] for change in second.delta["ops"]] == ["update", "add", "remove"]
     assert window.tell(task("a", status="completed"), task("c")) is None
-    assert [known["id"] for known in told(window.lanes.lane("tasks"))] == ["a", "c"]
+    assert [known["id"] for known in shown_tasks(window.lanes.lane("tasks"))] == ["a", "c"]
     assert [signal.state["version"] for signal in window.told if signal.state] == [1, 2]
 
 

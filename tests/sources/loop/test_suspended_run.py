@@ -307,7 +307,7 @@ def test_where_a_run_cannot_be_suspended_the_call_waits_where_it_is() -> None:
     def answer(agents: Any, event: Any) -> None:
         if isinstance(event, Relay):
             assert event.kind == "question"
-            agents._host.reply(RelayReply(id=event.id, approved=True, answer=event.question.upper()))
+            agents._context.reply(RelayReply(id=event.id, approved=True, answer=event.question.upper()))
 
     step = calls(("a", "ask", {"question": "why?"}), ("b", "ask", {"question": "how?"}))
     played = asyncio.run(follow(PlayedModel(step, says("ok")), tools=(ask,), on_event=answer))
@@ -325,5 +325,5 @@ def test_where_a_run_cannot_be_suspended_the_call_waits_where_it_is() -> None:
 def test_a_question_that_nobody_answers_in_time_has_failed() -> None:
     played = asyncio.run(follow(PlayedModel(*one_question(says("ok"))), tools=(ask,), relay_deadline_s=0.01))
 
-    assert played.of(ToolEnd)[0].output == "nobody answered within 0.01 s"
+    assert played.of(ToolEnd)[0].output == "no answer within 0.01 s"
     assert played.result.success

@@ -93,7 +93,7 @@ def test_who_does_not_answer_in_time_has_said_no() -> None:
 
     reply = played.of(RelayReply)[0]
     assert (reply.approved, reply.by) == (False, "timeout")
-    assert played.of(ToolEnd)[0].output == denied("nobody answered within 0.01 s")
+    assert played.of(ToolEnd)[0].output == denied("no answer within 0.01 s")
     assert played.result.success
 
 

@@ -162,7 +162,7 @@ def test_a_run_that_may_only_read_runs_no_commands() -> None:
 
 def test_nobody_waits_for_ever_for_an_answer() -> None:
     run = play(code("exec('ls')"), code("FINAL(1)"), permissions=Permissions("ask"), relay_deadline_s=0.1)
-    assert run.of(ReplOutput)[0].error.endswith("exec denied: nobody answered within 0.1 s")
+    assert run.of(ReplOutput)[0].error.endswith("exec denied: no answer within 0.1 s")
 
 
 def test_waiting_for_permission_is_not_counted_as_time_of_the_code() -> None:

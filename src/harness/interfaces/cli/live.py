@@ -64,7 +64,7 @@ def run_and_show(
     with Interruption() as interruption:
         run = start(request, store=store, redact=redact)
         interruption.watch(run)
-        _tell_command(run, showing.console)
+        _print_command(run, showing.console)
         if request.recording and run.launch.speaks is run.launch.agent:
             showing.console.warning(
                 "the agent that wrote this is unknown, so no line is understood: name it with --as NAME"
@@ -99,7 +99,7 @@ def _follow(run: Run, screen: Screen) -> Result:
         raise
 
 
-def _tell_command(run: Run, console: Console) -> None:
+def _print_command(run: Run, console: Console) -> None:
     if console.is_verbose:
         from harness.log.redact.redactor import redact_text, secrets_in
         from harness.views.formatting.escapes import neutralised

@@ -25,7 +25,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME[:PORT]",
-        help="let other machines in, under this host name: whoever has the token can then run commands as you, "
+        help="let other machines in, under this host name: anyone with the token can then run commands as you, "
         "and without a proxy that encrypts, everything crosses the network in the clear (may be repeated). PORT: "
         "where they reach it, if that is neither 80, 443 nor the port it listens on",
     )

@@ -117,7 +117,7 @@ class HarnessClient:
         if self._failure is not None:
             raise self._failure
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -131,7 +131,7 @@ class HarnessClient:
                 self._failure = _hopeless(error)
             finally:
                 self.is_connected = False
-                self._tell()
+                self._notify()
             if self._failure is not None:
                 return
             pause_s = _FIRST_PAUSE_S if self.connections > before else min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -172,7 +172,7 @@ class HarnessClient:
             self.errors.append(str(message.get("message")))
             if self._on_error is not None:
                 self._on_error(self.errors[-1])
-        self._tell()
+        self._notify()
 
     def _note_session(self) -> None:
         """A conversation that has begun is found again under its own id."""

@@ -128,11 +128,11 @@ class Runner:
 
 async def _stream(known: KnownRun, after: int) -> AsyncIterator[bytes]:
     with known.followed() as run:
-        async for part in _told(run, after):
+        async for part in _event_stream(run, after):
             yield part
 
 
-async def _told(run: Run, after: int) -> AsyncIterator[bytes]:
+async def _event_stream(run: Run, after: int) -> AsyncIterator[bytes]:
     """Translated from the beginning, because earlier events matter; only what is new is sent."""
     translation = RunnerTranslation(run.launch.request.prompt)
     events = run.events()

@@ -161,8 +161,8 @@ class Access:
                 grant.is_revoked = True
                 del self._logins[name]
 
-    def _seal(self, told: str) -> str:
-        return hmac.new(self._nonce_key, told.encode(), sha256).hexdigest()
+    def _seal(self, text: str) -> str:
+        return hmac.new(self._nonce_key, text.encode(), sha256).hexdigest()
 
 
 def open_access(own_file: str, keys_file: str, *, named_file: str = "", token: str = "") -> Access:

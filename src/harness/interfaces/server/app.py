@@ -91,7 +91,7 @@ class ServerApp:
         self._pages = PageFiles()
         self._was_ready = False
         self._ready_until_s = float("-inf")
-        self._routed = Starlette(lifespan=self._life, exception_handlers={HTTPException: _told})
+        self._routed = Starlette(lifespan=self._life, exception_handlers={HTTPException: _error_response})
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -186,7 +186,7 @@ class IndexUpdater:
             self._is_over.wait(_LOOKED_OVER_EVERY_S)
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     """What the router itself refuses: an unknown method."""
     del request
     assert isinstance(error, HTTPException)

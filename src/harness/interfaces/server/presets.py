@@ -19,7 +19,7 @@ BUILD, PLAN = "build", "plan"
 MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
 _PLANNING = """\
 You are planning. Look at what is there and think, but change nothing: write no file and run no command that does.
-When you know what is to be done, submit a plan; it is carried out once somebody has approved it."""
+When you know what is to be done, submit a plan; it is carried out once the user has approved it."""
 _GENERAL = """\
 You were given one task by another agent, and cannot ask it anything. Do all of it and nothing besides, with the
 tools that you have, in the directory that you are in. Your last message is the only thing that the other agent reads:

@@ -116,7 +116,7 @@ class SharedBackend:
 
     async def _here(self, log_id: str, wanted: Wanted, seen_seq: int | None) -> None:
         """`seen_seq`: a server that died may have carried it out already; the log from here on says so."""
-        if seen_seq is not None and await asyncio.to_thread(self._is_told, log_id, wanted, seen_seq):
+        if seen_seq is not None and await asyncio.to_thread(self._is_logged, log_id, wanted, seen_seq):
             return
         if isinstance(wanted, Release):
             if self._own.status(log_id).is_running:
@@ -132,7 +132,7 @@ class SharedBackend:
         else:
             await self._own.carry_out(log_id, wanted)
 
-    def _is_told(self, log_id: str, wanted: Wanted, seen_seq: int) -> bool:
+    def _is_logged(self, log_id: str, wanted: Wanted, seen_seq: int) -> bool:
         if isinstance(wanted, commands.Submit | commands.Resume):
             text = wanted.prompt
         elif isinstance(wanted, commands.Steer):

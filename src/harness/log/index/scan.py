@@ -112,7 +112,7 @@ def read_new(found: FoundLog, digest: LogSummary, read_bytes: int) -> Addition:
             if start and offset == start and _seq_of(lines[: lines.index(b"\n")]) not in (first_seq, -1):
                 raise Rewritten
             places.append(LinePosition(digest.next_seq, offset))
-            added = digest.feed(_telling(lines))
+            added = digest.feed(_relevant_events(lines))
             gain.starts.extend(added.starts)
             gain.texts.extend(added.texts)
             _finish_block(digest, places[-1].seq, lines)
@@ -138,7 +138,7 @@ def _whole_lines(fd: int, offset: int) -> Iterator[tuple[int, bytes]]:
             parts.append(block)
 
 
-def _telling(lines: bytes) -> Iterator[Event]:
+def _relevant_events(lines: bytes) -> Iterator[Event]:
     for line in lines.split(b"\n"):
         if line[_TYPE_AT : _TYPE_AT + _TYPE_BYTES] in _BEGINNINGS:
             try:

@@ -57,7 +57,7 @@ _NO_NESTING = (
     "yourself with the other tools, and end with your answer.]"
 )
 _NO_TASKS = "[The task list belongs to the parent conversation: task_write, task_update, task_complete and task_check cannot be used here.]"
-_NOBODY = "nobody can be asked inside a forked sub-agent: decide yourself, or say in your answer what has to be asked"
+_UNATTENDED = "no user can be asked inside a forked sub-agent: decide yourself, or say in your answer what has to be asked"
 
 
 class ForkRefused(Exception):
@@ -197,8 +197,8 @@ async def converse(fork: OpenFork, definition: Subagent, task: str) -> Result:
     while isinstance(ended, Suspended):
         relays = conversation.pending.relays if conversation.pending is not None else ()
         if not relays:
-            raise RuntimeError("it waits for something that nobody knows")
-        ended = await conversation.resume(options, {relay.id: _nobody_answers(relay) for relay in relays})
+            raise RuntimeError("it is suspended without an open question")
+        ended = await conversation.resume(options, {relay.id: _refused(relay) for relay in relays})
         await asyncio.sleep(0)
     return ended
 
@@ -219,8 +219,8 @@ def _options_of_fork(options: AgentOptions) -> AgentOptions:
     )
 
 
-def _nobody_answers(relay: Relay) -> RelayReply:
-    return RelayReply(id=relay.id, approved=False, by="policy", reason=_NOBODY)
+def _refused(relay: Relay) -> RelayReply:
+    return RelayReply(id=relay.id, approved=False, by="policy", reason=_UNATTENDED)
 
 
 def _forked(

@@ -60,7 +60,7 @@ class NotificationInboxTool(Tool):
             return _output({"notifications": _shown(self._found(asked, search=asked.query))})
         if asked.action == "read":
             records = [self._one(asked.id)] if asked.id else self._found(asked, unread=True)
-            return _output(await self._told(records))
+            return _output(await self._listed(records))
         if not asked.id:
             raise ToolFailure(f"{NAME} {asked.action} requires id")
         self._one(asked.id)
@@ -86,7 +86,7 @@ class NotificationInboxTool(Tool):
             limit=None if isinstance(asked.limit, UnsetType) else asked.limit,
         )
 
-    async def _told(self, records: Sequence[Notification]) -> dict[str, Any]:
+    async def _listed(self, records: Sequence[Notification]) -> dict[str, Any]:
         """Deliver unread notifications that have not been delivered yet, and mark all unread ones as seen."""
         delivered = seen = already = 0
         for record in records:

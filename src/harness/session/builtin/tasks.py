@@ -183,7 +183,7 @@ class TaskTool(Tool):
                 await self._board.replace(tasks)
         except Exception as error:
             return _output(f"{self.failure}: {error}", (), is_error=True)
-        return _output(_told(tasks), tasks)
+        return _output(_summary(tasks), tasks)
 
 
 class TaskWriteTool(TaskTool):
@@ -288,7 +288,7 @@ def _checked(tasks: Sequence[Task], problem: str = "") -> ToolOutput:
     )
 
 
-def _told(tasks: Sequence[Task]) -> str:
+def _summary(tasks: Sequence[Task]) -> str:
     done = sum(task.status == "completed" for task in tasks)
     lines = [f"Tasks updated: [{done}/{len(tasks)} completed]"]
     lines += [f"Currently: {task.active_form} ({task.id})" for task in tasks if task.status == "in_progress"]
@@ -331,7 +331,7 @@ class TaskSignal:
     def update(self, lane: StateLane, tasks: Sequence[Task], is_visible: IsVisible) -> StateReport | None:
         """The report to send now; None when the model already has the current list."""
         current = [task_item(task) for task in tasks]
-        known = told(lane)
+        known = shown_tasks(lane)
         if not current and not known:
             return None
         changes = differences(known, current)
@@ -361,7 +361,7 @@ class TaskSignal:
         )
 
 
-def told(lane: StateLane) -> list[dict[str, str]]:
+def shown_tasks(lane: StateLane) -> list[dict[str, str]]:
     """The list as the model knows it: the base with every delta on top."""
     base = lane.snapshot.value if lane.snapshot is not None else None
     items = {item["id"]: item for item in (base or {}).get("tasks", ())}

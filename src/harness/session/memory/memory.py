@@ -89,7 +89,7 @@ class ObservationalMemory:
         self._observer = observer
         self._retention = retention
         self._longest_wait_s = longest_wait_s
-        self._told = on_failure
+        self._on_failure = on_failure
         self._failure: MemoryFailure | None = None
         self._observing = ObservationScheduler(self.notebook, observer, patience, self._fail)
         self._reflecting = ReflectionScheduler(self.notebook, reflector, patience, self._fail, longest_wait_s)
@@ -251,8 +251,8 @@ class ObservationalMemory:
     def _fail(self, failure: MemoryFailure) -> None:
         """Record a failure in the background, and report it."""
         self._failure = failure
-        if self._told is not None:
-            self._told(failure)
+        if self._on_failure is not None:
+            self._on_failure(failure)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

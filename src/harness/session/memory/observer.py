@@ -66,7 +66,7 @@ class Observer:
     ) -> Observed:
         """With `is_buffering` only notes and a title are requested: the current task is not finished yet."""
         transcript = self._transcript(entries)
-        said = prompts.OBSERVE.format(previous=self._told(before, is_buffering), messages=transcript.text)
+        said = prompts.OBSERVE.format(previous=self._previous(before, is_buffering), messages=transcript.text)
         system = self._system(self._sections(is_buffering=is_buffering))
         answer = await self._ask(model, system, said, transcript.attachments)
         observed = parse(answer)
@@ -84,7 +84,7 @@ class Observer:
             transcript = self._transcript(entries)
             texts.append(f'<thread id="{thread_id}">\n{transcript.text}\n</thread>')
             attachments += transcript.attachments
-        previous = self._told(Before(observations=before.observations), is_buffering=True)
+        previous = self._previous(Before(observations=before.observations), is_buffering=True)
         said = prompts.OBSERVE.format(previous=previous, messages="\n\n".join(texts))
         system = self._system(self._sections(is_buffering=False) + prompts.SEVERAL_THREADS)
         answer = await self._ask(model, system, said, attachments)
@@ -110,7 +110,7 @@ class Observer:
             instruction=prompts.INSTRUCTION.format(own) if own else "",
         )
 
-    def _told(self, before: Before, is_buffering: bool) -> str:
+    def _previous(self, before: Before, is_buffering: bool) -> str:
         budget = self._config.observation.previous_observer_tokens
         previous = ""
         if before.observations and (budget is False or budget > 0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 WHAT_TO_NOTE = """\
-Note what somebody must know who goes on with this conversation and cannot read it:
+Note what a reader must know who continues this conversation and cannot read it:
 - What the user stated about themselves, their project or their wishes. Keep statements apart from questions:
   "User stated that the API has three clients" is not the same as "User asked how many clients the API has".
 - What was asked for, in words close to the user's own. Quote short messages; of long ones keep every
@@ -12,7 +12,7 @@ Note what somebody must know who goes on with this conversation and cannot read 
 - What was decided, and why; what was tried and did not work.
 - What the assistant answered, when the user may come back to it.
 - A change of something known before, as a change: "User switched from npm to pnpm" replaces what was so far.
-- What is finished, as concretely as can be, so that nobody does it a second time."""
+- What is finished, as concretely as can be, so that it is not done a second time."""
 
 FORMAT = """\
 Write a list under the day it happened, in the order in which it happened:
@@ -78,7 +78,7 @@ nothing is lost that the assistant may still need: what you leave out is forgott
 
 - Keep the newest notes nearly as they are; merge and shorten the older ones the more, the older they are.
 - Keep what the user stated, every requirement that still holds, names, numbers, paths, decisions and reasons.
-- What was replaced by something newer is left out, or told as a change. What is done (✅) stays one line.
+- What was replaced by something newer is left out, or noted as a change. What is done (✅) stays one line.
 - A statement of the user weighs more than a question about the same thing.
 - Keep days and times. Where notes of one matter are scattered, bring them together under the latest day.
 - Keep lines such as <observation-group …> and </observation-group> around what they enclose, and <thread …>

@@ -144,7 +144,7 @@ class RecallTool(Tool):
         found.sort(key=lambda pair: -pair[1].created_ms)
         start = max(0, asked.page - 1) * asked.limit
         shown = found[start : start + asked.limit]
-        texts = [f"in thread {thread_id}\n{self._told(message, asked)}" for thread_id, message in shown]
+        texts = [f"in thread {thread_id}\n{self._text_of(message, asked)}" for thread_id, message in shown]
         if len(found) > start + asked.limit:
             texts.append(f"[{len(found) - start - asked.limit} more: page={max(1, asked.page) + 1}]")
         return self._within_budget(texts) or "no message has all of these words; try fewer, or mode threads"
@@ -158,7 +158,7 @@ class RecallTool(Tool):
                 raise ToolFailure("partIndex needs a cursor")
             return self._part(messages[place], asked.part_index)
         start, end = _page(asked, place, len(messages))
-        texts = [self._told(message, asked) for message in messages[start:end]]
+        texts = [self._text_of(message, asked) for message in messages[start:end]]
         more = [
             f"{start} before" if start > 0 else "",
             f"{len(messages) - end} after" if end < len(messages) else "",
@@ -167,7 +167,7 @@ class RecallTool(Tool):
             texts.append(f"[more messages: {', '.join(filter(None, more))}]")
         return self._within_budget(texts) or "there are no messages here"
 
-    def _told(self, message: _Message, asked: RecallArguments) -> str:
+    def _text_of(self, message: _Message, asked: RecallArguments) -> str:
         lines = [f"[{message.id}] {local(message.created_ms, self._zone):%Y-%m-%d %H:%M}"]
         for number, (kind, text) in enumerate(message.parts):
             shown = text

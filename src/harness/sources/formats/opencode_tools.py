@@ -220,7 +220,7 @@ _SUCCESS = dict.fromkeys(("completed", "success", "done", "ok"), True) | dict.fr
 _INVALID = "invalid"
 """The tool that takes the place of one that does not exist, or whose arguments could not be read."""
 _REFUSAL = "The user rejected permission"
-"""Nobody could be asked, so the answer was no. The run stops after this."""
+"""There was no user to ask, so the answer was no. The run stops after this."""
 _DENIALS = (_REFUSAL, "The user has specified a rule which prevents")
 _RULES = " Here are some of the relevant rules"
 _TASK_RESULT = re.compile(r"<task_result>\n?(.*?)\n?</task_result>", re.DOTALL)

@@ -58,7 +58,7 @@ class OpenQuestions:
             with self._lock:
                 is_unanswered = self._pending.pop(relay.id, None) is not None
         if is_unanswered:
-            reason = f"nobody answered within {deadline_s:g} s"
+            reason = f"no answer within {deadline_s:g} s"
             return RelayReply(id=relay.id, approved=False, by="timeout", reason=reason)
         # `reply` has returned true: the answer counts, though the loop may not have delivered it yet.
         return await future
@@ -86,8 +86,8 @@ def _settle(future: asyncio.Future[RelayReply], reply: RelayReply) -> None:
 
 
 _TO_THE_MODEL = {
-    "permission": "nobody is there who could allow it: find another way, or say what you would need",
-    "other": "nobody is there who could answer: decide yourself, or say what you would need to know",
+    "permission": "no user is there to allow it: find another way, or say what you would need",
+    "other": "no user is there to answer: decide yourself, or say what you would need to know",
 }
 
 
@@ -120,8 +120,8 @@ def answering(on_ask: OnAsk | None, put: Callable[[Event], object]) -> Callable[
 def _warning(relay: Relay) -> str:
     what = f"{relay.tool_name} was refused" if relay.tool_name else "a question was not answered"
     return (
-        f"nobody can be asked here: {what}, and so will be everything else that has to be asked about; --permissions "
-        "full-access or --on-ask allow lets it happen, --on-ask wait waits for somebody"
+        f"there is no user to ask: {what}, and so will be every other call that needs approval; --permissions "
+        "full-access or --on-ask allow permits them, --on-ask wait waits for an answer"
     )
 
 

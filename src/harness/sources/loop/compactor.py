@@ -38,7 +38,7 @@ _GROWTH = 0.1
 _REFUSED = 0.75
 """Of the length that was refused, in our own count: the window is no larger, whatever was thought of it."""
 _CHARACTERS_PER_TOKEN = 4
-_LONGEST_TOLD = 4_000
+_LONGEST_SHOWN = 4_000
 """Characters of one output or input that the model is shown for its summary."""
 
 _SUMMARISE = """\
@@ -66,7 +66,7 @@ class Compactor:
         transcript: LoopTranscript,
         recorder: RunRecorder,
     ) -> None:
-        self._host = context
+        self._context = context
         self._options = options
         self._steps = steps
         self._transcript = transcript
@@ -89,7 +89,7 @@ class Compactor:
         step = await steps.ask(turns, tools, _refusal_as_warning)
         refusal = step.error
         if refusal is not None and _is_refusal(refusal):
-            check_stopped(self._host)
+            check_stopped(self._context)
             if not await self._make_room_after(refusal, tools):
                 steps.fail(_last_refusal(refusal, model))
                 return step
@@ -161,10 +161,10 @@ class Compactor:
         left = compaction.compacted(self._transcript.listed(), event)
         after = tokens_in([*self._transcript.prompt, *(entry.turn for entry in left)])
         after += compaction.tokens_of_tools(tools)
-        self._host.outbox.flush()
+        self._context.outbox.flush()
         self._put(replace(event, after_tokens=after))
-        self._host.outbox.flush()
-        stamped = self._host.outbox.last
+        self._context.outbox.flush()
+        stamped = self._context.outbox.last
         self._transcript.compact(stamped if isinstance(stamped, Compacted) else event)
         self._measured = self._measured_turns = self._added = self._counted_turns = 0
         return True
@@ -175,7 +175,7 @@ class Compactor:
         text = compaction.without_middle(text, most_tokens * _CHARACTERS_PER_TOKEN)
         asked = UserTurn(f"<conversation>\n{text}\n</conversation>\n\nWrite the summary now.")
         answered = await call_model(
-            self._host, self._options, [SystemTurn(_SUMMARISE), asked], self._put_notice, self._count
+            self._context, self._options, [SystemTurn(_SUMMARISE), asked], self._put_notice, self._count
         )
         summary = answered.message.text.strip() if answered.message is not None else ""
         if not summary:
@@ -194,7 +194,7 @@ class Compactor:
 
     def _count(self, event: UsageDelta) -> None:
         self._steps.used = self._steps.used.plus(event.usage)
-        self._put(event if event.id else replace(event, id=self._host.new_id()))
+        self._put(event if event.id else replace(event, id=self._context.new_id()))
 
 
 def _refusal_as_warning(error: Error) -> Event:
@@ -224,7 +224,7 @@ def _is_refusal(error: Error) -> bool:
 
 def _in_words(turn: Turn) -> str:
     if isinstance(turn, ToolTurn):
-        output = compaction.shortened(turn, _LONGEST_TOLD)
+        output = compaction.shortened(turn, _LONGEST_SHOWN)
         return f"[{'failed call' if turn.is_error else 'output of the call'} {turn.call_id}]\n{output.text}"
     if isinstance(turn, AssistantTurn):
         parts = [f"[agent]\n{turn.text}"] if turn.text else []
@@ -236,4 +236,4 @@ def _in_words(turn: Turn) -> str:
 
 
 def _input(value: object) -> str:
-    return compaction.without_middle(msgspec.json.encode(value).decode(), _LONGEST_TOLD)
+    return compaction.without_middle(msgspec.json.encode(value).decode(), _LONGEST_SHOWN)

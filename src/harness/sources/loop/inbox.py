@@ -49,7 +49,7 @@ class Inbox:
         """
         self.untaken = untaken
         self._lock = threading.Lock()
-        self._tell: Callable[[InboxMessage], object] | None = None
+        self._accept: Callable[[InboxMessage], object] | None = None
         self._steering: deque[InboxMessage] = deque()
         self._follow_ups: deque[InboxMessage] = deque()
         self._is_closed = False
@@ -66,17 +66,17 @@ class Inbox:
         """Raises UsageError when the run takes nothing any more."""
         self._put(self._follow_ups, InboxMessage(text, attachments, message_id))
 
-    def open(self, tell: Callable[[InboxMessage], object], restored: Iterable[InboxMessage] = ()) -> None:
-        """The run has begun. `tell` is called in the sender's thread, and at once for each message
+    def open(self, accept: Callable[[InboxMessage], object], restored: Iterable[InboxMessage] = ()) -> None:
+        """The run has begun. `accept` is called in the sender's thread, and at once for each message
         that has already arrived.
 
         `restored`: steering that the log has already.
         """
         with self._lock:
             for said in (*self._steering, *self._follow_ups):
-                tell(said)
+                accept(said)
             self._steering.extendleft(reversed(list(restored)))
-            self._tell = tell
+            self._accept = accept
 
     def take(self) -> list[InboxMessage]:
         """The steering messages that have come."""
@@ -112,6 +112,6 @@ class Inbox:
                 raise UsageError("the run has ended and takes no more messages", hint="start another run")
             if not said.message_id:
                 said = said._replace(message_id=str(uuid.uuid4()))
-            if self._tell is not None:
-                self._tell(said)
+            if self._accept is not None:
+                self._accept(said)
             queue.append(said)

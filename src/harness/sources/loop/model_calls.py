@@ -78,12 +78,12 @@ class ModelSteps:
         """The last error of the model."""
         self.current: ModelStep | None = None
         """The current call."""
-        self._host = context
+        self._context = context
         self._options = options
         self._run_id = recorder.run_id
         self._put = recorder.put
         self._transcript = transcript
-        self._told_of_error: Callable[[Error], Event] | None = None
+        self._logged_error: Callable[[Error], Event] | None = None
         self._takers: dict[type[Event], Callable[[ModelStep, Any], Event | None]] = {
             Message: self._take_message,
             UsageDelta: self._take_usage,
@@ -97,15 +97,15 @@ class ModelSteps:
         self,
         turns: Sequence[Turn],
         tools: Sequence[ToolSpec],
-        told_of_error: Callable[[Error], Event] | None = None,
+        logged_error: Callable[[Error], Event] | None = None,
     ) -> ModelStep:
         """One model call; its answer is in the transcript when this returns.
 
-        `told_of_error`: what the log says of an error of the model; None: the error.
+        `logged_error`: what the log says of an error of the model; None: the error.
         """
-        self._told_of_error = told_of_error
+        self._logged_error = logged_error
         options = self._options
-        step = self.current = ModelStep(self._host.new_id())
+        step = self.current = ModelStep(self._context.new_id())
         self.count += 1
         self._partial_text = ""
         self._transcript.begin_step()
@@ -179,7 +179,7 @@ class ModelSteps:
         return True
 
     async def _listen(self, stream: AsyncIterator[Event], step: ModelStep) -> None:
-        put, takers, pieces, context = self._put, self._takers, step.pieces, self._host
+        put, takers, pieces, context = self._put, self._takers, step.pieces, self._context
         try:
             async for event in stream:
                 kind = type(event)
@@ -213,7 +213,7 @@ class ModelSteps:
 
     def _take_usage(self, step: ModelStep, event: UsageDelta) -> Event:
         model = event.model or self._options.model.name
-        usage = self._host.priced(model, event.usage)
+        usage = self._context.priced(model, event.usage)
         self.used = self.used.plus(usage)
         step.usage = step.usage.plus(usage)
         return UsageDelta(usage=usage, model=model, id=event.id or step.id)
@@ -221,9 +221,9 @@ class ModelSteps:
     def _take_error(self, step: ModelStep, error: Error) -> Event:
         step.error = error
         self.failure = error.message
-        if self._told_of_error is None or step.message is not None:
+        if self._logged_error is None or step.message is not None:
             return error
-        return self._told_of_error(error)
+        return self._logged_error(error)
 
     def fail(self, error: Error) -> None:
         """The last call was the end of the run, for this reason."""
@@ -295,7 +295,7 @@ class _Listener:
         self.message: Message | None = None
         self.failure = ""
         self.stop_reason = ""
-        self._host = context
+        self._context = context
         self._model = model
         self._put = put
         self._on_usage = on_usage
@@ -303,7 +303,7 @@ class _Listener:
     async def listen(self, stream: AsyncIterator[Event]) -> None:
         try:
             async for event in stream:
-                self._host.has_output = True
+                self._context.has_output = True
                 if self._take(event):
                     # A model that never waits would starve every other task.
                     await asyncio.sleep(0)
@@ -323,7 +323,7 @@ class _Listener:
             return False
         if isinstance(event, UsageDelta):
             model = event.model or self._model
-            usage = self._host.priced(model, event.usage)
+            usage = self._context.priced(model, event.usage)
             self._on_usage(UsageDelta(usage=usage, model=model, id=event.id))
             return False
         if isinstance(event, Error):

@@ -51,7 +51,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
         instructions = [] if launch.request.system_prompt else find_instructions(launch.request.cwd)
         if instructions:
             paths = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
-            put(Info(message=f"the model is told what stands in {paths}", code="instructions"))
+            put(Info(message=f"the model is given the instructions in {paths}", code="instructions"))
         options = replace(
             _options(launch, redact=redact),
             system_prompt=system_prompt(launch.request, hub.clock(), instructions),
@@ -121,7 +121,7 @@ class RunWithMcp:
     ) -> None:
         """`open_run`: opens the run, given a function that returns the current tools of the servers."""
         self._launch = launch
-        self._host = context
+        self._context = context
         self._open_run = open_run
         self._redact = redact
 
@@ -137,12 +137,12 @@ class RunWithMcp:
     def _servers(self) -> AbstractAsyncContextManager[Servers]:
         from harness.sources.tools.registry import mcp_tools
 
-        channel = self._host.channel(self._launch.run_id or self._host.hub.log_id)
+        channel = self._context.channel(self._launch.run_id or self._context.hub.log_id)
         request = self._launch.request
         return mcp_tools(
             request.mcp,
             cwd=request.cwd,
-            env=self._host.env,
+            env=self._context.env,
             environ=self._launch.invocation.env,
             redact=self._redact,
             sandbox=request.sandbox,

@@ -56,7 +56,7 @@ class Orchestrator:
         log_id = new_run_id(clock())
         metadata = Metadata(session_id=log_id, agent_name=OWN_AGENT, cwd=cwd, start_time=str(clock() // 1000))
         self.hub = Hub(self._store, log_id, self._store.create(metadata), clock)
-        self._host = LoopContext(
+        self._context = LoopContext(
             self.hub,
             cwd=os.path.abspath(cwd or os.getcwd()),
             env=environment_for_tools(os.environ, env or {}),
@@ -87,10 +87,10 @@ class Orchestrator:
             raise UsageError("no model was given", hint="name one here, or when the orchestrator is made")
         chosen = AgentOptions(**changes) if chosen is None else replace(chosen, **changes)
         inbox = Inbox()
-        run = AgentRun(self._host, chosen, inbox=inbox, turns=turns, parent_id=parent_id)
+        run = AgentRun(self._context, chosen, inbox=inbox, turns=turns, parent_id=parent_id)
         self._inboxes[run.run_id] = inbox
         task = asyncio.get_running_loop().create_task(run.run(prompt))
-        self._host.runs[run.run_id] = task
+        self._context.runs[run.run_id] = task
         task.add_done_callback(lambda done: self._forget(run.run_id, done))
         return run.run_id
 
@@ -107,7 +107,7 @@ class Orchestrator:
                     yield event
                 if self.hub.has(follower.cursor):
                     continue
-                if not self._host.runs:
+                if not self._context.runs:
                     return
                 await changed.wait()
         finally:
@@ -129,7 +129,7 @@ class Orchestrator:
 
         Raises UsageError for an answer that does not fit; the question then stays open.
         """
-        return self._host.reply(
+        return self._context.reply(
             RelayReply(
                 id=relay_id, approved=approved, always=always, reason=reason, choice=choice, answer=answer
             )
@@ -143,13 +143,13 @@ class Orchestrator:
 
     def kill(self, agent_id: str) -> None:
         """Stop an agent or a sub-agent, and drop its questions. An unknown id is ignored."""
-        task = self._host.runs.get(agent_id)
+        task = self._context.runs.get(agent_id)
         if task is not None:
             task.cancel()
 
     async def wait(self, agent_id: str) -> Result | None:
         """Until that agent has ended; its result, or None when it was stopped or is not running."""
-        task = self._host.runs.get(agent_id)
+        task = self._context.runs.get(agent_id)
         if task is None:
             return None
         await asyncio.wait((task,))
@@ -158,16 +158,16 @@ class Orchestrator:
 
     async def close(self) -> None:
         """Stop all agents and close the log."""
-        tasks = list(self._host.runs.values())
+        tasks = list(self._context.runs.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._host.outbox.flush()
+        self._context.outbox.flush()
         self.hub.close()
 
     def _forget(self, run_id: str, task: asyncio.Task[Result]) -> None:
-        self._host.runs.pop(run_id, None)
+        self._context.runs.pop(run_id, None)
         self._inboxes.pop(run_id, None)
         if not task.cancelled():
             task.exception()  # it is in the log; `wait` raises it

@@ -112,11 +112,11 @@ class Outbox:
 
 
 class LogChannel:
-    def __init__(self, outbox: Outbox, source: Source, veil: EventRedactor | None) -> None:
+    def __init__(self, outbox: Outbox, source: Source, redactor: EventRedactor | None) -> None:
         self.run_id = source.run_id
         self._outbox = outbox
         self._source = source
-        self._veil = veil
+        self._redactor = redactor
         self._is_timed = False
         self._is_closed = False
         self.on_stamped: Callable[[Sequence[Event]], None] | None = None
@@ -134,7 +134,7 @@ class LogChannel:
     def append(self, events: list[Event]) -> None:
         if self._is_closed:
             return
-        redactor = self._veil
+        redactor = self._redactor
         if redactor is not None:
             events = redactor.mask(events)
             if redactor.holds_back and not self._is_timed:
@@ -145,8 +145,8 @@ class LogChannel:
     def release(self) -> None:
         """Put into the log what was held back as a possible beginning of a secret."""
         self._is_timed = False
-        if self._veil is not None and not self._is_closed:
-            self._note(self._source.append(self._veil.release()))
+        if self._redactor is not None and not self._is_closed:
+            self._note(self._source.append(self._redactor.release()))
 
     def _note(self, stamped: Sequence[Event]) -> None:
         self._outbox.note(stamped)

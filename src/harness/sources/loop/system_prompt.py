@@ -44,15 +44,15 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def system_prompt(
-    request: Request, now_ms: int | None = None, told: Sequence[Instructions] | None = None
+    request: Request, now_ms: int | None = None, instructions: Sequence[Instructions] | None = None
 ) -> str:
-    """`told`: the instructions of user and project; looked for when they are not given."""
+    """`instructions`: the instructions of user and project; looked for when they are not given."""
     if request.system_prompt:
         own = [request.system_prompt]
     else:
-        told = find_instructions(request.cwd) if told is None else told
+        instructions = find_instructions(request.cwd) if instructions is None else instructions
         known = facts(request.cwd, os.environ, now_ms)
-        own = [_PROMPT.format(cwd=request.cwd, system=platform.system()), known, in_words(told)]
+        own = [_PROMPT.format(cwd=request.cwd, system=platform.system()), known, in_words(instructions)]
     return "\n\n".join(part for part in (*own, request.append_system_prompt) if part)
 
 

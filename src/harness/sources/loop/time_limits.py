@@ -15,7 +15,7 @@ class TimeLimits:
     """Contract: `stop` is called at most once, and the log then says why."""
 
     def __init__(self, context: LoopContext, run_id: str, limits: Limits, stop: Callable[[], None]) -> None:
-        self._host = context
+        self._context = context
         self._run_id = run_id
         self._limits = limits
         self._stop = stop
@@ -42,22 +42,22 @@ class TimeLimits:
         self._timers[name] = self._loop.call_later(seconds, do)
 
     def _check_first_output(self) -> None:
-        if not self._host.has_output:
+        if not self._context.has_output:
             self._end_by("first_output", self._limits.first_output_s)
 
     def _check_activity(self) -> None:
         seconds = self._limits.inactivity_s or 0.0
-        left_s = self._host.outbox.heard_s + seconds - self._loop.time()
+        left_s = self._context.outbox.heard_s + seconds - self._loop.time()
         if left_s <= 0:
             self._end_by("inactivity", seconds)
         else:
             self._later("inactivity", left_s, self._check_activity)
 
     def _end_by(self, action: str, seconds: float | None) -> None:
-        if self._host.stopped is not None:
+        if self._context.stopped is not None:
             return
         limit = LIMITS[action]
-        self._host.stopped = limit.outcome
+        self._context.stopped = limit.outcome
         message = limit.message.format(f"{seconds or 0:g} s")
-        self._host.channel(self._run_id).put(Error(message=message, code=limit.code))
+        self._context.channel(self._run_id).put(Error(message=message, code=limit.code))
         self._stop()

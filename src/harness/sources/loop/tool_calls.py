@@ -125,7 +125,7 @@ class ToolExecutor:
         """Whether a question is open."""
         self.resources = Resources()
         """What calls leave to later ones."""
-        self._host = context
+        self._context = context
         self._options = options
         self._channel = channel
         self._spawn = spawn
@@ -171,7 +171,7 @@ class ToolExecutor:
         None when a call waits for a person: `relay` must be answered first.
         """
         turns = admitted
-        self._host.outbox.flush()  # what is about to be done is in the log before it is done
+        self._context.outbox.flush()  # what is about to be done is in the log before it is done
         tasks = {
             asyncio.create_task(self._execute(turn)): place
             for place, turn in enumerate(turns)
@@ -253,7 +253,7 @@ class ToolExecutor:
     def _admitted(self, call: Call, call_id: str, tool: Tool, answers: list[RelayReply]) -> AdmittedCall:
         admitted = AdmittedCall(call, call_id, tool)
         admitted.answers = answers
-        admitted.context = self._context(admitted)
+        admitted.context = self._tool_context(admitted)
         return admitted
 
     def _unknown(self, call: Call) -> str:
@@ -278,7 +278,7 @@ class ToolExecutor:
             return None, failure_words(error)
         name, spawn_call_id = self._asker
         relay = Relay(
-            id=self._host.new_id(),
+            id=self._context.new_id(),
             call_id=call_id,
             tool_name=call.name,
             input=call.input,
@@ -301,7 +301,7 @@ class ToolExecutor:
         question = admitted.question
         assert question is not None, "what has not ended waits"
         return Relay(
-            id=self._host.new_id(),
+            id=self._context.new_id(),
             kind=question.kind,
             call_id=admitted.call_id,
             tool_name=admitted.call.name,
@@ -340,7 +340,7 @@ class ToolExecutor:
             return reply
         # A reader of the log may answer it at once.
         is_for_others = relay.kind == "permission" and self._options.ask_permission is not None
-        expected = None if is_for_others else self._host.relays.expect(relay)
+        expected = None if is_for_others else self._context.relays.expect(relay)
         self._channel.put(relay)
         return await self._answer(relay, expected)
 
@@ -351,7 +351,7 @@ class ToolExecutor:
             if ask is not None and relay.kind == "permission":
                 reply = await ask(relay, deadline_s)
             else:
-                reply = await self._host.relays.answer(relay, deadline_s, expected)
+                reply = await self._context.relays.answer(relay, deadline_s, expected)
         except asyncio.CancelledError:
             reason = "the run was stopped"
             self._channel.put(RelayReply(id=relay.id, approved=False, by="policy", reason=reason))
@@ -389,11 +389,11 @@ class ToolExecutor:
             # The parent that stops a sub-agent waits as well: deeper runs get less time.
             await asyncio.wait(tasks, timeout=_GRACE_S / (1 + self._depth))
         finally:
-            self._host.abandon(task for task in tasks if not task.done())
+            self._context.abandon(task for task in tasks if not task.done())
 
     async def _execute(self, admitted: AdmittedCall) -> ToolTurn | AdmittedCall:
         """The call itself when it waits for an answer."""
-        started_ms = self._host.hub.clock()
+        started_ms = self._context.hub.clock()
         context = admitted.context
         if (reason := self._denial(admitted)) is not None:
             self._channel.put(RelayReply(id=admitted.call_id, approved=False, by="policy", reason=reason))
@@ -415,7 +415,7 @@ class ToolExecutor:
             raise  # from the user's keyboard
         except BaseException as error:
             output = ToolOutput(text=failure_words(error), success=False)
-        duration_ms = self._host.hub.clock() - started_ms
+        duration_ms = self._context.hub.clock() - started_ms
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
 
     def _denial(self, admitted: AdmittedCall) -> str | None:
@@ -454,14 +454,14 @@ class ToolExecutor:
             if tasks is not None:
                 self._channel.put(TasksChanged(tasks=tasks))
 
-    def _context(self, admitted: AdmittedCall) -> ToolContext:
+    def _tool_context(self, admitted: AdmittedCall) -> ToolContext:
         call_id = admitted.call_id
         return ToolContext(
-            cwd=self._host.cwd,
-            env=self._host.env,
+            cwd=self._context.cwd,
+            env=self._context.env,
             run_id=self._channel.run_id,
             call_id=call_id,
-            files=self._host.files,
+            files=self._context.files,
             on_progress=lambda text: self._progress(call_id, text, ""),
             on_stream=lambda text, stream: self._progress(call_id, text, stream),
             on_spawn=lambda task, name: self._spawn(call_id, task, name),

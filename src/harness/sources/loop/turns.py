@@ -21,7 +21,7 @@ from harness.sources.model import (
 )
 from harness.sources.tool import spelled
 
-CUT_OFF = "The call was stopped before it ended; nobody knows how far it came."
+CUT_OFF = "The call was stopped before it ended; it is not known how far it came."
 NOT_BEGUN = "The call was not carried out: the run was stopped before."
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")

@@ -48,7 +48,7 @@ class LoopWorker:
         self._inbox = Inbox()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
-        self._host: LoopContext | None = None
+        self._context: LoopContext | None = None
         self._is_stopped = False
 
     def steer(self, text: str, message_id: str = "") -> None:
@@ -59,7 +59,7 @@ class LoopWorker:
         self._inbox.follow_up(text)
 
     def reply(self, reply: RelayReply) -> bool:
-        return self._host is not None and self._host.reply(reply)
+        return self._context is not None and self._context.reply(reply)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -75,15 +75,15 @@ class LoopWorker:
         finally:
             self._inbox.close()
             _wind_up(loop)
-            if self._host is not None:
-                self._conclude(self._host)
+            if self._context is not None:
+                self._conclude(self._context)
 
     async def _main(self) -> None:
         self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
         request = self._launch.request
         environ = self._launch.invocation.env
-        context = self._host = LoopContext(
+        context = self._context = LoopContext(
             self._hub,
             cwd=request.cwd,
             env=environment_for_tools(environ, request.env),
@@ -111,8 +111,8 @@ class LoopWorker:
             self._on_end(last, context.outbox.session)
 
     def _press(self) -> None:
-        if self._host is not None and self._host.stopped is None:
-            self._host.stopped = "interrupted"
+        if self._context is not None and self._context.stopped is None:
+            self._context.stopped = "interrupted"
         if self._task is not None:
             self._task.cancel()
 

@@ -155,13 +155,13 @@ class ServerProcess:
         try:
             with Child(self._invocation) as child:
                 self._child = child
-                self._tell(self._settle_start, None)
+                self._call_in_loop(self._settle_start, None)
                 self._read(child)
         except BaseException as raised:
             error = raised
-        self._tell(self._settle_start, error)
-        self._tell(self._lines.put_nowait, None)
-        self._tell(self._ended.set)
+        self._call_in_loop(self._settle_start, error)
+        self._call_in_loop(self._lines.put_nowait, None)
+        self._call_in_loop(self._ended.set)
 
     def _read(self, child: Child) -> None:
         blocks = LineBlocks()
@@ -172,7 +172,7 @@ class ServerProcess:
                     continue
                 for line in blocks.feed(chunk.data).split(b"\n"):
                     if line.strip() and self._has_room():
-                        self._tell(self._lines.put_nowait, line)
+                        self._call_in_loop(self._lines.put_nowait, line)
 
     def _has_room(self) -> bool:
         """Wait until the reader has caught up; give up once the connection is closing."""
@@ -188,7 +188,7 @@ class ServerProcess:
             else:
                 self._started.set_exception(error)
 
-    def _tell(self, what: Any, *arguments: Any) -> None:
+    def _call_in_loop(self, what: Any, *arguments: Any) -> None:
         with suppress(RuntimeError):  # the event loop is gone
             self._loop.call_soon_threadsafe(what, *arguments)
 
@@ -256,7 +256,7 @@ class Connection:
         self._env = env
         self._on_warning = on_warning
         self._confine = confine
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         """Bad tools that were warned of."""
         self._process: ServerProcess | None = None
         self._refusal = ""
@@ -289,7 +289,7 @@ class Connection:
         """Why there is no connection; empty when there is one, or it is not known yet."""
         if not self._listed.done() or self._listed.cancelled() or (error := self._listed.exception()) is None:
             return ""
-        return self._told_by(error)
+        return self._message_of(error)
 
     async def _answered(self) -> None:
         """Raises ToolFailure: why there is no connection."""
@@ -299,7 +299,7 @@ class Connection:
         except TimeoutError:
             raise ToolFailure(f"no answer within {CONNECT_PATIENCE_S:g} s") from None
         except Exception as error:
-            raise ToolFailure(self._told_by(error)) from None
+            raise ToolFailure(self._message_of(error)) from None
 
     async def _connected(self) -> Any:
         async with self._opening:
@@ -327,7 +327,7 @@ class Connection:
         except Exception as error:
             if self._client is client and _is_lost(error):
                 self._client = None
-            raise ToolFailure(f"MCP server {self.name}: {self._told_by(error)}") from None
+            raise ToolFailure(f"MCP server {self.name}: {self._message_of(error)}") from None
         else:
             await self._be_current()
             return answer
@@ -400,7 +400,7 @@ class Connection:
             self.tools = await _all_tools(client, cache_mode="refresh")
         except Exception as error:
             self._on_warning(
-                f"MCP server {self.name}: its changed tools are not known: {self._told_by(error)}"
+                f"MCP server {self.name}: its changed tools are not known: {self._message_of(error)}"
             )
 
     async def _subscribe(self, client: Any) -> None:
@@ -428,8 +428,8 @@ class Connection:
         return client
 
     def _warn_of_tool(self, name: str, trouble: str) -> None:
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._warned:
+            self._warned.add(name)
             self._on_warning(f"MCP server {self.name}: its tool {name} is left out: {trouble}")
 
     async def _heard(self, message: Any) -> None:
@@ -489,7 +489,7 @@ class Connection:
             headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
         )
 
-    def _told_by(self, error: BaseException) -> str:
+    def _message_of(self, error: BaseException) -> str:
         while isinstance(error, BaseExceptionGroup) and error.exceptions:
             error = error.exceptions[0]
         text = error.message if isinstance(error, HarnessError) else str(error)

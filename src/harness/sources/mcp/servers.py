@@ -70,12 +70,12 @@ class Servers:
     async def _wait(self, connection: Connection, patience_s: float) -> None:
         await asyncio.wait([connection.answered], timeout=patience_s)
         if connection.answered.done():
-            self._tell_failure(connection)
+            self._report_failure(connection)
             return
         self._on_warning(
             f"MCP server {connection.name} has not answered within {patience_s:g} s: its tools are offered when it does"
         )
-        connection.answered.add_done_callback(lambda _: self._tell_failure(connection))
+        connection.answered.add_done_callback(lambda _: self._report_failure(connection))
 
     def tools(self) -> list[Tool]:
         """Of all servers that have answered, as `server__tool`; the same objects until something changes."""
@@ -98,7 +98,7 @@ class Servers:
         self._is_closing = True
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
-    def _tell_failure(self, connection: Connection) -> None:
+    def _report_failure(self, connection: Connection) -> None:
         if not self._is_closing and (failure := connection.failure()):
             self._on_warning(f"MCP server {connection.name} is left out: {failure}")
 

@@ -234,17 +234,17 @@ class AnthropicReader:
         elif thought["signature"]:
             self.answer.keep({**thought, "thinking": "".join(thought["thinking"])})
 
-    def _count(self, told: _Usage | None) -> None:
+    def _count(self, reported: _Usage | None) -> None:
         """Usage is reported as running totals: a later report replaces the earlier one."""
-        if told is None:
+        if reported is None:
             return
-        thinking = told.output_tokens_details.thinking_tokens if told.output_tokens_details else None
+        thinking = reported.output_tokens_details.thinking_tokens if reported.output_tokens_details else None
         before = self.answer.usage
         self.answer.usage = Usage(
-            input=_latest(told.input_tokens, before.input),
-            output=_latest(besides(told.output_tokens, thinking), before.output),
-            cache_read=_latest(told.cache_read_input_tokens, before.cache_read),
-            cache_write=_latest(told.cache_creation_input_tokens, before.cache_write),
+            input=_latest(reported.input_tokens, before.input),
+            output=_latest(besides(reported.output_tokens, thinking), before.output),
+            cache_read=_latest(reported.cache_read_input_tokens, before.cache_read),
+            cache_write=_latest(reported.cache_creation_input_tokens, before.cache_write),
             reasoning=_latest(thinking, before.reasoning),
         )
 

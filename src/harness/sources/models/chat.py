@@ -208,20 +208,22 @@ def _is_another(piece: _ToolCall, function: _Function, id: str, call: StreamedCa
     return piece.index is None and bool(call.pieces)
 
 
-def _usage(told: dict[str, Any]) -> Usage:
+def _usage(reported: dict[str, Any]) -> Usage:
     """Most servers count cached input as part of the prompt, and reasoning as part of the completion."""
-    given, made = told.get("prompt_tokens_details"), told.get("completion_tokens_details")
-    prompt, completion = count_in(told, "prompt_tokens"), count_in(told, "completion_tokens")
+    given, made = reported.get("prompt_tokens_details"), reported.get("completion_tokens_details")
+    prompt, completion = count_in(reported, "prompt_tokens"), count_in(reported, "completion_tokens")
     cache_read = _first(
         count_in(given, "cached_tokens"),
-        count_in(told, "cache_read_input_tokens"),
-        count_in(told, "prompt_cache_hit_tokens"),
+        count_in(reported, "cache_read_input_tokens"),
+        count_in(reported, "prompt_cache_hit_tokens"),
     )
-    cache_write = _first(count_in(given, "cache_write_tokens"), count_in(told, "cache_creation_input_tokens"))
+    cache_write = _first(
+        count_in(given, "cache_write_tokens"), count_in(reported, "cache_creation_input_tokens")
+    )
     reasoning = count_in(made, "reasoning_tokens")
-    total = count_in(told, "total_tokens")
+    total = count_in(reported, "total_tokens")
     is_apart = total is not None and total == (prompt or 0) + (completion or 0) + (reasoning or 0)
-    cost = told.get("cost")
+    cost = reported.get("cost")
     has_cost = isinstance(cost, int | float) and not isinstance(cost, bool)
     return Usage(
         input=besides(prompt, cache_read, cache_write),
@@ -308,7 +310,7 @@ class ChatCompletions:
         encoded = self._turns.all(turns)
         fields = self._options(ask)
         if ask.schema is not None and not self._habits.has_schemas:
-            system += _told_schema(ask.schema)
+            system += _schema_prompt(ask.schema)
         first = [encode({"role": "system", "content": system})] if system else []
         body = [encode(fields)[:-1], b',"messages":[', b",".join(first + _messages(encoded)), b"]"]
         if ask.tools:
@@ -403,7 +405,7 @@ def _said_aside(parts: list[bytes]) -> bytes:
     return b'{"role":"user","content":[%b]}' % b",".join(parts)
 
 
-def _told_schema(schema: dict[str, Any]) -> str:
+def _schema_prompt(schema: dict[str, Any]) -> str:
     return f"\n\nAnswer with JSON that satisfies this JSON Schema:\n{encode(schema).decode()}"
 
 

@@ -180,17 +180,17 @@ class GeminiReader:
                 self.answer.end_text(signature)
 
 
-def _usage(told: dict[str, Any]) -> Usage:
+def _usage(reported: dict[str, Any]) -> Usage:
     """Cached tokens are included in the prompt count; thoughts are not included in the candidates count."""
-    cache_read = count_in(told, "cachedContentTokenCount")
-    prompt = count_in(told, "promptTokenCount")
+    cache_read = count_in(reported, "cachedContentTokenCount")
+    prompt = count_in(reported, "promptTokenCount")
     if prompt is not None:
-        prompt += count_in(told, "toolUsePromptTokenCount") or 0
+        prompt += count_in(reported, "toolUsePromptTokenCount") or 0
     return Usage(
         input=besides(prompt, cache_read),
-        output=count_in(told, "candidatesTokenCount"),
+        output=count_in(reported, "candidatesTokenCount"),
         cache_read=cache_read,
-        reasoning=count_in(told, "thoughtsTokenCount"),
+        reasoning=count_in(reported, "thoughtsTokenCount"),
     )
 
 

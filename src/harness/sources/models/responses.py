@@ -244,12 +244,12 @@ def _said(item: dict[str, Any]) -> str:
     return "".join(text_field(part.get("text")) for part in parts if isinstance(part, dict))
 
 
-def _usage(told: dict[str, Any]) -> Usage:
-    given, made = told.get("input_tokens_details"), told.get("output_tokens_details")
+def _usage(reported: dict[str, Any]) -> Usage:
+    given, made = reported.get("input_tokens_details"), reported.get("output_tokens_details")
     cache_read = count_in(given, "cached_tokens")
     cache_write = count_in(given, "cache_write_tokens")
     reasoning = count_in(made, "reasoning_tokens")
-    total_in, total_out = count_in(told, "input_tokens"), count_in(told, "output_tokens")
+    total_in, total_out = count_in(reported, "input_tokens"), count_in(reported, "output_tokens")
     return Usage(
         input=besides(total_in, cache_read, cache_write),
         output=besides(total_out, reasoning),

@@ -230,7 +230,7 @@ class SocketStream(httpcore.AsyncNetworkStream):
         if not buffer:
             return
         self._head = b""
-        async with _told(timeout, httpcore.WriteTimeout, httpcore.WriteError):
+        async with _translating_errors(timeout, httpcore.WriteTimeout, httpcore.WriteError):
             await self._line.put(buffer)
 
     async def aclose(self) -> None:
@@ -245,7 +245,7 @@ class SocketStream(httpcore.AsyncNetworkStream):
         loop = asyncio.get_running_loop()
         plain, secure = self._line.transport, _Line()
         try:
-            async with _told(timeout, httpcore.ConnectTimeout, httpcore.ConnectError):
+            async with _translating_errors(timeout, httpcore.ConnectTimeout, httpcore.ConnectError):
                 transport = await loop.start_tls(plain, secure, ssl_context, server_hostname=server_hostname)
         except BaseException:
             await self.aclose()
@@ -277,7 +277,7 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
         haste: dict[str, Any] = (
             {"happy_eyeballs_delay": 0.25} if isinstance(loop, asyncio.BaseEventLoop) else {}
         )
-        async with _told(timeout, httpcore.ConnectTimeout, httpcore.ConnectError):
+        async with _translating_errors(timeout, httpcore.ConnectTimeout, httpcore.ConnectError):
             transport, line = await loop.create_connection(_Line, host, port, local_addr=own, **haste)
         for option in socket_options or ():
             transport.get_extra_info("socket").setsockopt(*option)
@@ -288,7 +288,9 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
 
 
 @asynccontextmanager
-async def _told(timeout_s: float | None, late: type[Exception], lost: type[Exception]) -> AsyncIterator[None]:
+async def _translating_errors(
+    timeout_s: float | None, late: type[Exception], lost: type[Exception]
+) -> AsyncIterator[None]:
     """Convert errors into the exceptions that the client knows."""
     try:
         async with asyncio.timeout(timeout_s):

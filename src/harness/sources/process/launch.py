@@ -275,7 +275,7 @@ def _drop_unsupported(
     if request.extra_args and agent.work is not None and "extra_args" not in supports:
         raise UsageError(
             f"{agent.title} takes no arguments after --: {' '.join(request.extra_args)}",
-            hint="`harness run --help` tells its options",
+            hint="`harness run --help` lists its options",
         )
     if request.sandbox and "sandbox" not in supports:
         raise UsageError(

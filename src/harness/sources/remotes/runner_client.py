@@ -75,7 +75,7 @@ class RunnerClient:
             raise RunnerRefused("what answers there is no runner", 200)
         return Started(str(answer["runId"]), bool(answer.get("steerable")))
 
-    def tell(self, run_id: str, action: str, body: dict[str, Any]) -> bool:
+    def send(self, run_id: str, action: str, body: dict[str, Any]) -> bool:
         """Cancel, steer or reply; whether it was taken. Raises `BROKEN`."""
         try:
             self._post(f"/runs/{quote(run_id, safe='')}/{action}", body)
@@ -182,7 +182,7 @@ class CommandSender:
             self._waiting.append(Saying(action, {**body, "key": key}))
             if not self._is_busy:
                 self._is_busy = True
-                threading.Thread(target=self._send_all, name=f"tell-{self._run_id}", daemon=True).start()
+                threading.Thread(target=self._send_all, name=f"send-{self._run_id}", daemon=True).start()
 
     def drain(self, within_s: float) -> list[Saying]:
         """Wait until all was said; what the run did not take, because it had ended or could not."""
@@ -213,7 +213,7 @@ class CommandSender:
         until_s, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
         while True:
             try:
-                return self._client.tell(self._run_id, saying.action, saying.body)
+                return self._client.send(self._run_id, saying.action, saying.body)
             except BROKEN:
                 is_over = self._is_closed and saying.action != "cancel"
                 if is_over or time.monotonic() > until_s:

@@ -80,7 +80,7 @@ def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
     if not launch.run_id or not resume:
         return RemoteMemory(session_id=resume)
 
-    def tell(cursor: int = 0) -> str:
+    def said_since(cursor: int = 0) -> str:
         return briefing(history(read_all(hub.store, hub.log_id, cursor)).turns)
 
     session_id, unseen_from = "", 0
@@ -92,13 +92,13 @@ def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
         elif unseen_from < 0:
             unseen_from = event.seq
     if not session_id:
-        return RemoteMemory(words=tell())
-    return RemoteMemory(session_id, tell(unseen_from) if unseen_from >= 0 else "", tell)
+        return RemoteMemory(words=said_since())
+    return RemoteMemory(session_id, said_since(unseen_from) if unseen_from >= 0 else "", said_since)
 
 
 def briefing(turns: list[Turn]) -> str:
     """Empty when nothing was said; the last of it where it is too much."""
-    parts = [part for turn in turns if (part := _told(turn))]
+    parts = [part for turn in turns if (part := _text_of(turn))]
     shown, size = list[str](), 0
     for part in reversed(parts):
         size += len(part)
@@ -109,7 +109,7 @@ def briefing(turns: list[Turn]) -> str:
     return "\n\n".join([_OPENING, *reversed(shown)]) if shown else ""
 
 
-def _told(turn: Turn) -> str:
+def _text_of(turn: Turn) -> str:
     match turn:
         case UserTurn():
             files = [f"[attached: {one.name or one.media_type}]" for one in turn.attachments]
@@ -242,7 +242,7 @@ class RemoteRun:
             if time.monotonic() - heard_s > patience_s:
                 raise HarnessError(
                     f"the runner has not answered for {patience_s:g} s",
-                    hint=f"what runs there ends when nobody has asked for it for {_LEASE_S:g} s",
+                    hint=f"what runs there ends when no client has asked for it for {_LEASE_S:g} s",
                 )
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -250,10 +250,10 @@ class RemoteRun:
     def _has_ended(self) -> bool:
         return self.result is not None
 
-    def _take(self, told: ServerEvent) -> None:
-        if told.id <= self._last:
+    def _take(self, received: ServerEvent) -> None:
+        if received.id <= self._last:
             return  # it was sent twice
-        for value in told.data.get("events", ()):
+        for value in received.data.get("events", ()):
             try:
                 event = decode(msgspec.json.encode(value))
             except UNREADABLE:
@@ -266,7 +266,7 @@ class RemoteRun:
             elif is_ours and isinstance(event, Result):
                 self._note_unheard(event.timestamp_ms)
             self._put([event], event.timestamp_ms)
-        self._last = told.id
+        self._last = received.id
 
     def _note_unheard(self, at_ms: int) -> None:
         """The run has ended: what was said to it and came too late is not lost silently."""

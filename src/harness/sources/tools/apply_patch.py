@@ -31,10 +31,10 @@ from harness.sources.workspace.files import (
     Change,
     TextFile,
     apply,
+    as_tool_failure,
     changed_lines,
     decode,
     read_all,
-    told_to_the_model,
 )
 from harness.sources.workspace.roots import ToolWorkspace
 
@@ -306,7 +306,7 @@ class ApplyPatchTool(Tool):
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
         draft = _Draft(self._workspace, context)
         for file in parse(_taken(arguments)):
-            with told_to_the_model(file.path):
+            with as_tool_failure(file.path):
                 draft.take(file)
         return draft.previews()
 
@@ -318,10 +318,10 @@ class ApplyPatchTool(Tool):
             for path in sorted(draft.paths_of(files)):
                 await locks.enter_async_context(context.files.lock(path))
             for file in files:
-                with told_to_the_model(file.path):
+                with as_tool_failure(file.path):
                     draft.take(file)
             changes = draft.changes()
-            with told_to_the_model("the patch was not applied"):
+            with as_tool_failure("the patch was not applied"):
                 apply(changes)
             for change in changes:
                 context.files.read(change.path)

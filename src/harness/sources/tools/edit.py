@@ -16,10 +16,10 @@ from harness.sources.workspace.files import (
     MOST_EDITABLE_BYTES,
     Change,
     apply,
+    as_tool_failure,
     changed_lines,
     decode,
     read_all,
-    told_to_the_model,
 )
 from harness.sources.workspace.roots import ToolWorkspace
 
@@ -55,7 +55,7 @@ class EditTool(Tool):
         asked = take(EditArguments, arguments, "edit")
         path = self._workspace.writable(asked.file_path)
         context.files.assert_current(path)
-        with told_to_the_model(asked.file_path):
+        with as_tool_failure(asked.file_path):
             before = decode(read_all(path, MOST_EDITABLE_BYTES), asked.file_path)
             after, _count = _replaced(before.text, asked)
         return [FileChange(path=path, before=before.text, after=after)]
@@ -65,7 +65,7 @@ class EditTool(Tool):
         path = self._workspace.writable(asked.file_path)
         async with context.files.lock(path):
             context.files.assert_current(path)
-            with told_to_the_model(asked.file_path):
+            with as_tool_failure(asked.file_path):
                 data = read_all(path, MOST_EDITABLE_BYTES)
                 before = decode(data, asked.file_path)
                 after, count = _replaced(before.text, asked)

@@ -99,7 +99,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXTS = ("json", "xml", "javascript", "yaml", "toml", "csv", "x-sh", "x-www-form-urlencoded")
 _DESCRIPTION = (
     "Get a page by its http or https address: HTML as text with its links, other text as it is, images as "
-    "attachments. At most 5 MB. A redirection to another host is told, not followed."
+    "attachments. At most 5 MB. A redirection to another host is reported, not followed."
 )
 
 

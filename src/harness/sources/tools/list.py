@@ -13,7 +13,7 @@ from harness.events import Operation
 from harness.events.operation import List
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
-from harness.sources.workspace.files import told_to_the_model
+from harness.sources.workspace.files import as_tool_failure
 from harness.sources.workspace.roots import ToolWorkspace
 
 MOST_SORTED = 20_000
@@ -43,7 +43,7 @@ class ListTool(Tool):
         del context
         asked = take(ListArguments, arguments, "list")
         path = self._workspace.readable(asked.path or ".")
-        with told_to_the_model(asked.path or "."), os.scandir(path) as entries:
+        with as_tool_failure(asked.path or "."), os.scandir(path) as entries:
             # Of a huge directory, only this many entries are read and sorted.
             seen = sorted(islice(entries, MOST_SORTED + 1), key=lambda entry: entry.name)
         lines = [_line(entry) for entry in seen[: asked.limit]]

@@ -24,11 +24,11 @@ from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.workspace.files import (
     MOST_EDITABLE_BYTES,
     UTF_16,
+    as_tool_failure,
     decode,
     is_binary,
     open_for_reading,
     read_all,
-    told_to_the_model,
 )
 from harness.sources.workspace.roots import ToolWorkspace
 
@@ -89,7 +89,7 @@ class ReadTool(Tool):
         asked = take(ReadArguments, arguments, "read")
         path = self._workspace.readable(asked.file_path)
         stamp = context.files.stamp(path)
-        with told_to_the_model(asked.file_path):
+        with as_tool_failure(asked.file_path):
             media_type = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())
             if media_type is not None:
                 output = _attached(path, asked.file_path, media_type)
@@ -143,7 +143,7 @@ def _fill(window: _Window, path: str, shown: str, context: ToolContext) -> None:
             window.feed(text.encode("utf-8", "replace"))
         while not is_wide and (block := file.read(_BLOCK_BYTES)):
             if not window.has_begun and is_binary(block):
-                raise ToolFailure(f"{shown} is a binary file: only its name and size can be told")
+                raise ToolFailure(f"{shown} is a binary file: only its name and size can be shown")
             window.feed(block)
             if context.cancelled:
                 raise ToolFailure("stopped")

@@ -22,7 +22,7 @@ from harness.events import Operation
 from harness.events.operation import Skill
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.workspace.files import decode, lines_of, read_all, told_to_the_model
+from harness.sources.workspace.files import as_tool_failure, decode, lines_of, read_all
 from harness.sources.workspace.roots import ToolWorkspace
 
 MOST_SKILLS = 100
@@ -142,7 +142,7 @@ class SkillTool(Tool):
         skill = self._skills.get(name)
         if skill is None:
             raise ToolFailure(f"there is no skill {name!r} (there are: {', '.join(self._skills) or 'none'})")
-        with told_to_the_model(skill.path):
+        with as_tool_failure(skill.path):
             text = decode(read_all(skill.path, MOST_BYTES), skill.path).text
         folder, count = os.path.dirname(skill.path), len(lines_of(text))
         done = Skill(path=skill.path, name=name, start_line=1, end_line=count)

@@ -55,7 +55,7 @@ class TodoTool(Tool):
             tasks = _tasks(arguments)
         except ToolFailure as failure:
             raise ToolFailure(f"{failure}. {_NOT_TAKEN}") from None
-        return ToolOutput(text=_told(tasks), tasks=tasks)
+        return ToolOutput(text=_summary(tasks), tasks=tasks)
 
 
 def _tasks(arguments: dict[str, Any]) -> list[Task]:
@@ -82,7 +82,7 @@ def _spelled_alike(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "todos": alike}
 
 
-def _told(tasks: Sequence[Task]) -> str:
+def _summary(tasks: Sequence[Task]) -> str:
     if not tasks:
         return "The list is empty."
     done = sum(task.status == "completed" for task in tasks)

@@ -16,10 +16,10 @@ from harness.sources.workspace.files import (
     Change,
     TextFile,
     apply,
+    as_tool_failure,
     decode,
     lines_of,
     read_all,
-    told_to_the_model,
 )
 from harness.sources.workspace.roots import ToolWorkspace
 
@@ -52,7 +52,7 @@ class WriteTool(Tool):
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
         asked = take(WriteFileArguments, arguments, "write")
         path = self._workspace.writable(asked.file_path)
-        with told_to_the_model(asked.file_path):
+        with as_tool_failure(asked.file_path):
             before = _present(path, context)
         if before is None:
             return [FileChange(path=path, before=None, after=asked.content)]
@@ -63,7 +63,7 @@ class WriteTool(Tool):
         asked = take(WriteFileArguments, arguments, "write")
         path = self._workspace.writable(asked.file_path)
         async with context.files.lock(path):
-            with told_to_the_model(asked.file_path):
+            with as_tool_failure(asked.file_path):
                 before = _present(path, context)
                 manner = _manner(before, asked.file_path)
                 after = manner.encode(asked.content)

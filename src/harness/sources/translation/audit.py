@@ -1,7 +1,7 @@
 """The proof of a log: its raw entries, translated again, give its events again.
 
 `check` compares the two; `recover` completes a log whose writer was killed, from the same entries. In a thread
-that goes for each of its runs: one whose process died is completed, unless somebody may still answer it.
+that goes for each of its runs: one whose process died is completed, unless it may still be answered.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SETTLED = "settled"
 """The snapshot that says up to where nothing is left open in a thread."""
 _MOST_DIFFERENCES = 20
 _OF_THE_DISK = ("log_incomplete", "raw_incomplete")
-"""Warnings of ours that no raw record gives: the disk refused for a while. Whether anything is missing, the rest tells."""
+"""Warnings of ours that no raw record gives: the disk refused for a while. Whether anything is missing follows from the rest."""
 
 
 class Audit(msgspec.Struct):
@@ -126,7 +126,7 @@ def _check_runs(store: FileStore, logged: list[Event], audit: Audit) -> Audit:
     for run in runs:
         if run.id in paths:
             _prove(paths[run.id], run.events, audit, is_live=is_live)
-        elif run.says_something and not run.is_told_by_us and not _is_in_process(run):
+        elif run.says_something and not run.is_written_by_us and not _is_in_process(run):
             audit.problems.append(f"run {run.id}: there is no raw record, so it cannot be proved")
     audit.is_original = not any(run.id in paths for run in runs)
     return audit
@@ -160,9 +160,9 @@ def recover(store: FileStore, log_id: str) -> bool:
 
 
 def recover_thread(store: Store, log_id: str) -> bool:
-    """Complete the runs of a thread whose process died. False if there was no need, or somebody writes it.
+    """Complete the runs of a thread whose process died. False if there was no need, or another process writes it.
 
-    A run that asked somebody, and would go on with the answer, is left as it is, and called suspended.
+    A run that waits for an answer is left as it is, and called suspended.
     """
     try:
         writer = store.open(log_id)
@@ -221,7 +221,7 @@ def _missing_of(path: str, logged: list[Event], top: str) -> tuple[list[Event], 
 
 
 def _completed(path: str) -> Iterator[RawEntry]:
-    """The entries of a raw file whose writer died, with the exit that nobody saw; the file gets it too."""
+    """The entries of a raw file whose writer died, with the exit that was not recorded; the file gets it too."""
     end = last_ms = 0
     for entry, end in entries_with_ends(path):  # noqa: B007
         last_ms = entry.at_ms

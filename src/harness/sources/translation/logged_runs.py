@@ -25,7 +25,7 @@ from harness.log.run_tree import RunTree
 from harness.log.stores.files import FileStore
 from harness.sources.translation.run_lifecycle import RunLifecycle
 
-DIED = "The process ended while the call was running; nobody knows how far it came."
+DIED = "The process ended while the call was running; it is not known how far it came."
 _SAID = (Message, TextDelta, ToolStart)
 
 
@@ -42,7 +42,7 @@ class LoggedRun:
         return next((e for e in self.events if isinstance(e, SessionStart) and e.run_id == self.id), None)
 
     @property
-    def is_told_by_us(self) -> bool:
+    def is_written_by_us(self) -> bool:
         """Whether it is the work of a loop in this program, which no raw record proves."""
         return any(type(event).__name__ in ("StepStart", "ReplInput") for event in self.events)
 
@@ -96,7 +96,7 @@ def own_raw_paths(store: FileStore, log_id: str) -> dict[str, str]:
 
 
 def closing_events(logged: Sequence[Event], top: str) -> tuple[list[Event], dict[str, str]]:
-    """What ends a run that nobody goes on with, from its events alone: close what they show as open."""
+    """What ends a run that is not continued, from its events alone: close what they show as open."""
     lifecycle, ignored, out = RunLifecycle(), list[Event](), list[Event]()
     lifecycle.begin(RawStart(at_ms=logged[0].timestamp_ms if logged else 0, agent=""))
     lifecycle.accept(

@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def told_to_the_model(path: str) -> Iterator[None]:
+def as_tool_failure(path: str) -> Iterator[None]:
     """Convert system errors about a path into messages for the model."""
     try:
         yield

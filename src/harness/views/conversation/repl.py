@@ -50,22 +50,22 @@ class ReplAgent(msgspec.Struct, kw_only=True, rename="camel"):
 def project_repl(graph: Graph) -> list[ReplAgent]:
     """The agents without a parent; each other agent is in the turn that started it."""
     nodes, runs = graph.nodes, graph.last_node_by_run_id
-    tellers: dict[str, _Teller] = {}
+    builders: dict[str, _TurnBuilder] = {}
     turns: dict[str, ReplTurn] = {}
     children: list[tuple[str, ReplAgent]] = []
     for node in nodes.values():
         event = node.event
         has_whole = is_part(node, nodes, runs)
         run_id = event.parent_id if has_whole else event.run_id
-        teller = tellers.get(run_id)
-        if teller is None:
+        builder = builders.get(run_id)
+        if builder is None:
             parent_id = "" if has_whole else event.parent_id
-            teller = tellers[run_id] = _Teller(run_id, parent_id)
-            children.append((parent_id, teller.agent))
-        turns[node.id] = teller.tell(node)
+            builder = builders[run_id] = _TurnBuilder(run_id, parent_id)
+            children.append((parent_id, builder.agent))
+        turns[node.id] = builder.take(node)
     roots = [agent for parent_id, agent in children if not _give_to(turns.get(parent_id), agent)]
-    for teller in tellers.values():
-        teller.complete()
+    for builder in builders.values():
+        builder.complete()
     return roots
 
 
@@ -75,7 +75,7 @@ def _give_to(turn: ReplTurn | None, agent: ReplAgent) -> bool:
     return turn is not None
 
 
-class _Teller:
+class _TurnBuilder:
     """Builds turns from the nodes of one run."""
 
     def __init__(self, run_id: str, parent_id: str) -> None:
@@ -87,11 +87,11 @@ class _Teller:
         self._is_answering = False
         self._has_failed = False
 
-    def tell(self, node: Node) -> ReplTurn:
+    def take(self, node: Node) -> ReplTurn:
         """The turn that the node belongs to."""
-        teller = _TELL.get(type(node.event))
-        if teller is not None:
-            teller(self, node.event)
+        handler = _HANDLERS.get(type(node.event))
+        if handler is not None:
+            handler(self, node.event)
         return self._turn
 
     def complete(self) -> None:
@@ -175,15 +175,15 @@ class _Teller:
             self.agent.turns.append(turn)
 
 
-_TELL: Mapping[type[WireEvent], Callable[[_Teller, Any], None]] = {
-    wire.HarnessStart: _Teller.begin,
-    wire.HarnessEnd: _Teller.end,
-    wire.TextEvent: _Teller.say,
-    wire.ReasoningEvent: _Teller.say,
-    wire.ReplInputEvent: _Teller.run,
-    wire.ReplProgressEvent: _Teller.print,
-    wire.ReplOutputEvent: _Teller.give,
-    wire.ErrorEvent: _Teller.fail,
-    wire.RelayEvent: _Teller.ask,
-    wire.UsageEvent: _Teller.use,
+_HANDLERS: Mapping[type[WireEvent], Callable[[_TurnBuilder, Any], None]] = {
+    wire.HarnessStart: _TurnBuilder.begin,
+    wire.HarnessEnd: _TurnBuilder.end,
+    wire.TextEvent: _TurnBuilder.say,
+    wire.ReasoningEvent: _TurnBuilder.say,
+    wire.ReplInputEvent: _TurnBuilder.run,
+    wire.ReplProgressEvent: _TurnBuilder.print,
+    wire.ReplOutputEvent: _TurnBuilder.give,
+    wire.ErrorEvent: _TurnBuilder.fail,
+    wire.RelayEvent: _TurnBuilder.ask,
+    wire.UsageEvent: _TurnBuilder.use,
 }

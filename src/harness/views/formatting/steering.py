@@ -55,7 +55,7 @@ def signal_text(signal: Signal) -> str:
 
 def briefing_words(event: Briefed) -> str:
     """Says that the agent was briefed, not with what: the conversation shows that already."""
-    return f"{event.agent} was told what was said and decided without it ({len(event.text):,} characters)"
+    return f"{event.agent} was given a summary of what was said and decided without it ({len(event.text):,} characters)"
 
 
 def _thread(event: ThreadCreated) -> str:

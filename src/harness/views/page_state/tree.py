@@ -37,7 +37,7 @@ class TextNode:
 class Tree:
     def __init__(self, value: dict[str, Any]) -> None:
         self._root = value
-        self._told: list[Operation] = []
+        self._operations: list[Operation] = []
 
     @property
     def value(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Tree:
             parent.append(value)
         else:
             parent[int(key)] = value
-        self._told.append(Operation("set", path, recorded))
+        self._operations.append(Operation("set", path, recorded))
 
     def change(self, path: Path, value: Any) -> None:
         """Set a plain value; records nothing if it is unchanged."""
@@ -88,7 +88,7 @@ class Tree:
             current.add(text)
         else:
             parent[key] = TextNode(current, text)
-        self._told.append(Operation("append-text", path, text))
+        self._operations.append(Operation("append-text", path, text))
 
     def push(self, path: Path, value: Any) -> Path:
         """Append to a list; returns the path of the new item."""
@@ -107,7 +107,7 @@ class Tree:
 
     def take_operations(self) -> list[Operation]:
         """The operations since the last call."""
-        operations, self._told = self._told, []
+        operations, self._operations = self._operations, []
         return operations
 
 

@@ -33,13 +33,13 @@ class RunnerTranslation:
 
     def feed(self, event: Event, /) -> Sequence[RunnerEvent]:
         run = self._tree.feed(event)
-        name, data = ("log", {}) if run.depth else self._told(event)
+        name, data = ("log", {}) if run.depth else self._translated(event)
         return (RunnerEvent(event.seq + 1, name, {**data, "events": [to_builtins(event)]}),)
 
     def finish(self) -> Sequence[RunnerEvent]:
         return ()
 
-    def _told(self, event: Event) -> tuple[str, dict[str, Any]]:
+    def _translated(self, event: Event) -> tuple[str, dict[str, Any]]:
         match event:
             case SessionStart():
                 return "run.started", {"runId": event.run_id, "prompt": self._prompt}

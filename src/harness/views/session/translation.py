@@ -148,10 +148,10 @@ class SessionTranslation:
         if tree.ended:
             cut_off = [one for one in tree.ended if one is not tree.run or kind is not Result]
             if interruptions := [one for node in cut_off for one in self._runs.interrupted(node)]:
-                return [*interruptions, *self._told(event)]
-        return self._told(event)
+                return [*interruptions, *self._translated(event)]
+        return self._translated(event)
 
-    def _told(self, event: Event) -> Sequence[HarnessEvent]:
+    def _translated(self, event: Event) -> Sequence[HarnessEvent]:
         kind = type(event)
         handler = self._handlers.get(kind)
         if handler is not None:

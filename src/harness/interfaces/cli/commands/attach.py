@@ -71,7 +71,7 @@ class _Sitting:
         """The question that was shown last: what is typed is the answer to it, and to no other."""
         self._grants: dict[str, str] = {}
         """What is always allowed, by id, as it was shown."""
-        self._told_errors = 0
+        self._printed_errors = 0
         self._has_left = threading.Event()
         self._has_nothing_to_say = threading.Event()
 
@@ -83,12 +83,12 @@ class _Sitting:
         for state in self._states():
             if news := self._transcript.news(state):
                 write_text(news)
-            self._tell_changed_grants(state)
-            self._tell_questions(state)
+            self._print_changed_grants(state)
+            self._print_questions(state)
             errors = self._client.errors
-            for error in errors[self._told_errors :]:
+            for error in errors[self._printed_errors :]:
                 self._console.say(f"refused: {error}")
-            self._told_errors = len(errors)
+            self._printed_errors = len(errors)
 
     def _states(self) -> Iterator[dict[str, Any]]:
         """Until there is nothing more to see, or to say. Who has nothing to say still sees what is there."""
@@ -106,7 +106,7 @@ class _Sitting:
             if self._is_only_looking and state["runs"] and not state["isLive"]:
                 return
 
-    def _tell_questions(self, state: dict[str, Any]) -> None:
+    def _print_questions(self, state: dict[str, Any]) -> None:
         """One after the other."""
         from harness.interfaces.cli.approval import Asking
 
@@ -149,7 +149,7 @@ class _Sitting:
             return Revoke(grant_id="" if wanted == "all" else wanted)
         asking = self._shown
         if text == "/grants":
-            self._tell_grants()
+            self._print_grants()
         elif text == SHOW and asking is not None:
             self._console.say(asking.text(is_whole=True))
         elif asking is not None:
@@ -169,7 +169,7 @@ class _Sitting:
             return None
         return answering_command(asking.relay, reply)
 
-    def _tell_changed_grants(self, state: dict[str, Any]) -> None:
+    def _print_changed_grants(self, state: dict[str, Any]) -> None:
         from harness.views.formatting.escapes import neutralised
 
         now = {grant["id"]: neutralised(grant["label"]) for grant in state["grants"]}
@@ -181,7 +181,7 @@ class _Sitting:
             if id not in now:
                 self._console.say(f"no longer always allowed: {label}")
 
-    def _tell_grants(self) -> None:
+    def _print_grants(self) -> None:
         for id, label in self._grants.items():
             self._console.say(f"{id}  {label}")
         self._console.say(

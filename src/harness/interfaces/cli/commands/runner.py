@@ -58,7 +58,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         failures=Failures(console.say, is_verbose=console.is_verbose),
     )
 
-    def tell() -> None:
+    def announce() -> None:
         url, token_file = names.url, arguments.token_file or token_path()
         write_text(f"{url}\n")
         console.say(
@@ -68,7 +68,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     raise_on_interrupt()
     try:
-        Serving(guarded, listening, tell).run()
+        Serving(guarded, listening, announce).run()
     finally:
         listening.close()
     return 0

@@ -125,14 +125,14 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         Serving(
             ServerApp(plan).guarded(),
             listening,
-            lambda: _tell(arguments, plan, console, has_token=bool(token)),
+            lambda: _announce(arguments, plan, console, has_token=bool(token)),
         ).run()
     finally:
         listening.close()
     return 0
 
 
-def _tell(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_token: bool) -> None:
+def _announce(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_token: bool) -> None:
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.server_address import leave_address, token_path
     from harness.interfaces.server.access import LINK_S, is_open_to_others
@@ -152,7 +152,7 @@ def _tell(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_to
     names = [*arguments.allow_remote, *([arguments.public_url] if arguments.public_url else [])]
     if names:
         console.warning(
-            f"other machines can reach this server as {', '.join(names)}: whoever has the token can run commands as you"
+            f"other machines can reach this server as {', '.join(names)}: anyone with the token can run commands as you"
         )
     console.say("Ctrl-C stops the server and everything it runs.")
 

@@ -139,5 +139,5 @@ def _explain(charges: list[Charge], ledger: Ledger, prices_date: str, console: C
         shown = ", ".join(single_line(model) or "models that were never named" for model in missing)
         console.say(f'no price is known for {shown} (set it in [prices."MODEL"])')
     if count := len({*ledger.unsettled}):
-        noun = "session tells" if count == 1 else "sessions tell"
+        noun = "session reports" if count == 1 else "sessions report"
         console.say(f"{count} {noun} a total that began before anything was recorded: it counts as a whole")

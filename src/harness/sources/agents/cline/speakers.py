@@ -66,7 +66,7 @@ class ClineSpeakers:
     def __init__(self) -> None:
         self.main = ClineSpeaker()
         self.is_alone = True
-        """Nobody but the main agent is there."""
+        """There is only the main agent."""
         self.model = ""
         self.has_usage = False
         self._speakers: dict[str, ClineSpeaker] = {}

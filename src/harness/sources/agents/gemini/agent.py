@@ -208,7 +208,7 @@ class GeminiTranslator(PlainAnswer):
         return [*out, *(super().finish(ending) if printed is None else self._untyped(printed))]
 
     def _flush(self) -> list[Event]:
-        """Nobody says that a text is complete; it is when something else begins."""
+        """The end of a text is not announced; it is complete when something else begins."""
         text, self._pieces = "".join(self._pieces), []
         return [Message(role="assistant", text=text, id=self._text_id)] if text else []
 

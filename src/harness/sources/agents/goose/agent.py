@@ -158,7 +158,7 @@ class GooseTranslator(PlainAnswer):
         self._has_begun = False
         self._is_resumed = False
         self._session_name = ""
-        self._tells_interruption = False
+        self._reports_interruption = False
         self._model = ""
         self._answers: set[str] = set()
         """Ids that the model's server gave its answers."""
@@ -191,7 +191,7 @@ class GooseTranslator(PlainAnswer):
         super().begin(start)
         self._is_resumed = "--resume" in start.argv or "-r" in start.argv
         self._session_name = _named_in(start.argv)
-        self._tells_interruption = numbers_of(start.version) >= _INTERRUPTION_SINCE
+        self._reports_interruption = numbers_of(start.version) >= _INTERRUPTION_SINCE
 
     def record(self, record: Record) -> Sequence[Event]:
         message, speech = record.get("message"), self._speech
@@ -250,7 +250,7 @@ class GooseTranslator(PlainAnswer):
 
     def _how_it_ended(self, ending: Ending) -> list[Event]:
         out = self._speech.finish()
-        if ending.outcome is not None and not self._tells_interruption:
+        if ending.outcome is not None and not self._reports_interruption:
             stopped = Result(success=False, outcome=ending.outcome, usage=self._usage)
             return [*out, stopped] if self._complete is not None else out
         if self._complete is not None and self._outcome is None:
@@ -326,7 +326,7 @@ class GooseTranslator(PlainAnswer):
         return self._compacted(None)
 
     def _asks(self, block: Record, _message: Record) -> list[Event]:
-        """Nobody can answer: Goose gives up next, or waits for ever."""
+        """There is no user to answer: Goose gives up next, or waits for ever."""
         data = record_of(block.get("data")) or block
         wanted = first_text(data, "prompt", "message", "toolName") or "Goose asks a question"
         return [Warning(message=wanted, code="permission_denied")]

@@ -121,7 +121,7 @@ class SpawnedAgent:
 
 
 def exit_status_of(call: PendingCall, output: str) -> ExitStatus:
-    """Told in words alone: of commands only that they failed, by the last line of what they give back."""
+    """Reported as text only: of commands only that they failed, by the last line of what they give back."""
     if _REFUSED.match(output):
         return False, None
     if call.name not in SHELLS:
