@@ -17,15 +17,17 @@ Whatever is decided is in the log: the question, and an answer by policy.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import UsageError
 from harness.events import Event, Relay, RelayReply, Warning
 from harness.sources.loop.approval_choices import check_choice
 from harness.sources.request import OnAsk
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class _Waiting(NamedTuple):
@@ -51,6 +53,8 @@ class OpenQuestions:
         self, relay: Relay, deadline_s: float | None, expected: asyncio.Future[RelayReply] | None = None
     ) -> RelayReply:
         """Wait for the reply; no reply in time is a refusal."""
+        import asyncio  # only here: conversations with programs are held without it
+
         future = expected or self.expect(relay)
         try:
             await asyncio.wait((future,), timeout=deadline_s)
