@@ -108,7 +108,7 @@ def test_the_handshake_leaves_out_what_names_account_and_machine() -> None:
     assert done == {"method": "initialized"}
     assert opening["method"] == "thread/start"
     params = opening["params"]
-    assert (params["cwd"], params["model"], params["developerInstructions"]) == ("/repo", "gpt", "Be brief.")
+    assert (params["model"], params["developerInstructions"]) == ("gpt", "Be brief.")
     assert (params["approvalPolicy"], params["sandbox"]) == ("untrusted", "workspace-write")
     assert params["approvalsReviewer"] == "user"
     assert params["config"]["model_reasoning_effort"] == "high"
@@ -131,13 +131,21 @@ def test_permissions_are_policy_and_sandbox(permissions: str, policy: Any, sandb
     assert ("approvalsReviewer" in params) is (policy is not None)
 
 
+def test_a_new_thread_is_not_given_its_folder_which_would_make_codex_trust_it() -> None:
+    codex = driver(cwd="/repo", permissions="full-access")
+    codex.begin()
+
+    assert "cwd" not in written(codex.heard({"id": 1, "result": {}}))[1]["params"]
+
+
 def test_a_thread_is_resumed_without_its_history() -> None:
-    codex = driver(resume="old")
+    codex = driver(resume="old", cwd="/repo")
     codex.begin()
     [_, resume] = written(codex.heard({"id": 1, "result": {}}))
 
     assert resume["method"] == "thread/resume"
     assert (resume["params"]["threadId"], resume["params"]["excludeTurns"]) == ("old", True)
+    assert resume["params"]["cwd"] == "/repo"
 
 
 @pytest.mark.parametrize(("found", "method"), [([{"id": "old"}], "thread/resume"), ([], "thread/start")])

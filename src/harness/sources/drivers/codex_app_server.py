@@ -167,13 +167,17 @@ class CodexAppServer(JsonRpcDriver):
         return self._open_thread(text_of(record_of(threads[0]).get("id")) if threads else "")
 
     def _open_thread(self, thread_id: str) -> Moves:
-        """A resumed thread is given the same again: it does not remember what it may do."""
+        """A resumed thread is given the same again: it does not remember what it may do.
+
+        A new one works where its process was started. To be given the folder would make Codex note in the
+        settings of the user that the project is trusted.
+        """
         request, config = self.request, dict(_CONFIG)
         if request.effort:
             config["model_reasoning_effort"] = request.effort
         given = {
             "threadId": thread_id,
-            "cwd": request.cwd,
+            "cwd": request.cwd if thread_id else "",
             "model": request.model,
             "baseInstructions": request.system_prompt,
             "developerInstructions": request.append_system_prompt,

@@ -15,7 +15,6 @@ from harness.events import Relay, RelayReply
 from harness.sources.driver import AskedQuestion, Choice, answers_of, question_relay
 from harness.sources.drivers.json_rpc import RpcRequest
 from harness.sources.formats.fields import items_of, record_of, text_of
-from harness.sources.mcp.elicitation import filled_in
 from harness.sources.translator import Record
 
 _ABOUT_COMMAND = ("command", "cwd", "networkApprovalContext", "additionalPermissions")
@@ -154,6 +153,9 @@ def _options(field: Record) -> list[str] | None:
 
 def _filled_in(params: Record, reply: RelayReply) -> Record:
     """An answer that does not fit the form cancels the question: the server would take nonsense for an answer."""
+    # Only here: MCP servers rarely ask, and it would be imported with every agent.
+    from harness.sources.mcp.elicitation import filled_in
+
     fields = record_of(record_of(params.get("requestedSchema")).get("properties"))
     if is_approval_of_tool(params) or not fields:
         return _accepted(None if params.get("mode") == "url" else {})

@@ -222,7 +222,7 @@ class CodexThreadTranslator(Translator):
             return ()
         out: list[Event] = []
         is_child = bool(thread) and thread != self._root
-        if not is_child and self.kind(record) in _FIRST_OF_MODEL:
+        if self._awaits_total and not is_child and self.kind(record) in _FIRST_OF_MODEL:
             self._awaits_total = False
         if is_child and is_of_turn:
             out = self._children.opened(thread, self._spawning)
