@@ -18,7 +18,9 @@ Outcome: TypeAlias = Literal[
     "limit_exceeded",
     "agent_not_found",
     "spawn_failed",
+    "unknown",
 ]
+"""`unknown`: the run is read from the agent's own store, which does not say how it ended."""
 
 
 class SessionStart(Event, frozen=True, kw_only=True):

@@ -10,7 +10,18 @@ _LOG_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def new_run_id(timestamp_ms: int) -> str:
-    number = (timestamp_ms & (2**48 - 1)) << 80 | int.from_bytes(os.urandom(10), "big")
+    return _uuid7(timestamp_ms, os.urandom(10))
+
+
+def derived_run_id(timestamp_ms: int, *words: str) -> str:
+    """The same id for the same time and words, in every process."""
+    from hashlib import sha256
+
+    return _uuid7(timestamp_ms, sha256("\0".join(words).encode("utf-8", "replace")).digest()[:10])
+
+
+def _uuid7(timestamp_ms: int, rest: bytes) -> str:
+    number = (timestamp_ms & (2**48 - 1)) << 80 | int.from_bytes(rest, "big")
     number = number & ~(0xF << 76) | 0x7 << 76
     number = number & ~(0x3 << 62) | 0x2 << 62
     digits = f"{number:032x}"

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from harness.events import Usage
+from harness.events import Outcome, Usage
 from harness.log.private_files import append_all, open_private
 
 
@@ -104,6 +104,8 @@ class RawExit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     """How the turn ended by the protocol of a two-way conversation; the exit code says nothing then."""
     earlier_usage: Usage | None = None
     """What earlier runs of the agent's session have used, where the agent counts whole sessions and that is known."""
+    outcome: Outcome | None = None
+    """How the run ended, where it is read from the agent's own store: its process was not seen."""
 
 
 RawEntry: TypeAlias = RawStart | RawOutput | RawInput | RawEvent | RawControl | RawExit

@@ -8,6 +8,7 @@ OUTCOMES: dict[Outcome, int] = {
     "completed": 0,
     "failed": 1,
     "limit_exceeded": 1,
+    "unknown": 1,
     "timed_out": 124,
     "stalled": 124,
     "spawn_failed": 126,

@@ -3,7 +3,10 @@
 {"response": "…", "status": "success"}     what it said last
 {"status": "error", "message": "…"}        on stderr, when it failed
 
-An answer that is JSON itself is written as it is.
+An answer that is JSON itself is written as it is. The sessions that it stores have more: each entry of their history
+comes as a record of its own.
+
+{"type": "history", "message": {…}, "toolCallStates": […]}
 """
 
 # ruff: noqa: N999 (the file's name is the agent's, though Python has another use for the word)
@@ -13,12 +16,31 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.events import Error, Event, Message, Result
+from harness.events import Error, Event, Message, Result, ToolEnd, Usage, UsageDelta
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import code_of, plain
-from harness.sources.formats.fields import decoded, record_of, text_of
+from harness.sources.formats.fields import (
+    arguments_of,
+    besides,
+    count_of,
+    decoded,
+    items_of,
+    record_of,
+    text_of,
+)
 from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.toolset import (
+    PendingCall,
+    Toolset,
+    fetching,
+    listing,
+    no_operation,
+    reading,
+    running,
+    searching,
+    writing,
+)
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
@@ -38,10 +60,31 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args, "--", request.prompt))
 
 
+CONTINUE = Toolset(
+    tools={
+        "Read": reading("filepath"),
+        "Write": writing("filepath"),
+        "Edit": writing("file_path", "filepath", change="update"),
+        "MultiEdit": writing("file_path", "filepath", change="update"),
+        "Bash": running("command"),
+        "List": listing("dirpath"),
+        "Search": searching("pattern"),
+        "Fetch": fetching,
+        "Checklist": no_operation,
+        "Status": no_operation,
+    }
+)
+_STATES = {"done": True, "errored": False, "canceled": False}
+"""Whether a call succeeded, where it has ended. A command that failed is `done`."""
+
+
 class ContinueTranslator(PlainAnswer):
     announces_start = False
 
     def record(self, record: Record) -> Sequence[Event]:
+        if record.get("type") == "history":
+            self._has_records, self.rule = True, "history"
+            return self._entry(record)
         released = self._release()
         self._has_records = True
         self.rule = "answer"
@@ -56,6 +99,29 @@ class ContinueTranslator(PlainAnswer):
             Result(success=True, text=text, structured=structured),
         ]
 
+    def _entry(self, record: Record) -> list[Event]:
+        """An answer of the model, with its calls and their results."""
+        message = record_of(record.get("message"))
+        text, usage = text_of(message.get("content")), _usage_of(record_of(message.get("usage")))
+        out: list[Event] = [Message(role="assistant", text=text)] if text else []
+        states = [record_of(state) for state in items_of(record.get("toolCallStates"))]
+        begun: list[tuple[Record, PendingCall]] = []
+        for state in states:
+            function = record_of(record_of(state.get("toolCall")).get("function"))
+            call_id, name = text_of(state.get("toolCallId")), text_of(function.get("name"))
+            asked = state.get("parsedArgs") or arguments_of(function.get("arguments"))
+            call, start = CONTINUE.start(call_id, name, asked, self.working_directory, state)
+            begun.append((state, call))
+            out.append(start)
+        for state, call in begun:
+            if (is_success := _STATES.get(text_of(state.get("status")))) is not None:
+                output = "\n".join(
+                    text_of(record_of(item).get("content")) for item in items_of(state.get("output"))
+                )
+                out.append(ToolEnd(call_id=call.id, tool_name=call.name, success=is_success, output=output))
+        model = text_of(record_of(message.get("usage")).get("model"))
+        return [*out, UsageDelta(usage=usage, model=model)] if usage else out
+
     def stderr(self, line: str) -> Sequence[Event]:
         data = record_of(decoded(line)) if line.startswith("{") else {}
         if data.get("status") != "error":
@@ -69,6 +135,17 @@ class ContinueTranslator(PlainAnswer):
             Error(message=message, code=code_of(message, "error")),
             Result(success=False, outcome="failed"),
         ]
+
+
+def _usage_of(data: Record) -> Usage:
+    cached = count_of(record_of(data.get("prompt_tokens_details")).get("cached_tokens"))
+    reasoning = count_of(record_of(data.get("completion_tokens_details")).get("reasoning_tokens"))
+    return Usage(
+        input=besides(count_of(data.get("prompt_tokens")), cached),
+        output=besides(count_of(data.get("completion_tokens")), reasoning),
+        cache_read=cached,
+        reasoning=reasoning,
+    )
 
 
 AGENT = Agent(

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from harness.log.codec import storable
 from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 
 _LARGEST_COUNT = 2**63 - 1
@@ -96,13 +97,20 @@ def _words_of(item: Any, *, is_inner: bool = False) -> str:
             return text
     kind = text_of(block.get("type"))
     if not kind:
-        return _encode(item).decode()
+        return _as_json(item)
     if (said := block.get("content")) and not is_inner:
         return "\n".join(
             _words_of(each, is_inner=True) for each in (said if isinstance(said, list) else [said])
         )
     name = first_text({**inner, **record_of(block.get("source")), **block}, *_NAMES)
     return f"[{kind}: {name}]" if name else f"[{kind}]"
+
+
+def _as_json(item: Any) -> str:
+    try:
+        return _encode(item).decode()
+    except (OverflowError, UnicodeEncodeError, RecursionError):  # a number that no JSON file can hold
+        return _encode(storable(item)).decode()
 
 
 _OVERLAP = 200

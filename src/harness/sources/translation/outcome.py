@@ -48,6 +48,8 @@ def decide(exit: RawExit, native: Result | None, stopped: Outcome | None, *, ann
         return "interrupted"
     if native is not None and not native.success:
         return "failed" if native.outcome == "completed" else native.outcome
+    if exit.outcome is not None:
+        return exit.outcome
     if exit.signal is not None:
         return "interrupted" if exit.signal in _STOPPING_SIGNALS else "failed"
     if native is None and exit.code in _STOPPED_BY_SIGNAL_CODES:

@@ -110,6 +110,7 @@ class CodexTranslator(PlainAnswer):
         "turn.failed": "_turn_failed",
         "error": "_error",
         "item.completed/agent_message": "_message",
+        "item.completed/context_compaction": "_compaction",
         "item.completed/reasoning": "_reasoning",
         "item.completed/error": "_notice",
         **{f"{step}/todo_list": "_tasks" for step in ("item.started", "item.updated", "item.completed")},
@@ -277,6 +278,9 @@ class CodexTranslator(PlainAnswer):
         item = record_of(record.get("item"))
         text = first_text(item, "text") or output_of(item.get("summary") or item.get("content"))
         return [ReasoningDelta(id=text_of(item.get("id")), text=text)] if text else ()
+
+    def _compaction(self, _record: Record) -> Sequence[Event]:
+        return [Compacted()]
 
     def _notice(self, record: Record) -> Sequence[Event]:
         message = plain(first_text(record_of(record.get("item")), "message", "text"))

@@ -135,6 +135,12 @@ def _collab_tool_call(item: Item, _cwd: str) -> CallItem:
     )
 
 
+def _function_call(item: Item, _cwd: str) -> CallItem | None:
+    """A call as the model made it: in the sessions that Codex stores, where no other item shows it."""
+    name = text_of(item.get("name"))
+    return CallItem(tool_name=name, input=item.get("arguments"), output=item.get("output")) if name else None
+
+
 def _threads_of(item: Item) -> list[str]:
     return [text_of(thread) for thread in items_of(item.get("receiver_thread_ids")) if text_of(thread)]
 
@@ -143,6 +149,7 @@ CALLS: dict[str, Callable[[Item, str], CallItem | None]] = {
     "collab_tool_call": _collab_tool_call,
     "command_execution": _command,
     "file_change": _file_change,
+    "function_call": _function_call,
     "mcp_tool_call": _mcp_tool_call,
     "web_search": _web_search,
 }

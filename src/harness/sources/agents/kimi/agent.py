@@ -25,6 +25,8 @@ from harness.events import (
     ToolEnd,
     ToolProgress,
     Unknown,
+    Usage,
+    UsageDelta,
 )
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.agents.kimi.acp import TWO_WAY
@@ -92,6 +94,7 @@ class KimiTranslator(PlainAnswer):
         "meta/session.resume_hint": "_resume_hint",
         "meta/system.version": "_version",
         "meta/turn.step.retrying": "_retry",
+        "meta/usage.record": "_usage",
     }
 
     def __init__(self) -> None:
@@ -139,6 +142,17 @@ class KimiTranslator(PlainAnswer):
             SessionStart(agent="kimi", session_id=session_id),
             Result(success=True, session_id=session_id),
         ]
+
+    def _usage(self, record: Record) -> Sequence[Event]:
+        """Only in the sessions that Kimi stores."""
+        data = record_of(record.get("usage"))
+        usage = Usage(
+            input=count_of(data.get("inputOther")),
+            output=count_of(data.get("output")),
+            cache_read=count_of(data.get("inputCacheRead")),
+            cache_write=count_of(data.get("inputCacheCreation")),
+        )
+        return [UsageDelta(usage=usage, model=text_of(record.get("model")))] if usage else ()
 
     def _goal(self, record: Record) -> Sequence[Event]:
         stated = (text_of(record.get("status")), text_of(record.get("reason")))

@@ -1,0 +1,24 @@
+"""Histories: the sessions that agent programs have stored themselves, in their own formats.
+
+A history is a recording that another program made. It is read in place and never changed, and it goes through the
+translator that the live agent already has:
+
+    an agent's store ─▶ records ─▶ rewording ─▶ raw entries ─▶ Pipeline ─▶ events ─▶ views
+     (read only)        (I/O)      (pure)       (as of a run)   (unchanged)           (unchanged)
+
+| piece | file | what it promises |
+|---|---|---|
+| contract | `history.py` | `AgentHistory`: where sessions are, their records, and how they are reworded |
+| registry | `registry.py` | which histories there are: the files of `stores/` |
+| rewording | `rewording.py` | a session's records → the raw entries of its runs, one run for each prompt; a pure stage |
+| files | `store_files.py` | folders, lines and documents, read without following links, locking or changing anything |
+| databases | `database.py` | SQLite, opened with `mode=ro` only, and only the tables that are named |
+| log | `stored_log.py` | a session as a log: events with stamps, the same each time it is read |
+
+Rules for a file of `stores/`
+1. The session's own records name its directory and id; names of folders only say where to look.
+2. Records that say nothing are consumed by a named rule, as in a translator. Those that no rule knows are passed on
+   as they are, and become `Unknown`.
+3. The order of the file is the order. What was rewound is part of what happened.
+4. How a run ended is what the store says; where it says nothing, the outcome is `unknown`.
+"""

@@ -1,0 +1,74 @@
+"""SQLite databases of agents, read only.
+
+Always `mode=ro`: a plain open would write the agent's journal into its database and delete it, `immutable=1` would
+not see what is in the journal, and a copy of the file alone would lose it. Each question is one short SELECT that is
+read to its end, so that no transaction stays open while the agent works. Only tables that a store names are read.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from harness.sources.imports.store_files import look_at
+
+_PATIENCE_S = 2.0
+
+
+class StoreDatabase:
+    """Contract: a question that cannot be answered now (busy, no such table or column) has no rows."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(statement, tuple(values)).fetchall()
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError):
+            return []
+
+    def columns(self, table: str) -> frozenset[str]:
+        """The names of a table's columns: none where there is no such table."""
+        return frozenset(name for (name,) in self.rows("SELECT name FROM pragma_table_info(?)", (table,)))
+
+
+@contextmanager
+def opened(path: str) -> Iterator[StoreDatabase | None]:
+    """The database of that path; None where there is none that can be read."""
+    connection = _connected(path)
+    try:
+        yield None if connection is None else StoreDatabase(connection)
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def mark_of(path: str) -> str:
+    """Changes when the database or its journal is written."""
+    found = (look_at(path), look_at(f"{path}-wal"))
+    return " / ".join(file.mark for file in found if file is not None)
+
+
+def _connected(path: str) -> sqlite3.Connection | None:
+    if look_at(path) is None:
+        return None
+    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    try:
+        connection = sqlite3.connect(place, uri=True, timeout=_PATIENCE_S, isolation_level=None)
+    except sqlite3.Error:
+        return None
+    try:
+        connection.execute("PRAGMA query_only = 1").fetchall()
+        connection.text_factory = _text
+    except sqlite3.Error:
+        connection.close()
+        return None
+    return connection
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

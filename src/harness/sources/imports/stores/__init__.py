@@ -1,0 +1,1 @@
+"""One file per agent: where its sessions are, and how their records are reworded."""
