@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from harness.interfaces.cli import session_ids
 from harness.interfaces.cli.session_ids import table
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+from harness.sources.imports.history import Home
+from harness.sources.imports.registry import load_all
 
 HOSTILE = [
     "../outside",
@@ -242,19 +245,25 @@ sys.addaudithook(hook)
 for text in eval(sys.argv[1]):
     for action in actions:
         assert main(["sessions", action, text]) == 2, (action, text)
-own = (sys.argv[2], os.path.dirname(harness.__file__))
-print([entry for entry in seen if not entry[1].startswith(own)])
+own = (*eval(sys.argv[2]), os.path.dirname(harness.__file__))
+print([entry for entry in seen if not entry[1].startswith(own) and not entry[1].isdecimal()])
 """
 
 
-def test_nothing_outside_the_data_directory_is_opened_for_a_hostile_id(world: World) -> None:
+def test_nothing_but_sessions_is_opened_for_a_hostile_id(world: World) -> None:
+    """Those of Harness and of agents, and the catalogue of these."""
     (one,) = _recorded(world)
+    places = [
+        os.path.dirname(history.place(Home(str(world.home), {}, (str(world.project),))))
+        for history in load_all()
+    ]
+    allowed = [str(world.sessions), str(world.home / ".cache" / "harness"), *places]
     outside = world.root / "outside.ndjson"
     outside.write_text('{"type":"Info","message":"secret"}\n')
     linked = "01a1dec4-7ae1-71e1-af97-882761b6a422"
     texts = [*HOSTILE, f"{one}/../{one}", f"{one}\0"]
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, repr(texts), str(world.sessions)],
+        [sys.executable, "-c", WATCHED, repr(texts), repr(allowed)],
         env=world.environ, cwd=world.project, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

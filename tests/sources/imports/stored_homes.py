@@ -116,7 +116,9 @@ def packed_database(path: Path) -> dict[str, Any]:
         "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql NOT NULL"
     ).fetchall()
     chosen = [(name, sql) for name, sql in tables if name not in LEFT_OUT and not name.startswith("sqlite_")]
-    rows = {name: [list(row) for row in connection.execute(f'SELECT * FROM "{name}"')] for name, _sql in chosen}
+    rows = {
+        name: [list(row) for row in connection.execute(f'SELECT * FROM "{name}"')] for name, _sql in chosen
+    }
     connection.close()
     return {
         "statements": [sql for _name, sql in chosen],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from harness.errors import StoreError, UnknownSession
 from harness.log.ids import is_log_id, is_run_id
@@ -20,8 +20,11 @@ from harness.views.formatting.columns import columns, cut
 from harness.views.formatting.escapes import single_line
 
 LAST = "last"
+MARK = "*"
+"""Behind the agent of a session that the agent itself has stored."""
 _LOG_SUFFIX = ".ndjson"
 _BEGINNING = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_AGENT_AND_ID = re.compile(r"(?:[A-Za-z0-9_-]{1,64}:)?[A-Za-z0-9_-]{1,128}")
 _SHORTEST = 8
 _LONGEST_SHOWN = 60
 _HEADINGS = ("ID", "STARTED", "AGENT", "OUTCOME", "TIME", "COST", "TASK")
@@ -38,11 +41,11 @@ def all_ids(store: FileStore) -> list[str]:
     except OSError as error:
         raise StoreError(f"cannot list {store.directory}: {error.strerror}") from error
     ids = (entry.removesuffix(_LOG_SUFFIX) for entry in entries if entry.endswith(_LOG_SUFFIX))
-    return sorted(filter(is_log_id, ids), key=lambda log_id: (is_run_id(log_id), log_id), reverse=True)
+    return in_order(filter(is_log_id, ids))
 
 
-def find(store: FileStore, text: str) -> str:
-    """Raises UnknownSession when it is none, or not only one."""
+def find_ours(store: FileStore, text: str) -> str | None:
+    """The session of the store that is meant; None if none is. Raises UnknownSession when it may be several."""
     known = all_ids(store)
     wanted = text.strip()
     if wanted in known:
@@ -50,22 +53,39 @@ def find(store: FileStore, text: str) -> str:
     if wanted.lower() == LAST and known:
         return known[0]
     found = _beginning_with(wanted, known) or _beginning_with(wanted.lower(), known)
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if len(found) > 1:
         some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
         raise UnknownSession(
             f"{len(found)} sessions begin with {wanted}: {some}", hint="give more characters of the id"
         )
+    return next(iter(found), None)
+
+
+def find(store: FileStore, text: str) -> str:
+    """Raises UnknownSession when it is none, or not only one."""
+    log_id = find_ours(store, text)
+    if log_id is None:
+        raise unknown(store, text)
+    return log_id
+
+
+def unknown(store: FileStore, text: str) -> UnknownSession:
+    """The error that says what there is instead."""
+    known, wanted = all_ids(store), text.strip()
     hint = (
         "`harness sessions list` lists them"
         if known
         else f"`harness run` creates one; searched in {store.directory}"
     )
     if wanted.lower() == LAST:
-        raise UnknownSession("there is no session yet", hint=hint)
+        return UnknownSession("there is no session yet", hint=hint)
     shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
-    raise UnknownSession(f"unknown session: {shown!r}", hint=hint)
+    return UnknownSession(f"unknown session: {shown!r}", hint=hint)
+
+
+def may_be_of_history(text: str) -> bool:
+    """Whether a text may be `ID` or `AGENT:ID` of a session that an agent has stored: else none is looked for."""
+    return _AGENT_AND_ID.fullmatch(text.strip()) is not None
 
 
 def _beginning_with(wanted: str, known: list[str]) -> list[str]:
@@ -82,9 +102,21 @@ def abbreviated(log_id: str, known: list[str]) -> str:
     return log_id[:length].rstrip("-")
 
 
-def table(sessions: Sequence[Metadata], known: list[str], width: int = 0) -> str:
-    """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen."""
-    rows = [_HEADINGS, *(_row(session, known) for session in sessions)]
+def in_order(ids: Iterable[str]) -> list[str]:
+    """As `all_ids` gives them."""
+    return sorted({*ids}, key=lambda log_id: (is_run_id(log_id), log_id), reverse=True)
+
+
+def table(
+    sessions: Sequence[Metadata], known: list[str], width: int = 0, marked: Collection[str] = ()
+) -> str:
+    """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen.
+    `marked`: ids of sessions that are not stored by Harness.
+    """
+    rows = [
+        _HEADINGS,
+        *(_row(session, known, is_marked=session.session_id in marked) for session in sessions),
+    ]
     *widths, longest = [max(columns(row[position]) for row in rows) for position in range(len(_HEADINGS))]
     room = max(_SHORTEST_TASK, width - sum(widths) - 2 * len(widths)) if width else longest
     return "".join(_line((*row[:-1], cut(row[-1], room)), (*widths, min(room, longest))) for row in rows)
@@ -95,12 +127,13 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip() + "\n"
 
 
-def _row(session: Metadata, known: list[str]) -> tuple[str, ...]:
+def _row(session: Metadata, known: list[str], *, is_marked: bool) -> tuple[str, ...]:
     task = session.name or session.prompt
+    agent = session.agent_name or session.agent
     return (
         abbreviated(session.session_id, known),
         _when(session.start_time),
-        single_line(session.agent_name or session.agent),
+        single_line(f"{agent}{MARK}" if is_marked else agent),
         single_line(session.outcome).replace("_", " "),
         "" if session.duration_ms is None else duration(session.duration_ms),
         "" if session.total_cost_usd is None else money(session.total_cost_usd),

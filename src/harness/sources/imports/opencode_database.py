@@ -53,8 +53,16 @@ class OpencodeRewording(Rewording):
 
     def _assistant(self, record: Record) -> None:
         self.at(milliseconds(record.get("time_ms")))
-        for item in items_of(record.get("parts")):
-            self._part(record_of(item))
+        times = record_of(record.get("time"))
+        completed_ms = milliseconds(times.get("completed"))
+        for number, item in enumerate(items_of(record.get("parts"))):
+            part = record_of(item)
+            if completed_ms is not None:
+                # A fork has copies under new ids, written later. Their model calls are known by the times alone.
+                part = {**part, "time_ms": min(milliseconds(part.get("time_ms")) or 0, completed_ms)}
+                if part.get("type") == "step-finish":
+                    part["id"] = f"{times.get('created')}-{completed_ms}-{number}"
+            self._part(part)
         error = record_of(record.get("error"))
         if error.get("name") == _ABORTED:
             self.stop()

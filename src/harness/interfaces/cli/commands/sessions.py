@@ -1,6 +1,7 @@
 """Recorded sessions: every run is a session, stored as files that can be shown, verified and deleted.
 
-ID is a session's id, the beginning of one, or `last`.
+Sessions that agents have stored themselves are listed and shown too; they are read where they are, and never changed.
+ID is a session's id, the beginning of one, `last`, or the agent's own id of a session (`AGENT:ID` if it is not unique).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from harness.events import Event
     from harness.log.store import Metadata
     from harness.log.stores.files import FileStore
+    from harness.sources.imports.catalogue import CataloguedSession
+    from harness.sources.imports.stored_log import StoredLog
 
 SUMMARY = "recorded sessions: list, show, replay, check, path, delete"
 DEFAULT_ACTION = "list"
@@ -78,6 +81,11 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
         help="only those started since 2026-08-31, today, 12h, 7d, 4w",
     )
     add("--until", type=moment_ms, metavar="TIME", help="only those started before then")
+    add("--project", default="", metavar="DIR", help="only those that worked in this directory, or below it")
+    add("--model", default="", metavar="TEXT", help="only those of models whose name contains this")
+    add("--live", action="store_true", help="only those that a process has open now")
+    help_text = "also sessions of sub-agents, and those that their agent has deleted"
+    add("--all", action="store_true", help=help_text)
     help_text = f"show at most N (default: {_SHOWN_BY_DEFAULT}; 0: all)"
     add("--limit", type=count_or_zero, default=_SHOWN_BY_DEFAULT, metavar="N", help=help_text)
     shape = parser.add_mutually_exclusive_group().add_argument
@@ -102,22 +110,42 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import STDOUT, write_json, write_text
-    from harness.interfaces.cli.session_ids import all_ids, table
+    from harness.interfaces.cli.session_ids import MARK, all_ids, in_order, table
 
     known = all_ids(store)
-    sessions, rest = _chosen(arguments, store, known, console)
+    ours, rest = _chosen(arguments, store, known, console)
+    theirs = HistorySessions().listed(arguments, store, console)
+    most = arguments.limit or len(ours) + len(theirs.sessions)
+    sessions = _merged(ours, theirs.sessions)
+    rest += theirs.rest + max(0, len(sessions) - most)
+    sessions = sessions[:most]
+    marked = {session.session_id for session in sessions} & theirs.by_id.keys()
     if arguments.json:
-        write_json([_as_data(session) for session in sessions])
+        write_json([_as_data(session, theirs.by_id.get(session.session_id)) for session in sessions])
     elif arguments.ids:
         write_text("".join(f"{session.session_id}\n" for session in sessions))
     elif not sessions:
-        console.say(_nothing_found(arguments, store, known))
+        console.say(_nothing_found(arguments, store, [*known, *theirs.ids]))
     else:
-        write_text(table(sessions, known, screen_width(os.environ) if is_terminal(STDOUT) else 0))
+        width = screen_width(os.environ) if is_terminal(STDOUT) else 0
+        write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked))
+    if marked and not arguments.json and not arguments.ids:
+        console.say(f"{MARK} stored by the agent itself")
     if rest and not arguments.ids:
         console.say(f"… and {rest} older ones (--limit 0 shows all)")
     return 0
+
+
+def _merged(ours: Sequence[Metadata], theirs: Sequence[Metadata]) -> list[Metadata]:
+    """Waiting ones first, then running ones, then the newest."""
+    from harness.log.query import age
+
+    if not theirs:
+        return list(ours)
+    ranks = {"waiting": 0, "running": 1}
+    return sorted([*ours, *theirs], key=lambda one: (ranks.get(one.outcome, 2), -age(one)[0]))
 
 
 def _chosen(
@@ -149,7 +177,8 @@ def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> 
 
 def _is_filtered(arguments: argparse.Namespace) -> bool:
     times = (arguments.since, arguments.until)
-    return bool(arguments.agent or arguments.outcome or arguments.tag or times != (None, None))
+    words = (arguments.agent, arguments.outcome, arguments.tag, arguments.project, arguments.model)
+    return any(words) or arguments.live or times != (None, None)
 
 
 def _check_filters(arguments: argparse.Namespace) -> None:
@@ -166,11 +195,15 @@ def _check_filters(arguments: argparse.Namespace) -> None:
 
 
 def _is_asked_for(metadata: Metadata, arguments: argparse.Namespace) -> bool:
+    from harness.interfaces.cli.history_sessions import has_model, is_below
     from harness.log.query import age
 
     created_ms, _ = age(metadata)
     return (
-        arguments.agent in ("", metadata.agent_name)
+        has_model(metadata.model, arguments.model)
+        and is_below(metadata.cwd, arguments.project)
+        and (not arguments.live or metadata.outcome in ("running", "waiting"))
+        and arguments.agent in ("", metadata.agent_name)
         and arguments.outcome in ("", metadata.outcome)
         and set(arguments.tag) <= set(metadata.tags)
         and (arguments.since is None or created_ms >= arguments.since)
@@ -212,26 +245,56 @@ def _recover(store: FileStore, log_id: str, console: Console) -> None:
         console.warning(f"session {log_id} was cut off and cannot be completed: {error}")
 
 
-def _as_data(metadata: Metadata) -> dict[str, Any]:
+def _as_data(metadata: Metadata, stored: CataloguedSession | None) -> dict[str, Any]:
     import msgspec
 
     data: dict[str, Any] = msgspec.to_builtins(metadata)
-    return {**data, "log_id": metadata.session_id, "running": metadata.outcome == "running"}
+    data |= {"log_id": metadata.session_id, "running": metadata.outcome == "running"}
+    if stored is None:
+        return data
+    about = {"path": stored.path, "runs": stored.runs, "parent_id": stored.parent_id}
+    return {**data, "history": {**about, "deleted_ms": stored.gone_ms or None}}
 
 
-def _found(arguments: argparse.Namespace, store: FileStore, console: Console) -> str:
-    from harness.interfaces.cli.session_ids import find
+def _found(arguments: argparse.Namespace, store: FileStore, console: Console) -> str | CataloguedSession:
+    """A log of the store, or else a session that an agent has stored. Raises UnknownSession."""
+    from harness.interfaces.cli.history_sessions import HistorySessions
+    from harness.interfaces.cli.session_ids import find_ours, may_be_of_history, unknown
 
-    log_id = find(store, arguments.id)
-    _up_to_date(store, log_id, console)
-    return log_id
+    log_id = find_ours(store, arguments.id)
+    if log_id is not None:
+        _up_to_date(store, log_id, console)
+        return log_id
+    session = HistorySessions().find(arguments.id) if may_be_of_history(arguments.id) else None
+    if session is None:
+        raise unknown(store, arguments.id)
+    return session
+
+
+def _stored_log(session: CataloguedSession) -> StoredLog:
+    from harness.interfaces.cli.history_sessions import history_of
+    from harness.sources.imports.stored_log import StoredLog
+
+    return StoredLog(history_of(session), session.stored)
 
 
 def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     log_id = _found(arguments, store, console)
+    if not isinstance(log_id, str):
+        _refuse_to_follow(arguments, log_id)
+        playback.show(_stored_log(log_id).batches(), arguments, console)
+        return 0
     batches = _followed(store, log_id, console) if arguments.follow else playback.stored(store, log_id)
     playback.show(batches, arguments, console, is_live=arguments.follow)
     return 0
+
+
+def _refuse_to_follow(arguments: argparse.Namespace, session: CataloguedSession) -> None:
+    from harness.errors import UsageError
+
+    if arguments.follow:
+        hint = "leave out --follow to see it as it is now"
+        raise UsageError(f"a session that {session.agent} stores cannot be followed", hint=hint)
 
 
 def _followed(store: FileStore, log_id: str, console: Console) -> Iterator[Sequence[Event]]:
@@ -245,7 +308,8 @@ def _followed(store: FileStore, log_id: str, console: Console) -> Iterator[Seque
 
 
 def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    batches = playback.stored(store, _found(arguments, store, console))
+    found = _found(arguments, store, console)
+    batches = playback.stored(store, found) if isinstance(found, str) else _stored_log(found).batches()
     if not arguments.fast:
         batches = playback.timed(batches, arguments.speed)
     playback.show(batches, arguments, console, is_live=not arguments.fast)
@@ -258,7 +322,10 @@ def _check(arguments: argparse.Namespace, store: FileStore, console: Console) ->
     from harness.interfaces.cli.output import write_json, write_text
     from harness.sources.translation.audit import check
 
-    audit = check(store, _found(arguments, store, console))
+    found = _found(arguments, store, console)
+    if not isinstance(found, str):
+        return _check_history(found, is_json=arguments.json)
+    audit = check(store, found)
     if arguments.json:
         write_json(asdict(audit))
     else:
@@ -279,13 +346,42 @@ def _check(arguments: argparse.Namespace, store: FileStore, console: Console) ->
     return 1 if audit.problems else 0
 
 
+def _check_history(session: CataloguedSession, *, is_json: bool) -> int:
+    """That every record of the store was taken by a rule, or is in the log as it is."""
+    from harness.events import Unknown
+    from harness.interfaces.cli.output import write_json, write_text
+
+    log = _stored_log(session)
+    events = [isinstance(event, Unknown) for event in log.events()]
+    rules = dict(sorted(log.records.items()))
+    data = {
+        "log_id": session.session_id,
+        "path": session.path,
+        "records": log.records.total(),
+        "events": len(events),
+    }
+    data |= {"unknown": sum(events), "rules": rules, "problems": [repr(line[:200]) for line in log.lost]}
+    if is_json:
+        write_json(data)
+    else:
+        lines = [
+            f"session {session.session_id} in {session.path}",
+            f"  {data['records']} records of the agent",
+            f"  {len(events)} events, {sum(events)} of them unknown",
+            *(f"  {count:>7}  {rule}" for rule, count in rules.items()),
+        ]
+        write_text("\n".join(lines) + "\n")
+    return 1 if log.lost else 0
+
+
 def _path(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    del console
     from harness.interfaces.cli.output import write_text
-    from harness.interfaces.cli.session_ids import find
     from harness.log.raw import RawWriter
 
-    log_id = find(store, arguments.id)
+    log_id = _found(arguments, store, console)
+    if not isinstance(log_id, str):
+        write_text(f"{log_id.path}\n")
+        return 0
     write_text((store.path(log_id, RawWriter.suffix) if arguments.raw else store.path(log_id)) + "\n")
     return 0
 

@@ -1,0 +1,193 @@
+"""The sessions that agents store themselves, as the commands for sessions need them: listed, found by id, read.
+
+They are shown beside those of Harness, each session once: one that Harness has recorded is listed as its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from harness.config import cache_directory
+from harness.errors import UnknownAgent, UnknownSession
+from harness.interfaces.cli.console import Console
+from harness.log.store import Metadata, Query
+from harness.log.stores.files import FileStore
+from harness.sources.imports.catalogue import Catalogue, CataloguedSession
+from harness.sources.imports.history import Activity, AgentHistory, current_home
+from harness.sources.imports.registry import load, load_all
+from harness.sources.registry import load as load_agent
+
+_CATALOGUE = "histories.sqlite"
+_READ_AT_ONCE = 50
+_MANY = 200
+"""When this many sessions are to be read, the user is told so."""
+_MOST_NAMED = 3
+_LIVE_OUTCOMES = {"busy": "running", "idle": "idle", "open": "open"}
+
+
+class HistoryList(NamedTuple):
+    sessions: list[Metadata]
+    rest: int
+    """How many more there are."""
+    ids: list[str]
+    """Of all that there are."""
+    by_id: dict[str, CataloguedSession]
+    """The listed ones."""
+
+
+class HistorySessions:
+    """All histories of this machine, looked at once."""
+
+    def __init__(self) -> None:
+        self._catalogue = Catalogue(os.path.join(cache_directory(), _CATALOGUE), load_all())
+        known = self._catalogue.sessions()
+        projects = [os.getcwd(), *(session.cwd for session in known if session.cwd)]
+        self.home = current_home(dict.fromkeys(projects))
+        self._catalogue.refresh(self.home)
+        self.sessions = self._catalogue.sessions()
+
+    def live(self) -> dict[tuple[str, str], Activity]:
+        """The sessions that some process has open, by agent and id."""
+        return {
+            (history.agent, session_id): activity
+            for history in load_all()
+            if history.live is not None
+            for session_id, activity in history.live(self.home).items()
+        }
+
+    def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
+        return self._catalogue.read(sessions)
+
+    def listed(self, arguments: argparse.Namespace, store: FileStore, console: Console) -> HistoryList:
+        """Those that are asked for, the last changed first."""
+        ids = [session.session_id for session in self.sessions]
+        ours = {(one.agent_name, one.agent_session_id) for one in store.find(Query()) if one.agent_session_id}
+        live = self.live()
+        chosen = [
+            session
+            for session in self.sessions
+            if (session.agent, session.session_id) not in ours and _may_fit(session, arguments, live)
+        ]
+        most = arguments.limit or len(chosen)
+        found: list[CataloguedSession] = []
+        rest = len(chosen)
+        if _needs_reading(arguments) and sum(not session.is_read for session in chosen) > _MANY:
+            console.say(f"reading {len(chosen)} sessions of other programs, once")
+        for part in _parts(chosen):
+            rest -= len(part)
+            found += [session for session in self.read(part) if _fits(session, arguments)]
+            if len(found) >= most and not _needs_reading(arguments):
+                break
+        rest += max(0, len(found) - most)
+        by_id = {session.session_id: session for session in found[:most]}
+        shown = [
+            as_metadata(session, live.get((session.agent, session.session_id))) for session in found[:most]
+        ]
+        return HistoryList(shown, rest, ids, by_id)
+
+    def find(self, text: str) -> CataloguedSession | None:
+        """The session of that id, of a beginning of it, or of `AGENT:ID`; None if there is none.
+
+        Raises UnknownSession where there are several.
+        """
+        agent, colon, wanted = text.strip().rpartition(":")
+        candidates = [session for session in self.sessions if not colon or session.agent == _name_of(agent)]
+        exact = [session for session in candidates if session.session_id == wanted]
+        found = exact or [
+            session for session in candidates if wanted and session.session_id.startswith(wanted)
+        ]
+        if len(found) > 1:
+            some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
+            hint = "give more characters of the id, or AGENT:ID"
+            raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
+        return next(iter(self.read(found)), None)
+
+
+def history_of(session: CataloguedSession) -> AgentHistory:
+    history = load(session.agent)
+    assert history is not None, "the catalogue has only sessions of histories"
+    return history
+
+
+def as_metadata(session: CataloguedSession, activity: Activity | None = None) -> Metadata:
+    """As a session of Harness has them."""
+    started_ms = session.started_ms or session.changed_ms
+    outcome = "" if activity is None else _LIVE_OUTCOMES[activity]
+    return Metadata(
+        session_id=session.session_id,
+        agent=load_agent(session.agent).title,
+        agent_name=session.agent,
+        prompt=session.prompt,
+        name=session.title,
+        model=session.model,
+        cwd=session.cwd,
+        start_time=str(started_ms // 1000),
+        duration_ms=max(0, session.ended_ms - started_ms) if session.ended_ms else None,
+        success=session.outcome == "completed",
+        outcome=outcome or session.outcome or "unknown",
+        agent_session_id=session.session_id,
+        version=session.version,
+        kind="thread" if session.runs > 1 else "run",
+        created_ms=started_ms,
+        updated_ms=session.changed_ms,
+    )
+
+
+def _may_fit(
+    session: CataloguedSession, arguments: argparse.Namespace, live: dict[tuple[str, str], Activity]
+) -> bool:
+    """What can be said without reading it."""
+    is_live = (session.agent, session.session_id) in live
+    return (
+        arguments.agent in ("", session.agent)
+        and not arguments.tag
+        and (arguments.all or not (session.is_child or session.gone_ms))
+        and (is_live or not arguments.live)
+        and (arguments.since is None or session.changed_ms >= arguments.since)
+    )
+
+
+def _needs_reading(arguments: argparse.Namespace) -> bool:
+    times = (arguments.since, arguments.until)
+    return bool(arguments.outcome or arguments.model or arguments.project or times != (None, None))
+
+
+def _fits(session: CataloguedSession, arguments: argparse.Namespace) -> bool:
+    started_ms = session.started_ms or session.changed_ms
+    return (
+        not session.is_empty
+        and (arguments.all or not session.is_child)
+        and arguments.outcome in ("", session.outcome)
+        and has_model(session.model, arguments.model)
+        and is_below(session.cwd, arguments.project)
+        and (arguments.since is None or started_ms >= arguments.since)
+        and (arguments.until is None or started_ms < arguments.until)
+    )
+
+
+def has_model(model: str, wanted: str) -> bool:
+    """Whether a model's name contains these words."""
+    return wanted.lower() in model.lower()
+
+
+def is_below(directory: str, project: str) -> bool:
+    """Whether a directory is that of the project, or lies in it."""
+    if not project:
+        return True
+    root = os.path.abspath(os.path.expanduser(project))
+    return directory == root or directory.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _parts(sessions: Sequence[CataloguedSession]) -> Iterator[Sequence[CataloguedSession]]:
+    for start in range(0, len(sessions), _READ_AT_ONCE):
+        yield sessions[start : start + _READ_AT_ONCE]
+
+
+def _name_of(agent: str) -> str:
+    try:
+        return load_agent(agent).name
+    except UnknownAgent:
+        return ""

@@ -1,0 +1,119 @@
+"""Sessions that agents have stored themselves, beside those of Harness."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from world import World
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+from stored_homes import cases
+
+CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"
+CODEX_CHILD = "01a1e0a3-c8ab-7ea1-960c-03bf3883cc9b"
+CASES = ("claude/2.1.325/resume", "codex/0.166.0/subagent", "goose/1.52.0/resume", "gemini/0.61.0/text")
+
+
+@pytest.fixture
+def filled(world: World) -> World:
+    for case in cases():
+        if str(case) in CASES:
+            case.unpack(world.home)
+    return world
+
+
+def test_ours_and_theirs_are_one_list(filled: World) -> None:
+    filled.install("claude")
+    assert filled.call("run", "--agent", "claude", "--prompt", "our own").code == 0
+    answer = filled.call("sessions", "list")
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert len(lines) == 6
+    assert "our own" in lines[1]
+    assert sum("*" in line for line in lines) == 4
+    assert "* stored by the agent itself" in answer.err
+    data = {entry["session_id"]: entry for entry in filled.call("sessions", "list", "--json").data}
+    assert data[CLAUDE]["agent_name"] == "claude"
+    assert data[CLAUDE]["history"]["runs"] == 3
+    assert "history" not in next(entry for entry in data.values() if entry["prompt"] == "our own")
+
+
+def test_a_session_that_harness_has_recorded_is_listed_once(filled: World) -> None:
+    filled.install("claude", f'{{"type":"system","subtype":"init","session_id":"{CLAUDE}"}}')
+    filled.call("run", "--agent", "claude", "--prompt", "Please say hello")
+    listed = filled.call("sessions", "list", "--json", "--agent", "claude").data
+    assert [entry["agent_session_id"] for entry in listed] == [CLAUDE]
+    assert "history" not in listed[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "agents"),
+    [
+        (["--agent", "goose"], ["goose"]),
+        (["--model", "opus"], ["claude"]),
+        (["--project", "/workspace"], ["goose", "gemini", "codex", "claude"]),
+        (["--project", "/workspace/blog"], []),
+        (["--outcome", "unknown"], ["gemini"]),
+        (["--since", "2026-11-15"], ["goose", "gemini", "codex", "claude"]),
+        (["--until", "2026-11-15"], []),
+        (["--all", "--agent", "codex"], ["codex", "codex"]),
+        (["--live"], []),
+        (["--tag", "x"], []),
+    ],
+)
+def test_filters_are_for_both(words: list[str], agents: list[str], filled: World) -> None:
+    listed = filled.call("sessions", "list", "--json", *words).data
+    assert [entry["agent_name"] for entry in listed] == agents
+
+
+def test_a_list_that_is_cut_says_so(filled: World) -> None:
+    answer = filled.call("sessions", "list", "--limit", "1")
+    assert len(answer.out.splitlines()) == 2
+    assert "… and 3 older ones" in answer.err
+
+
+def test_any_session_is_shown_replayed_checked_and_located_by_its_own_id(filled: World) -> None:
+    assert filled.call("sessions", "show", CLAUDE, "--format", "text").out.split("\n")[:3] == [
+        "First answer.", "Second answer.", "Third answer.",
+    ]  # fmt: skip
+    assert filled.call("sessions", "replay", "--fast", CLAUDE[:8]).types.count("Result") == 3
+    assert filled.call("sessions", "show", "goose:20261115_1").code == 0
+    checked = filled.call("sessions", "check", CLAUDE, "--json").data
+    assert (checked["problems"], checked["unknown"]) == ([], 0)
+    assert checked["rules"]["assistant"] == 4
+    assert filled.call("sessions", "path", CODEX_CHILD).out.endswith(f"{CODEX_CHILD}.jsonl\n")
+
+
+def test_what_cannot_be_done_with_a_session_of_another_program_is_refused(filled: World) -> None:
+    answer = filled.call("sessions", "show", CLAUDE, "--follow")
+    assert (answer.code, "cannot be followed" in answer.err) == (2, True)
+    answer = filled.call("sessions", "delete", CLAUDE)
+    assert (answer.code, "unknown session" in answer.err) == (2, True)
+    assert filled.call("sessions", "path", CLAUDE).code == 0
+
+
+def test_an_id_that_means_several_sessions_names_them(filled: World) -> None:
+    answer = filled.call("sessions", "show", "01a1e0a3-c")
+    assert answer.code == 2
+    assert "2 sessions begin with 01a1e0a3-c: codex:" in answer.err
+
+
+def test_histories_says_what_is_there(filled: World) -> None:
+    data = {entry["agent"]: entry for entry in filled.call("histories", "--json").data}
+    assert data["claude"]["sessions"] == 1
+    assert data["claude"]["deleted_after_days"] == 30
+    assert data["claude"]["bytes"] > 30_000
+    assert data["codex"]["deleted_after_days"] is None
+    assert data["goose"]["bytes"] > 0
+    assert data["pi"]["sessions"] == 0
+    (filled.home / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 7}')
+    shown = filled.call("histories").out
+    assert "after 7 days" in shown
+    assert "pi" not in shown.split()
+
+
+def test_without_histories_nothing_is_said_of_them(world: World) -> None:
+    assert "there are no sessions" in world.call("sessions", "list").err
+    assert world.call("histories").err == "no agent has stored a session here\n"
