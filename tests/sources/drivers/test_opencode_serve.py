@@ -322,6 +322,28 @@ def test_a_turn_that_has_not_begun_to_answer_ends_when_the_server_says_that_it_r
     assert dialogue.hears(IDLE) == [TurnEnded("interrupted")]
 
 
+def test_an_abort_that_came_before_the_work_is_sent_again() -> None:
+    dialogue = begun()
+    dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
+    dialogue.do(dialogue.driver.interrupt())
+    dialogue.answers(True, path="/abort")
+    assert dialogue.answers({}, path="/session/status") == []
+
+    dialogue.hears(BUSY)
+    assert dialogue.last()[:2] == ("POST", "/session/ses_1/abort")
+    dialogue.hears(BUSY)
+    assert [each["path"] for each in dialogue.written].count("/session/ses_1/abort") == 2
+    assert dialogue.hears(IDLE) == [TurnEnded("interrupted")]
+
+
+def test_a_turn_that_another_client_has_aborted_is_interrupted() -> None:
+    error = {"name": "MessageAbortedError", "data": {"message": "Aborted"}}
+
+    moves = busy().hears(event("session.error", sessionID="ses_1", error=error), IDLE)
+
+    assert moves == [TurnEnded("interrupted")]
+
+
 def test_questions_that_outlive_an_abort_are_rejected() -> None:
     dialogue = busy()
     dialogue.hears(asked())

@@ -56,10 +56,10 @@ AGENT = Agent(
     key_variables=("KILO_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g @kilocode/cli",
     reveals={
-        "deltas": "none: text comes whole",
+        "deltas": "none: text comes whole; in a conversation in pieces",
         "reasoning": "whole",
         "tools": "every call when it has ended; real line ranges and changed files; exit codes",
-        "sub_agents": "begin, task, answer and end; not what they do, nor what they use",
+        "sub_agents": "begin, task, answer and end; what they do and use only in a conversation",
         "usage": "per model call, all token classes; without sub-agents",
         "cost": "stated per model call, where it knows the model's price",
         "result": "refused permissions and empty answers as errors; otherwise by the last record",

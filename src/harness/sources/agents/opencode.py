@@ -70,10 +70,10 @@ AGENT = Agent(
     install="npm install -g opencode-ai",
     needs_version=True,
     reveals={
-        "deltas": "none: text comes whole",
+        "deltas": "none: text comes whole; in a conversation in pieces",
         "reasoning": "whole, from 1.2 on",
         "tools": "every call when it has ended; real line ranges and changed files; exit codes",
-        "sub_agents": "begin, task, answer and end; not what they do, nor what they use",
+        "sub_agents": "begin, task, answer and end; what they do and use only in a conversation",
         "usage": "per model call, all token classes; without sub-agents and the session's title",
         "cost": "stated per model call, where it knows the model's price",
         "result": "never stated: concluded from the last record; the exit code is 0 for refused permissions, "

@@ -61,14 +61,13 @@ _ASK_RULES = [
 """In the order of the server: the last rule that matches counts. Rules of a session stand above those of the
 user's settings and of an agent's definition."""
 _READ_ONLY_AGENT = "plan"
+_READ_ONLY_SETTINGS = {"edit": "deny", "bash": "deny"}
 _MISSED_MESSAGES = 50
 _TITLE_LENGTH = 60
 _MOST_CHECKS = 20
 """How often a server that rested early is asked again before it is believed."""
 _QUIET = ("message.part.delta", "plugin.added", "session.diff", "session.updated", "sync")
-
-
-_READ_ONLY_SETTINGS = {"edit": "deny", "bash": "deny"}
+_ABORTED = "MessageAbortedError"
 
 
 def serve_command(request: Request, *, prefix: str, env: dict[str, str]) -> CommandLine:
@@ -191,7 +190,10 @@ class OpencodeServe(Driver):
         if not self.is_ready:
             self._held = None
             return self._ended()
-        return [self._send("POST", f"/session/{_name(self.session_id)}/abort", None, self._on_aborted)]
+        return [self._abort()]
+
+    def _abort(self) -> Send:
+        return self._send("POST", f"/session/{_name(self.session_id)}/abort", None, self._on_aborted)
 
     def configure(self, *, model: str = "", mode: str = "") -> Moves | None:
         """From the next prompt on."""
@@ -306,6 +308,8 @@ class OpencodeServe(Driver):
         kind = record_of(record_of(body).get(self.session_id)).get("type", "idle")
         if not self.is_busy or status != 200 or kind != "idle" or self._answering:
             return ()
+        if not self._was_busy and not self._error:
+            return ()  # it has the prompt, and is about to begin
         if self._rested_early and self._checks < _MOST_CHECKS:
             return [self._check()]
         return self._ended()
@@ -327,7 +331,9 @@ class OpencodeServe(Driver):
         """The translator has read the messages; the questions are next, and then the end, if it was missed."""
         del status
         moves: list[Move] = []
-        for message in map(record_of, items_of(body)):
+        messages = [record_of(item) for item in items_of(body)]
+        self._was_busy |= bool(messages) and record_of(messages[-1].get("info")).get("role") == "assistant"
+        for message in messages:
             moves += self._on_message({"info": message.get("info"), "sessionID": self.session_id})
             for part in items_of(message.get("parts")):
                 moves += self._on_part({"part": part, "sessionID": self.session_id})
@@ -364,19 +370,21 @@ class OpencodeServe(Driver):
         if not self.is_busy:
             self._start_turn()
             moves = [TurnStarted()]
+        elif self._is_interrupted and not self._was_busy:
+            moves = [self._abort()]  # the first one came before there was anything to abort
         self._was_busy, self._rested_early = True, False
         return moves
 
     def _on_idle(self, data: Record) -> Moves:
         if data.get("sessionID") != self.session_id or not self.is_busy:
             return ()
+        if not self._was_busy:
+            return ()  # it belongs to the turn before
         if self._answering:
             self._rested_early = True
             return ()
         if self._is_interrupted:
             return self._ended()
-        if not self._was_busy:
-            return ()  # it belongs to the turn before
         is_late = bool(
             self._spoken or self._steered
         )  # did these come too late, or do they begin another answer?
@@ -386,6 +394,9 @@ class OpencodeServe(Driver):
         if data.get("sessionID", self.session_id) != self.session_id or not self.is_busy:
             return ()
         error = record_of(data.get("error"))
+        if error.get("name") == _ABORTED:
+            self._is_interrupted = True
+            return ()
         self._error = first_text(record_of(error.get("data")), "message") or text_of(error.get("name"))
         return () if self._was_busy else [self._check()]  # a prompt that it cannot begin with
 
