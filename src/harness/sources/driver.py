@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from harness.events import Error, Info, Relay, RelayReply, Unknown, Warning
+from harness.log.codec import storable
 from harness.sources.model import Attachment
 from harness.sources.request import Request
 from harness.sources.translator import Record
@@ -110,7 +111,10 @@ Moves: TypeAlias = Sequence[Move]
 
 def line(record: Any) -> Send:
     """One JSON line. Programs die of malformed lines: drivers write with nothing else."""
-    return Send(_encode(record) + b"\n")
+    try:
+        return Send(_encode(record) + b"\n")
+    except UnicodeEncodeError:  # half of a character, in what a person or a program wrote
+        return Send(_encode(storable(record)) + b"\n")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,18 +8,19 @@ Rules
 1. The thread of the run alone uses line and driver. `reply`, `steer` and `stop` from other threads are
    queued, and wake it.
 2. A stop is a message of the protocol first; if the turn has not ended after five seconds, or at a second
-   stop, the signals follow.
+   stop, the signals follow. What is asked after a stop is refused, what is said is not sent.
 3. While the run waits for an answer, no time limit counts but that of the answer itself.
 4. Every question of the turn is answered before it ends, at the latest by a refusal.
+5. A turn that the program began by itself is not cut short: a prompt waits until it is over.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -40,6 +41,7 @@ from harness.sources.driver import (
     SessionKnown,
     Taken,
     TurnEnded,
+    TurnStarted,
     Withdrawn,
 )
 from harness.sources.loop.approvals import check_reply
@@ -51,6 +53,7 @@ from harness.sources.process.approval_policy import (
     of_plan,
     offered_choices,
 )
+from harness.sources.process.child import OutputChunk
 from harness.sources.process.launch import Launch, not_found
 from harness.sources.process.line import Line
 from harness.sources.process.process_worker import HOLD_MS, LimitWatch
@@ -64,6 +67,8 @@ HANDSHAKE_S = 60.0
 """For the program to be ready; some start MCP servers first."""
 ASK_TIMEOUT_S = 300.0
 """For an answer, where neither the request nor the session says how long."""
+_STOPPED = "the run was stopped"
+_Given = TypeVar("_Given", bound="Moves | None")
 
 
 class ProgramConversation:
@@ -76,8 +81,10 @@ class ProgramConversation:
         ask_timeout_s: float | None = None,
         on_turn: Callable[[], object] | None = None,
     ) -> None:
-        """`on_turn`: called when the program begins a turn or asks while no run uses it."""
+        """`on_turn`: called when the program begins a turn or asks while no run uses it. It has to return soon."""
         self.line: Line | None = None
+        self.unread: list[OutputChunk | Send] = []
+        """The last words of a process that is gone: the next run records them."""
         self.policy = policy
         self.ask_timeout_s = ask_timeout_s
         self._on_turn = on_turn
@@ -93,6 +100,7 @@ class ProgramConversation:
         if line.fits(launch):
             return line
         line.close()
+        self.unread += line.unread
         return None
 
     def give(self, line: Line) -> None:
@@ -141,8 +149,12 @@ class Dialogue:
         """Sent to the program, and not taken yet: by the id under which the program knows it."""
         self.untaken: list[SteeringQueued] = []
         """Messages that the program did not take in this turn: they have to be sent again."""
+        self._is_over = False
+        """Nothing is taken from other threads any more."""
         self._stops = 0
-        self._interrupted_ms = inf
+        self._is_interrupted = False
+        self._signals_ms = inf
+        """When an interrupted turn should have ended by itself."""
         self._started_ms = inf
         self._ended: TurnEnded | None = None
 
@@ -155,19 +167,19 @@ class Dialogue:
     @property
     def is_steerable(self) -> bool:
         line = self._line
-        return line is not None and self._ended is None and line.driver.can_steer
+        is_free = not (self._is_over or self._is_interrupted or self._ended)
+        return line is not None and is_free and line.driver.can_steer
 
     def stop(self) -> None:
         self._later(self._stop)
 
     def steer(self, text: str, message_id: str = "") -> None:
-        if not self.is_steerable:
+        said = SteeringQueued(id=message_id or str(uuid4()), text=text)
+        if not self.is_steerable or not self._later(lambda line: self._steer(line, said)):
             raise UsageError(
                 f"{self._launch.agent.title} takes no message now",
                 hint="send it when the run has ended",
             )
-        said = SteeringQueued(id=message_id or str(uuid4()), text=text)
-        self._later(lambda line: self._steer(line, said))
 
     def reply(self, reply: RelayReply) -> bool:
         """The first answer counts, which is decided here. Raises UsageError for what is no answer to the question."""
@@ -177,14 +189,18 @@ class Dialogue:
                 return False
             check_reply(waiting.relay, reply)
             del self._waiting[reply.id]
-        self._later(lambda line: self._answer(line, waiting.relay, reply))
-        return True
+        return self._later(lambda line: self._answer(line, waiting.relay, reply))
 
-    def _later(self, command: Callable[[Line], None]) -> None:
-        self._commands.append(command)
+    def _later(self, command: Callable[[Line], None]) -> bool:
+        """False when the run is over, so that nothing is done any more."""
+        with self._lock:
+            if self._is_over:
+                return False
+            self._commands.append(command)
         line = self._line
         if line is not None:
             line.child.wake()
+        return True
 
     # In the thread of the run
 
@@ -215,44 +231,74 @@ class Dialogue:
         launch = self._launch
         if not launch.binary:
             raise not_found(launch.agent)
+        switched = () if line is None else self._switched(line)
+        if line is not None and switched is None:
+            line.close()
+            self._record(line.unread)
+            line = None
         is_new = line is None
         line = self._line = line or Line(launch)
         self._started_ms = self._hub.clock()
+        watch = LimitWatch(launch, self._started_ms)
         try:
-            self._recorded(line)
+            self._record_unread(line)
             held, line.held = line.held, []
-            self._do(line, [*(line.driver.begin() if is_new else ()), *held])
+            self._do(line, self._moves(line.driver.begin) if is_new else [*held, *(switched or ())])
             if launch.prompt:
-                line.turns += 1
-                prompt = Prompt(
-                    id=str(uuid4()), text=launch.prompt, attachments=tuple(launch.request.attachments)
-                )
-                self._do(line, self._switched(line, is_new=is_new))
-                self._do(line, line.driver.prompt(prompt))
-            self._follow(line)
+                if line.driver.is_busy:
+                    self._follow(line, watch)
+                self._prompt(line)
+            self._follow(line, watch)
             return self._over(line)
         except BaseException:
             line.close()
             raise
 
-    def _switched(self, line: Line, *, is_new: bool) -> Moves:
-        """A process that answered earlier prompts may have another model."""
+    def _prompt(self, line: Line) -> None:
+        if self._is_interrupted or not line.is_open:
+            return
+        launch, self._ended = self._launch, None  # what ended until now was another turn
+        line.turns += 1
+        prompt = Prompt(id=str(uuid4()), text=launch.prompt, attachments=tuple(launch.request.attachments))
+        self._do(line, self._moves(lambda: line.driver.prompt(prompt)))
+
+    def _switched(self, line: Line) -> Moves | None:
+        """A process that answered earlier prompts may have another model. None: it cannot change that."""
         model = self._launch.request.model
-        return () if is_new or not model else line.driver.configure(model=model) or ()
+        if not model or model == line.model:
+            return ()
+        line.model = model
+        return self._moves(lambda: line.driver.configure(model=model))
 
-    def _recorded(self, line: Line) -> None:
-        """Record what the program wrote while no run used it."""
+    def _record_unread(self, line: Line) -> None:
+        """Record what came while no run listened, from this process or from the one before it."""
+        if self._conversation is not None:
+            self._record(self._conversation.unread)
+            self._conversation.unread = []
         unread, line.unread = line.unread, []
-        self._log.take_all(self._recorder.entries(unread, self._hub.clock()))
+        self._record(unread)
 
-    def _follow(self, line: Line) -> None:
+    def _record(self, unread: Iterable[OutputChunk | Send]) -> None:
+        now_ms = self._hub.clock()
+        for one in unread:
+            if isinstance(one, Send):
+                self._record_input(one.data)
+            else:
+                self._log.take_all(self._recorder.entries([one], now_ms))
+
+    def _moves(self, call: Callable[[], _Given]) -> _Given | Moves:
+        """What a driver wants done. One that fails cannot be trusted with the conversation any more."""
+        try:
+            return call()
+        except Exception as error:  # whatever it is, the run has to end in an orderly way
+            return [TurnEnded("failed", f"the driver failed: {error!r}", is_final=True)]
+
+    def _follow(self, line: Line, watch: LimitWatch) -> None:
+        """Read until the turn has ended, or the program cannot say anything any more."""
         clock, recorder, child = self._hub.clock, self._recorder, line.child
-        watch = LimitWatch(self._launch, clock())
         held_until_ms = inf
-        while child.exit is None and self._ended is None:
-            if self._commands:
-                self._obey(line)
-                continue  # one of them may have ended the turn
+        self._obey(line)
+        while child.exit is None and child.stdout_open and self._ended is None:
             deadline_ms = min(held_until_ms, watch.deadline_ms, self._deadline_ms(line))
             chunks = child.read(None if deadline_ms == inf else max(0.0, (deadline_ms - clock()) / 1000))
             now_ms = clock()
@@ -269,6 +315,7 @@ class Dialogue:
             if reached is not None:
                 self._log.take(reached)
                 self._interrupt(line)
+            self._obey(line)
 
     def _obey(self, line: Line) -> None:
         """Carry out what other threads asked for."""
@@ -279,11 +326,11 @@ class Dialogue:
         """When something has to be done although nothing happens."""
         waiting = min((one.deadline_ms for one in list(self._waiting.values())), default=inf)
         ready = inf if line.driver.is_ready else self._started_ms + HANDSHAKE_S * 1000
-        return min(waiting, ready, self._interrupted_ms)
+        return min(waiting, ready, self._signals_ms)
 
     def _enforce(self, line: Line, now_ms: int) -> None:
-        if now_ms >= self._interrupted_ms:
-            self._interrupted_ms = inf
+        if now_ms >= self._signals_ms:
+            self._signals_ms = inf
             line.child.stop()
         if not line.driver.is_ready and now_ms >= self._started_ms + HANDSHAKE_S * 1000:
             message = f"{self._launch.agent.title} did not answer within {HANDSHAKE_S:g} s"
@@ -299,21 +346,31 @@ class Dialogue:
 
     def _over(self, line: Line) -> RawExit:
         """The turn has ended, or the process has."""
-        clock, ended = self._hub.clock, self._ended
-        self._do(line, line.driver.cancel_all())
+        with self._lock:
+            self._is_over = True
+        self._obey(line)  # an answer or a message that came with the end
         with self._lock:
             self._waiting.clear()
+        if line.is_open:
+            self._do(line, self._moves(line.driver.cancel_all))
+        ended = self._ended
         self.untaken += self._steered.values()
         self._steered.clear()
         line.carried = self._log.pipeline.translator.carried()
-        lives = ended is not None and not ended.is_final and line.is_open
-        keeps = lives and self._conversation is not None
-        if not keeps:
+        lives = ended is not None and not ended.is_final and line.is_open and line.child.stdout_open
+        conversation = self._conversation if lives else None
+        if conversation is None:
             self._close(line)
-        self._log.take_all(self._recorder.finish(clock()))
-        if keeps and self._conversation is not None:
-            self._conversation.give(line)
-        exit = RawExit(at_ms=clock(), session_id=line.driver.session_id, is_alive=keeps)
+        else:
+            line.unread += self._recorder.unfinished()
+        self._log.take_all(self._recorder.finish(self._hub.clock()))
+        exit = self._exit_of(line, ended, is_alive=conversation is not None)
+        if conversation is not None:
+            conversation.give(line)
+        return exit
+
+    def _exit_of(self, line: Line, ended: TurnEnded | None, *, is_alive: bool) -> RawExit:
+        exit = RawExit(at_ms=self._hub.clock(), session_id=line.driver.session_id, is_alive=is_alive)
         if (end := line.child.exit) is not None:
             exit = replace(exit, code=end.code, signal=end.signal, survivors=end.survivors)
         if ended is not None:
@@ -351,14 +408,19 @@ class Dialogue:
                         self.untaken.append(said)
                 case TurnEnded():
                     self._ended = move
+                case TurnStarted():
+                    self._ended = None  # the program continues by itself: so does the run
                 case Notice():
                     self._give(move.event)
                 case SessionKnown():
                     pass  # the driver knows it, and the run ends with it
 
     def _write(self, line: Line, data: bytes) -> None:
-        self._recorder.write(RawInput(at_ms=self._hub.clock(), data=self._recorder.masked_bytes(data)))
+        self._record_input(data)
         line.child.write(data)
+
+    def _record_input(self, data: bytes) -> None:
+        self._recorder.write(RawInput(at_ms=self._hub.clock(), data=self._recorder.masked_bytes(data)))
 
     def _ask(self, line: Line, relay: Relay) -> None:
         """The rules answer first, then a person."""
@@ -370,10 +432,13 @@ class Dialogue:
             choices = relay.choices or offered_choices(relay, operations)
             relay = replace(relay, choices=choices, category=relay.category or category_of(relay, operations))
         decided = self._policy.decide(relay, operations)
+        if decided is None and self._is_interrupted:
+            decided = RelayReply(id=relay.id, approved=False, by="policy", reason=_STOPPED)
         if decided is not None:
             # As in the built-in loop, the log has no question then, only the answer under the id of the call.
             self._give(replace(decided, id=relay.call_id or relay.id))
-            self._do(line, line.driver.answer(replace(decided, id=relay.id)) or ())
+            reply = replace(decided, id=relay.id)
+            self._do(line, self._moves(lambda: line.driver.answer(reply)) or ())
             return
         timeout_s = self._launch.request.ask_timeout_s
         if timeout_s is None:
@@ -387,7 +452,7 @@ class Dialogue:
     def _answer(self, line: Line, relay: Relay, reply: RelayReply) -> None:
         if relay.kind == "plan":
             reply = of_plan(reply)
-        moves = line.driver.answer(reply)
+        moves = self._moves(lambda: line.driver.answer(reply))
         if moves is None:
             return  # it was withdrawn in the meantime, which is in the log
         for permission in grants_of(relay, reply) if reply.by == "person" else ():
@@ -403,7 +468,8 @@ class Dialogue:
     def _steer(self, line: Line, said: SteeringQueued) -> None:
         """It is in the log from now on, so that it is not lost whatever happens to the program."""
         prompt = Prompt(id=str(uuid4()), text=said.text)
-        moves = line.driver.steer(prompt) if self._ended is None else None
+        is_free = self._ended is None and not self._is_interrupted and line.is_open
+        moves = self._moves(lambda: line.driver.steer(prompt)) if is_free else None
         self._log.note(self._masked(said)[0])
         if moves is None:
             self.untaken.append(said)
@@ -416,6 +482,8 @@ class Dialogue:
             self._give(Message(role="user", text=said.text, id=said.id))
 
     def _stop(self, line: Line) -> None:
+        if self._ended is not None:
+            return  # there is nothing left to stop
         self._stops += 1
         if self._stops == 1:
             self._log.take(RawControl(at_ms=self._hub.clock(), action="stop"))
@@ -425,17 +493,17 @@ class Dialogue:
 
     def _interrupt(self, line: Line) -> None:
         """End the turn by the protocol; the signals follow when that takes too long."""
-        if not line.driver.is_ready:
-            line.child.stop()
-            return
-        self._interrupted_ms = min(self._interrupted_ms, self._hub.clock() + INTERRUPT_S * 1000)
-        self._do(line, line.driver.interrupt())
+        self._is_interrupted = True
         with self._lock:
             waiting, self._waiting = list(self._waiting.values()), {}
         for one in waiting:
-            reason = "the run was stopped"
-            self._give(RelayReply(id=one.relay.id, approved=False, by="policy", reason=reason))
-        self._do(line, line.driver.cancel_all())
+            self._give(RelayReply(id=one.relay.id, approved=False, by="policy", reason=_STOPPED))
+        if not line.driver.is_ready:
+            line.child.stop()
+            return
+        self._signals_ms = min(self._signals_ms, self._hub.clock() + INTERRUPT_S * 1000)
+        self._do(line, self._moves(line.driver.interrupt))
+        self._do(line, self._moves(line.driver.cancel_all))
 
     def _give(self, event: Event) -> Any:
         """Put an event into the log, with secrets masked; returns it as it is there."""
@@ -444,5 +512,5 @@ class Dialogue:
         return masked
 
     def _masked(self, event: Event) -> tuple[Any, bytes]:
-        data = msgspec.json.encode(self._recorder.masked_all(codec.to_builtins(event)))
+        data = msgspec.json.encode(self._recorder.masked_all(codec.storable(codec.to_builtins(event))))
         return codec.decode(data), data

@@ -38,18 +38,21 @@ class Line:
         self.id = secrets.token_hex(4)
         self.driver: Driver = launch.two_way.driver(launch.request, self.id)
         self.child = _connect(launch)
+        self.model = launch.request.model
+        """The model that it was given last; empty: the program's own choice."""
         self.turns = 0
         """How many prompts it has been given."""
         self.carried: dict[str, object] = {}
         """What the translator of the latest run handed on."""
-        self.unread: list[OutputChunk] = []
-        """What came while it rested: the next run records it."""
+        self.unread: list[OutputChunk | Send] = []
+        """What came while it rested, and what was written then: the next run records it."""
         self.held: list[Move] = []
         """What the driver made of that."""
         self._identity = _identity(launch)
         self._blocks = LineBlocks()
         self._rest: threading.Thread | None = None
-        self._is_wanted = False
+        self._is_wanted = threading.Event()
+        self._unread_bytes = 0
 
     @property
     def is_open(self) -> bool:
@@ -71,13 +74,6 @@ class Line:
                 moves += self._moves_of(record)
         return moves
 
-    def write(self, moves: Moves) -> list[Move]:
-        """Write what is to be written; returns the other moves."""
-        for move in moves:
-            if isinstance(move, Send):
-                self.child.write(move.data)
-        return [move for move in moves if not isinstance(move, Send)]
-
     def close(self) -> None:
         """End the conversation: the end of stdin first, then by force. Blocks until the process is gone."""
         self.take_back()
@@ -85,43 +81,61 @@ class Line:
             self.child.close_stdin()
             deadline_s = time.monotonic() + _CLOSE_S
             while self.is_open and (left_s := deadline_s - time.monotonic()) > 0:
-                self.child.read(left_s)
+                self._put_aside(self.child.read(left_s))
         self.child.close()
 
     # Between two runs
 
-    def rest(self, on_turn: Callable[[], object] | None = None, idle_s: float = IDLE_S) -> None:
+    def rest(self, on_turn: Callable[[], object] | None = None, idle_s: float | None = None) -> None:
         """No run uses it from now on. `on_turn`: called when the program begins a turn or asks by itself."""
-        self._is_wanted = False
+        self._is_wanted.clear()
         self._rest = threading.Thread(
-            target=self._idle, args=(on_turn, idle_s), name=f"line-{self.id}", daemon=True
+            target=self._idle,
+            args=(on_turn, IDLE_S if idle_s is None else idle_s),
+            name=f"line-{self.id}",
+            daemon=True,
         )
         self._rest.start()
 
     def take_back(self) -> None:
         """A run uses it again, or it is closed."""
         if self._rest is not None and self._rest is not threading.current_thread():
-            self._is_wanted = True
+            self._is_wanted.set()
             self.child.wake()
             self._rest.join()
             self._rest = None
+            self._unread_bytes = 0
 
     def _idle(self, on_turn: Callable[[], object] | None, idle_s: float) -> None:
         deadline_s = time.monotonic() + idle_s
-        unread = 0
-        while not self._is_wanted and self.is_open and unread < _MOST_UNREAD_BYTES:
+        while not self._is_wanted.is_set() and self.is_open:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 self.close()
                 return
+            if self._unread_bytes >= _MOST_UNREAD_BYTES:
+                self._is_wanted.wait(left_s)  # the program waits as well: its pipe is full
+                continue
             chunks = self.child.read(left_s)
-            unread += sum(len(chunk.data) for chunk in chunks)
-            self.unread += chunks
-            news = self.write(self.heard(chunks))
+            self._put_aside(chunks)
+            news = self._written(self.heard(chunks))
             self.held += news
             if on_turn is not None and any(isinstance(move, TurnStarted | Asked) for move in news):
                 on_turn()
                 on_turn = None
+
+    def _put_aside(self, chunks: Sequence[OutputChunk]) -> None:
+        if self._unread_bytes < _MOST_UNREAD_BYTES:
+            self.unread += chunks
+            self._unread_bytes += sum(len(chunk.data) for chunk in chunks)
+
+    def _written(self, moves: Moves) -> list[Move]:
+        """Write what is to be written; returns the other moves."""
+        for move in moves:
+            if isinstance(move, Send):
+                self.unread.append(move)
+                self.child.write(move.data)
+        return [move for move in moves if not isinstance(move, Send)]
 
     def _records(self, block: bytes) -> Iterator[Record]:
         skips = self.driver.skips

@@ -112,6 +112,11 @@ class Recorder:
             if data := redactor.flush():
                 yield RawOutput(at_ms=at_ms, stream=stream, data=data)
 
+    def unfinished(self) -> list[OutputChunk]:
+        """Lines that have begun and not ended, for another run of the same process: this one leaves them out."""
+        rests = [OutputChunk(stream, blocks.finish()) for stream, blocks in self._blocks.items()]
+        return [chunk for chunk in rests if chunk.data]
+
     def finish(self, at_ms: int) -> Iterator[RawOutput]:
         """What is left when the agent has ended: last lines without an end."""
         for stream, blocks in self._blocks.items():
