@@ -2,7 +2,8 @@
 
 A recording has one JSON object per line, `{"dir": …, "msg": …}`; its file may be gzipped. `in` was written to the
 agent, `out` came from its stdout, `event` from its stream of events, `err` from its stderr, and
-`{"exit_code": N}` of a `note` is how it ended; other notes are passed over.
+`{"exit_code": N}` of a `note` is how it ended; other notes are passed over. Conversations that were made up may
+also `wait` until there is a file.
 
     played = play(driver, read_recording(path), act)      # `act` performs one `in` as a call of the driver
     assert not played.differences
@@ -22,6 +23,7 @@ import gzip
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +41,7 @@ ID_KEYS = frozenset({"id", "request_id", "uuid", "message_uuid", "clientUserMess
 
 class Step(NamedTuple):
     direction: str
-    """`in`, `out`, `event`, `err` or `exit`."""
+    """`in`, `out`, `event`, `err`, `wait` or `exit`."""
     message: Any
 
 
@@ -251,6 +253,9 @@ def main(path: str) -> int:
                 _write(1, text)
             case "err":
                 _write(2, step.message if isinstance(step.message, str) else _line(step.message))
+            case "wait":
+                while not os.path.exists(step.message):
+                    time.sleep(0.005)
             case "exit":
                 code = step.message if isinstance(step.message, int) else 0
     if code < 0:

@@ -107,6 +107,9 @@ class Talk:
         self.folder = folder
         self.store = FileStore(str(folder / "store"))
         self._programs = 0
+        self.gate = folder / "gate"
+        """The program waits for it at the step `later`."""
+        self.later: Step = {"dir": "wait", "msg": str(self.gate)}
 
     def program(self, *steps: Step) -> str:
         """A program that says this, and waits where it is spoken to."""
