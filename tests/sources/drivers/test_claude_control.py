@@ -93,6 +93,36 @@ def test_a_question_of_a_sub_agent_names_it_and_the_call_that_began_it() -> None
     assert all(relay.spawn_call_id.startswith("toolu_") for relay in found)
 
 
+def test_the_main_agent_is_no_sub_agent_also_where_it_is_named_like_its_session() -> None:
+    driver = busy_driver()
+    driver.heard({"type": "system", "subtype": "init", "session_id": "s1"})
+
+    [main] = driver.heard(question("q1", agent_id="s1"))
+    [child] = driver.heard(question("q2", agent_id="a1"))
+    assert (main.relay.subagent, child.relay.subagent) == ("", "a1")
+
+
+def test_a_sub_agent_is_known_by_its_call_where_no_task_is_announced() -> None:
+    def called(call_id: str, parent: str | None, **given: Any) -> dict[str, Any]:
+        content = [{"type": "tool_use", "id": call_id, "name": "Task", "input": given}]
+        return {"type": "assistant", "message": {"content": content}, "parent_tool_use_id": parent}
+
+    driver = busy_driver()
+    driver.heard(called("c1", None, subagent_type="explorer"))
+    driver.heard(called("c2", "c1"))
+    [asked] = driver.heard(question("q", agent_id="7168f675", tool_use_id="c2"))
+
+    assert (asked.relay.subagent, asked.relay.spawn_call_id) == ("explorer", "c1")
+
+
+def test_a_version_without_a_tool_to_ask_cannot_ask() -> None:
+    driver = new_driver()
+    driver.heard({"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash", "ExitPlanMode"]})
+
+    assert "ask" not in driver.capabilities
+    assert "plan" in driver.capabilities
+
+
 @pytest.mark.parametrize("scenario", ["steer-in-tool", "steer-while-approval", "two-prompts"])
 def test_a_message_in_the_middle_is_taken_once(scenario: str) -> None:
     found = played(scenario)

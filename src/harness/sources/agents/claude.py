@@ -207,6 +207,11 @@ class ClaudeTranslator(StreamJson):
         self.has_failed = self.has_failed or not run_id
         return [*out, Error(message=text, code=_error_code(record, text), run_id=run_id)]
 
+    def _user(self, record: Record) -> Sequence[Event]:
+        if record.get("isReplay") is True:
+            record = _without_attachments(record)
+        return super()._user(record)
+
     def _user_text(self, record: Record, text: str, run_id: str) -> list[Event]:
         output = _LOCAL_COMMAND.fullmatch(text)
         if output is not None and output[2]:
@@ -382,6 +387,15 @@ def _error_code(record: Record, text: str) -> str:
         return f"http_{status}"
     matched = _STATUS_IN_TEXT.match(text)
     return f"http_{matched[1]}" if matched is not None else "api_error"
+
+
+def _without_attachments(record: Record) -> Record:
+    """A prompt that is repeated to us: its images are ours."""
+    message = record_of(record.get("message"))
+    if not isinstance(content := message.get("content"), list):
+        return record
+    texts = [block for block in content if record_of(block).get("type") not in ("image", "document")]
+    return {**record, "message": {**message, "content": texts}}
 
 
 def _placed(operations: list[Operation], directory: str) -> list[Operation]:

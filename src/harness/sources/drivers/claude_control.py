@@ -63,6 +63,8 @@ _HARMLESS = frozenset(
 )
 """Tools that change nothing and run no command: they need not be asked about."""
 _ASK_FIRST = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
+_ABILITIES = {"ask": _QUESTION, "plan": _PLAN}
+"""The tools without which it cannot: versions differ in what they offer over this channel."""
 _MODES = {"plan": "plan", "build": "default", "default": "default"}
 _TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped"})
 
@@ -78,6 +80,10 @@ class ClaudeControl(Driver):
         """Ids of messages in the middle of a turn that are not taken yet."""
         self._tasks: dict[str, tuple[str, str]] = {}
         """Background work: id → name of the sub-agent, and the call that started it."""
+        self._spawned: dict[str, str] = {}
+        """Calls of this turn that start a sub-agent → its name, for versions that announce no tasks."""
+        self._spawn_calls: dict[str, str] = {}
+        """Calls of sub-agents → the call that started the sub-agent."""
         self._waiting_prompt = ""
         """The id of a prompt with which the program has not begun yet."""
         self._is_interrupted = False
@@ -129,10 +135,10 @@ class ClaudeControl(Driver):
                 return self._on_lifecycle(text_of(record.get("command_uuid")), text_of(record.get("state")))
             case "user" if record.get("isReplay") is True:
                 return self._taken(text_of(record.get("uuid")))
-            case "assistant":
-                self._note_plans(record_of(record.get("message")))
             case "result":
                 return self._on_result(record)
+            case "assistant":
+                self._note_calls(record)
             case "system":
                 return self._system(record)
         return ()
@@ -140,8 +146,7 @@ class ClaudeControl(Driver):
     def _system(self, record: Record) -> Moves:
         match record.get("subtype"):
             case "init":
-                self.session_id = text_of(record.get("session_id"))
-                return [SessionKnown(self.session_id)]
+                return self._on_init(record)
             case "session_state_changed":
                 self._says_states = True
                 return self._on_state(text_of(record.get("state")))
@@ -155,6 +160,13 @@ class ClaudeControl(Driver):
                 self._tasks.pop(text_of(record.get("task_id")), None)
         return ()
 
+    def _on_init(self, record: Record) -> Moves:
+        self.session_id = text_of(record.get("session_id"))
+        tools = items_of(record.get("tools"))
+        missing = {ability for ability, tool in _ABILITIES.items() if tools and tool not in tools}
+        self.capabilities = type(self).capabilities - missing
+        return [SessionKnown(self.session_id)]
+
     def _on_state(self, state: str) -> Moves:
         if state == "running" and not self.is_busy:
             self._begin_turn()
@@ -164,6 +176,20 @@ class ClaudeControl(Driver):
 
     def _begin_turn(self) -> None:
         self.is_busy, self._result, self._is_interrupted, self._waiting_prompt = True, None, False, ""
+        self._spawned.clear()
+        self._spawn_calls.clear()
+
+    def _note_calls(self, record: Record) -> None:
+        """Remember what a question does not repeat: plans, and which calls are those of sub-agents."""
+        parent = text_of(record.get("parent_tool_use_id"))
+        for block in map(record_of, items_of(record_of(record.get("message")).get("content"))):
+            call_id, given = text_of(block.get("id")), record_of(block.get("input"))
+            if call_id and parent:
+                self._spawn_calls[call_id] = parent
+            if call_id and (name := text_of(given.get("subagent_type"))):
+                self._spawned[call_id] = name
+            if block.get("name") == _PLAN:
+                self._plans[call_id] = text_of(given.get("plan"))
 
     def _on_result(self, record: Record) -> Moves:
         if not self.is_busy:
@@ -228,13 +254,13 @@ class ClaudeControl(Driver):
     def _asked_about(self, request_id: Any, request: Record) -> Move:
         name, given = text_of(request.get("tool_name")), request.get("input")
         native = {"request_id": request_id, "tool": name, "input": given}
-        task = text_of(request.get("agent_id"))
-        name_of_agent, spawn_call_id = self._tasks.get(task, (task, ""))
+        call_id = text_of(request.get("tool_use_id"))
+        subagent, spawn_call_id = self._subagent(text_of(request.get("agent_id")), call_id)
         origin: dict[str, Any] = {
-            "call_id": text_of(request.get("tool_use_id")),
+            "call_id": call_id,
             "tool_name": name,
             "input": given,
-            "subagent": name_of_agent,
+            "subagent": subagent,
             "spawn_call_id": spawn_call_id,
         }
         if name == _QUESTION:
@@ -247,10 +273,14 @@ class ClaudeControl(Driver):
         description = first_text(request, "description", "decision_reason")
         return self._ask(native, Relay(id="", question=description, **origin))
 
-    def _note_plans(self, message: Record) -> None:
-        for block in map(record_of, items_of(message.get("content"))):
-            if block.get("name") == _PLAN:
-                self._plans[text_of(block.get("id"))] = text_of(record_of(block.get("input")).get("plan"))
+    def _subagent(self, agent_id: str, call_id: str) -> tuple[str, str]:
+        """The name of the sub-agent that asks, and the call that started it; both empty for the main agent."""
+        if agent_id == self.session_id:  # so do older versions name the main agent
+            agent_id = ""
+        if agent_id in self._tasks:
+            return self._tasks[agent_id]
+        spawn_call_id = self._spawn_calls.get(call_id, "")
+        return self._spawned.get(spawn_call_id, agent_id), spawn_call_id
 
     def _answered(self, native: Any, reply: RelayReply) -> Moves:
         return [self._decision(native, reply)]
