@@ -8,7 +8,7 @@ from typing import Any
 from harness.events import RelayReply
 from harness.sources.driver import Driver, Moves, Prompt
 from harness.sources.drivers.claude_control import ClaudeControl
-from harness.sources.request import Request
+from harness.sources.request import Permissions, Request
 from recorded_peer import TWO_WAY, Played, play, read_recording
 
 FOLDER = os.path.join(TWO_WAY, "claude", "2.1.325")
@@ -21,8 +21,8 @@ def recorded(scenario: str) -> str:
     return os.path.join(FOLDER, f"{scenario}.jsonl.gz")
 
 
-def new_driver(**request: Any) -> ClaudeControl:
-    return ClaudeControl(Request(agent="claude", permissions="ask", **request), "line")
+def new_driver(permissions: Permissions = "agent-default") -> ClaudeControl:
+    return ClaudeControl(Request(agent="claude", permissions=permissions), "line")
 
 
 def played(scenario: str, driver: Driver | None = None) -> Played:

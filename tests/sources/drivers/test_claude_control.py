@@ -340,6 +340,22 @@ def test_a_request_that_is_not_known_is_refused() -> None:
     assert said["response"] == {"request_id": "q", "subtype": "error", "error": "unsupported"}
 
 
+@pytest.mark.parametrize(("tool", "is_asked"), [("Bash", True), ("mcp__new__thing", True), ("Read", False)])
+def test_a_run_that_has_to_ask_asks_before_everything_that_is_not_known_to_be_harmless(
+    tool: str, is_asked: bool
+) -> None:
+    driver = new_driver("ask")
+    [hello] = written(driver.begin())
+    [hook] = hello["request"]["hooks"]["PreToolUse"]
+    [name] = hook["hookCallbackIds"]
+    called = {"subtype": "hook_callback", "callback_id": name, "input": {"tool_name": tool}}
+    [said] = written(driver.heard({"type": "control_request", "request_id": "k", "request": called}))
+
+    decision = said["response"]["response"].get("hookSpecificOutput", {}).get("permissionDecision")
+    assert (decision == "ask") is is_asked
+    assert hook["matcher"] == "*"
+
+
 # Whatever a program may write
 
 JSON = st.recursive(

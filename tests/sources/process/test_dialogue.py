@@ -39,7 +39,7 @@ from conversations import (
 
 from claude_peer import recorded
 from harness.errors import UsageError
-from harness.events import Error, Event, Relay, RelayReply, ToolEnd, Unknown, Warning
+from harness.events import Error, Event, Message, Relay, RelayReply, ToolEnd, Unknown, Warning
 from harness.sources.process import dialogue, launch
 from harness.sources.process.process_worker import LimitWatch
 from harness.sources.request import Limits
@@ -212,7 +212,7 @@ def test_a_message_is_in_the_log_where_it_was_taken(talk: Talk) -> None:
     events = talk.follow(run, at_call(lambda: run.steer("also do X")))
 
     assert said(events) == ["go", "also do X"]
-    place = [getattr(event, "text", "") for event in events].index("also do X")
+    place = next(i for i, one in enumerate(events) if isinstance(one, Message) and one.text == "also do X")
     assert any(isinstance(event, ToolEnd) for event in events[:place])
     assert not worker_of(run).untaken
 

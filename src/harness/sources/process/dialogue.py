@@ -438,7 +438,8 @@ class Dialogue:
             # As in the built-in loop, the log has no question then, only the answer under the id of the call.
             self._give(replace(decided, id=relay.call_id or relay.id))
             reply = replace(decided, id=relay.id)
-            self._do(line, self._moves(lambda: line.driver.answer(reply)) or ())
+            moves = self._moves(lambda: line.driver.answer(reply))
+            self._do(line, moves or ())
             return
         timeout_s = self._launch.request.ask_timeout_s
         if timeout_s is None:
