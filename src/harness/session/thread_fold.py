@@ -143,7 +143,8 @@ class ThreadFold:
     @property
     def display(self) -> DisplayState:
         """The display state of the thread, brought up to date."""
-        self.show()
+        if not self.is_shown:
+            self.show()
         return self._display
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
@@ -158,7 +159,9 @@ class ThreadFold:
             if taker is not None:
                 taker(event)
             self.memory.feed(event)
-        return self._translated(event) if self.is_shown else ()
+        if not self.is_shown:
+            return ()
+        return self.translation.feed(event) if kind is TextDelta else self._translated(event)
 
     def knows(self, state: Mapping[str, Any]) -> None:
         """Set the initial state, for a log that is not stored."""
