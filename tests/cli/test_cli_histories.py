@@ -8,19 +8,25 @@ from pathlib import Path
 import pytest
 from world import World
 
+from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
-from stored_homes import cases
+from stored_homes import HomeCase, cases
 
 CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"
 CODEX_CHILD = "01a1e0a3-c8ab-7ea1-960c-03bf3883cc9b"
 CASES = ("claude/2.1.325/resume", "codex/0.166.0/subagent", "goose/1.52.0/resume", "gemini/0.61.0/text")
 
 
+def _case(name: str) -> HomeCase:
+    return next(case for case in cases() if str(case) == name)
+
+
 @pytest.fixture
 def filled(world: World) -> World:
-    for case in cases():
-        if str(case) in CASES:
-            case.unpack(world.home)
+    for name in CASES:
+        _case(name).unpack(world.home)
     return world
 
 
@@ -117,3 +123,39 @@ def test_histories_says_what_is_there(filled: World) -> None:
 def test_without_histories_nothing_is_said_of_them(world: World) -> None:
     assert "there are no sessions" in world.call("sessions", "list").err
     assert world.call("histories").err == "no agent has stored a session here\n"
+
+
+def test_usage_counts_what_agents_have_stored_each_token_once(filled: World) -> None:
+    rows = {row["agent"]: row for row in filled.call("usage", "--json").data["rows"]}
+    assert {name: (row["sessions"], row["input"]) for name, row in rows.items()} == {
+        "claude": (1, 4_000),
+        "codex": (2, 5_000),
+        "gemini": (1, 1_000),
+        "goose": (1, 4_000),
+    }
+    assert CLAUDE[:8] in filled.call("usage", "--by", "session").out
+
+
+def test_usage_of_a_run_that_harness_has_recorded_counts_once(filled: World) -> None:
+    """The store has three runs of the session; the second was started by Harness, at the same time."""
+    folder = filled.sessions
+    folder.mkdir(parents=True, exist_ok=True)
+    log_id = "01a1e0a1-6947-7eb9-af4e-af07a7ff354c"
+    at_ms = int(log_id.replace("-", "")[:12], 16)
+    (live,) = [run for run in _case("claude/2.1.325/resume").live_runs() if run[0].run_id == log_id]
+    store = FileStore(str(folder))
+    writer = store.create(
+        Metadata(
+            session_id=log_id,
+            agent_name="claude",
+            agent_session_id=CLAUDE,
+            outcome="completed",
+            created_ms=at_ms,
+            updated_ms=at_ms,
+            duration_ms=live[-1].timestamp_ms - at_ms,
+        )
+    )
+    writer.append(live)
+    writer.close()
+    rows = {row["agent"]: row for row in filled.call("usage", "--json").data["rows"]}
+    assert (rows["claude"]["sessions"], rows["claude"]["input"]) == (2, 4_000)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from harness.config import cache_directory
 from harness.errors import UnknownAgent, UnknownSession
+from harness.events import Event, SessionStart, UsageDelta
 from harness.interfaces.cli.console import Console
+from harness.log.query import age
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CataloguedSession
@@ -25,6 +28,7 @@ _READ_AT_ONCE = 50
 _MANY = 200
 """When this many sessions are to be read, the user is told so."""
 _MOST_NAMED = 3
+_SECOND_MS = 1_000
 _LIVE_OUTCOMES = {"busy": "running", "idle": "idle", "open": "open"}
 
 
@@ -60,6 +64,30 @@ class HistorySessions:
 
     def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
         return self._catalogue.read(sessions)
+
+    def read_all(self, since_ms: int, console: Console) -> None:
+        """All that have changed since then; the user is told when it takes a while."""
+        unread = [
+            session for session in self.sessions if not session.is_read and session.changed_ms >= since_ms
+        ]
+        if len(unread) > _MANY:
+            console.say(f"reading {len(unread)} sessions of other programs, once")
+        self.read(unread)
+
+    def used(self, store: FileStore) -> Iterator[tuple[Metadata, list[Event]]]:
+        """What was used in each session, as events, without the runs that Harness has recorded itself."""
+        by_name = {(session.agent, session.session_id): session for session in self._catalogue.sessions()}
+        ours = _recorded_times(store)
+        for name, rows in groupby(self._catalogue.used(), key=lambda row: (row.agent, row.session_id)):
+            metadata = as_metadata(by_name[name])
+            deltas: list[Event] = [
+                UsageDelta(run_id=row.session_id, timestamp_ms=row.at_ms, usage=row.usage, model=row.model)
+                for row in rows
+                if not any(_is_within(row.at_ms, times) for times in ours.get(name, ()))
+            ]
+            if deltas:
+                start = SessionStart(run_id=name[1], session_id=name[1], timestamp_ms=metadata.created_ms)
+                yield metadata, [start, *deltas]
 
     def listed(self, arguments: argparse.Namespace, store: FileStore, console: Console) -> HistoryList:
         """Those that are asked for, the last changed first."""
@@ -104,6 +132,24 @@ class HistorySessions:
             hint = "give more characters of the id, or AGENT:ID"
             raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
         return next(iter(self.read(found)), None)
+
+
+def _recorded_times(store: FileStore) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """When Harness has recorded runs of a session, by agent and its id of the session."""
+    times: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for one in store.find(Query()):
+        if one.agent_session_id:
+            started_ms, _ = age(one)
+            ended_ms = max(one.updated_ms, started_ms + (one.duration_ms or 0))
+            known = times.setdefault((one.agent_name, one.agent_session_id), [])
+            known.append((started_ms, ended_ms))
+    return times
+
+
+def _is_within(at_ms: int, times: tuple[int, int]) -> bool:
+    """Some stores have whole seconds."""
+    rounded_ms = 0 if at_ms % _SECOND_MS else _SECOND_MS
+    return times[0] - rounded_ms <= at_ms <= times[1]
 
 
 def history_of(session: CataloguedSession) -> AgentHistory:

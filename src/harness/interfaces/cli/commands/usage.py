@@ -1,4 +1,4 @@
-"""Tokens and cost of everything that was recorded, with nothing counted twice.
+"""Tokens and cost of everything that was recorded, by Harness or by the agents themselves, with nothing counted twice.
 
 A cost is stated by the agent, or computed from list prices: the table says which. `–` means unknown, `≥` that some
 of the tokens have no price.
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.config.prices import load
     from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import write_json, write_text
     from harness.ledger import Ledger, rolled_up
 
@@ -50,6 +51,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     store = preferences.open_store(settings)
     ledger = Ledger()
     _read(store, ledger, console)
+    histories = HistorySessions()
+    histories.read_all(arguments.since, console)
+    for metadata, events in histories.used(store):
+        ledger.add(metadata, events)
     charges = ledger.charges(prices, _day_of, arguments.since)
     rows = rolled_up(charges, arguments.by)
     if arguments.json:
@@ -111,11 +116,11 @@ def _as_data(by: str, rows: list[Row], charges: list[Charge], prices_date: str) 
 
 
 def _as_table(by: str, rows: list[Row], charges: list[Charge], store: FileStore) -> str:
-    from harness.interfaces.cli.session_ids import abbreviated, all_ids
+    from harness.interfaces.cli.session_ids import abbreviated, all_ids, in_order
     from harness.ledger import total
     from harness.views.formatting.amounts import table
 
-    known = all_ids(store) if by == "session" else []
+    known = in_order([*all_ids(store), *(charge.session_id for charge in charges)]) if by == "session" else []
 
     def name_of(row: Row) -> str:
         if by == "session":
@@ -139,5 +144,5 @@ def _explain(charges: list[Charge], ledger: Ledger, prices_date: str, console: C
         shown = ", ".join(single_line(model) or "models that were never named" for model in missing)
         console.say(f'no price is known for {shown} (set it in [prices."MODEL"])')
     if count := len({*ledger.unsettled}):
-        noun = "session reports" if count == 1 else "sessions report"
+        noun = "session tells" if count == 1 else "sessions tell"
         console.say(f"{count} {noun} a total that began before anything was recorded: it counts as a whole")

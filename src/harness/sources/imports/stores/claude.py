@@ -85,6 +85,7 @@ class ClaudeRewording(Rewording):
         """The model's last answer, as far as it is known."""
         self._usage: dict[tuple[str, str], tuple[str, Record]] = {}
         """Message and request → model and usage; of several lines of a message the last counts."""
+        self._counted: dict[tuple[str, str], Record] = {}
         self._message = ("", "")
         self._boundary: Record | None = None
         self._is_interrupted = False
@@ -94,7 +95,8 @@ class ClaudeRewording(Rewording):
         return f"system/{text_of(record.get('subtype'))}" if kind == "system" else kind
 
     def opening(self) -> None:
-        self._last, self._usage, self._message, self._is_interrupted = {}, {}, ("", ""), False
+        self._last, self._usage, self._counted = {}, {}, {}
+        self._message, self._is_interrupted = ("", ""), False
         self.put(
             {
                 "type": "system",
@@ -136,13 +138,13 @@ class ClaudeRewording(Rewording):
         self.title = first_text(record, "customTitle", "aiTitle", "summary") or self.title
 
     def _assistant(self, record: Record) -> None:
-        self._note(record)
         message = record_of(record.get("message"))
         model, parent = text_of(message.get("model")), text_of(record.get(_PARENT))
         key = (text_of(message.get("id")), text_of(record.get("requestId")))
         if not parent and key != self._message:
             self._end_message()
             self._message = key
+        self._note(record)
         line: Record = {"type": "assistant", "message": message, _PARENT: parent or None}
         if record.get("isApiErrorMessage") is True:
             line |= {"is_api_error_message": True, "error": record.get("error")}
@@ -157,8 +159,10 @@ class ClaudeRewording(Rewording):
             self._last = message
 
     def _user(self, record: Record) -> None:
-        self._note(record)
         parent = text_of(record.get(_PARENT))
+        if not parent:
+            self._end_message()
+        self._note(record)
         content = record_of(record.get("message")).get("content")
         prompt = None if parent else _prompt_of(record, content)
         if prompt is not None:
@@ -198,6 +202,7 @@ class ClaudeRewording(Rewording):
 
     def _compacted(self, record: Record) -> None:
         """A command of the user leads to it, and is written after it: it belongs to the run that comes then."""
+        self._end_message()
         self._note(record)
         data = record_of(record.get("compactMetadata"))
         line = {
@@ -220,14 +225,23 @@ class ClaudeRewording(Rewording):
         self.version = text_of(record.get("version")) or self.version
 
     def _end_message(self) -> None:
-        """The usage of an answer, as its stream has it. Results of its first calls may come before its last call."""
-        message_id, request_id = self._message
-        model, usage = self._usage.get((message_id, request_id), ("", {}))
-        self._message = ("", "")
-        if message_id and usage:
-            start = {"id": message_id, "model": model, "usage": usage}
-            self.put({"type": "stream_event", "event": {"type": "message_start", "message": start}})
-            self.put({"type": "stream_event", "event": {"type": "message_stop"}})
+        """The usage of an answer, when it is complete, as its stream has it.
+
+        The results of its first calls may come before its last call: only what is new is counted then.
+        """
+        message_id, _request_id = key = self._message
+        model, usage = self._usage.get(key, ("", {}))
+        before, self._counted[key] = self._counted.get(key, {}), usage
+        if not message_id or not usage or usage == before:
+            return
+        if before:
+            usage = {
+                name: (count_of(usage.get(name)) or 0) - (count_of(before.get(name)) or 0)
+                for name in _COUNTS.values()
+            }
+        start = {"id": message_id, "model": model, "usage": usage}
+        self.put({"type": "stream_event", "event": {"type": "message_start", "message": start}})
+        self.put({"type": "stream_event", "event": {"type": "message_stop"}})
 
     def _totals(self) -> dict[str, dict[str, int]]:
         totals: dict[str, dict[str, int]] = {}

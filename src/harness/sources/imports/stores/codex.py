@@ -239,12 +239,20 @@ class CodexRewording(Rewording):
             usage = record_of(data.get("usage"))
             for name in _COUNTS:
                 self._used[name] += count_of(usage.get(name)) or 0
+            self._count(self._used)
 
     def _token_count(self, record: Record) -> None:
         info = record_of(record_of(record.get("payload")).get("info"))
         total = record_of(info.get("total_token_usage"))
         if total:
             self._total = {name: count_of(total.get(name)) or 0 for name in _COUNTS}
+            if not any(self._used.values()):
+                self._count(self._usage())
+
+    def _count(self, usage: dict[str, int]) -> None:
+        """What the run has used so far: the stream says it when a turn ends, of which a run may have several."""
+        if self.is_open and not self._is_failed:
+            self.put({"type": "turn.completed", "usage": usage})
 
     def _usage(self) -> dict[str, int]:
         """Of the run: the sum of its calls, or, in older versions, the growth of the thread's total."""
