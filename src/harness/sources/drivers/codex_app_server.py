@@ -30,7 +30,7 @@ from harness.sources.driver import (
     TurnStarted,
     Withdrawn,
 )
-from harness.sources.drivers.codex_questions import ASKINGS, is_approval_of_tool, relay_of
+from harness.sources.drivers.codex_questions import CODEX_REQUESTS, is_approval_of_tool, relay_of
 from harness.sources.drivers.json_rpc import JsonRpcDriver, RpcRequest, RpcResponse
 from harness.sources.formats.fields import items_of, record_of, text_of
 from harness.sources.model import Attachment
@@ -109,7 +109,7 @@ class CodexAppServer(JsonRpcDriver):
     has_version: ClassVar[bool] = False
     skips: ClassVar[tuple[bytes, ...]] = tuple(b'{"method":"%b"' % name.encode() for name in _PIECES)
     capabilities = frozenset(("steer", "approve", "ask", "plan", "files", "model", "mode"))
-    requests: ClassVar[dict[str, str]] = dict.fromkeys(ASKINGS, "_asked_by_program")
+    requests: ClassVar[dict[str, str]] = dict.fromkeys(CODEX_REQUESTS, "_asked_by_program")
     notifications: ClassVar[dict[str, str]] = {
         "item/started": "_item_started",
         "item/completed": "_item_completed",
@@ -276,7 +276,9 @@ class CodexAppServer(JsonRpcDriver):
             moves.append(Withdrawn(relay_id, "the turn has ended"))
             if isinstance(native, RpcRequest):
                 refusal = RelayReply(id=relay_id, approved=False)
-                moves.append(self._respond(native, ASKINGS[native.method].decline(native.params, refusal)))
+                moves.append(
+                    self._respond(native, CODEX_REQUESTS[native.method].decline(native.params, refusal))
+                )
         self.open.clear()
         return moves
 
@@ -355,7 +357,7 @@ class CodexAppServer(JsonRpcDriver):
     def _answered(self, native: RpcRequest | _Plan, reply: RelayReply) -> Moves:
         if isinstance(native, _Plan):
             return self._plan_answered(reply)
-        asking = ASKINGS[native.method]
+        asking = CODEX_REQUESTS[native.method]
         if reply.approved:
             return [self._respond(native, asking.accept(native.params, reply))]
         refusal = self._respond(native, asking.decline(native.params, reply))
@@ -382,7 +384,7 @@ class CodexAppServer(JsonRpcDriver):
     def _cancelled(self, native: RpcRequest | _Plan) -> Moves:
         if isinstance(native, _Plan):
             return self._ended(TurnEnded("interrupted"))
-        return [self._respond(native, ASKINGS[native.method].cancel)]
+        return [self._respond(native, CODEX_REQUESTS[native.method].cancel)]
 
     # Steering, interrupting, settings
 

@@ -23,7 +23,7 @@ _LONGEST_LINE = 2_000
 _CHANGES = {"add": "create", "delete": "delete"}
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
+class CodexRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of request: the question that it is, and its answers."""
 
     relay: Callable[[Record, Record], Relay]
@@ -183,24 +183,24 @@ _ACCEPT: _Decision = {"decision": "accept"}
 _DECLINE: _Decision = {"decision": "decline"}
 _CANCEL: _Decision = {"decision": "cancel"}
 
-ASKINGS: dict[str, Asking] = {
-    "item/commandExecution/requestApproval": Asking(
+CODEX_REQUESTS: dict[str, CodexRequest] = {
+    "item/commandExecution/requestApproval": CodexRequest(
         relay=_command, accept=_always(_ACCEPT), decline=_always(_DECLINE), cancel=_CANCEL
     ),
-    "item/fileChange/requestApproval": Asking(
+    "item/fileChange/requestApproval": CodexRequest(
         relay=_change, accept=_always(_ACCEPT), decline=_always(_DECLINE), cancel=_CANCEL
     ),
-    "item/permissions/requestApproval": Asking(
+    "item/permissions/requestApproval": CodexRequest(
         relay=_permissions, accept=_granted, decline=_always(_NOTHING_GRANTED), cancel=_NOTHING_GRANTED
     ),
-    "item/tool/requestUserInput": Asking(
+    "item/tool/requestUserInput": CodexRequest(
         relay=_user_input,
         accept=_user_answers,
         decline=_user_refusal,
         cancel={"answers": {}},
         says_reason=True,
     ),
-    "mcpServer/elicitation/request": Asking(
+    "mcpServer/elicitation/request": CodexRequest(
         relay=_elicitation, accept=_filled_in, decline=_always(_DECLINED), cancel=_CANCELLED
     ),
 }
@@ -208,4 +208,4 @@ ASKINGS: dict[str, Asking] = {
 
 
 def relay_of(asked: RpcRequest, item: Record) -> Relay:
-    return ASKINGS[asked.method].relay(asked.params, item)
+    return CODEX_REQUESTS[asked.method].relay(asked.params, item)
