@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ class SessionCore:
         self._redactor = EventRedactor(harness.secrets) if harness.secrets is not None else None
         self.bus = Bus(self._notice, self._note_activity, quiet=QUIET if harness.pubsub is None else ())
         self._drivers: list[tuple[BackingAgent | CommandAgent, AgentDriver]] = []
+        self._making_driver = threading.Lock()
         self._workspace: Workspace | None = None
         """The workspace that a factory made for this session."""
         self.thread = Threads(self)
@@ -122,11 +124,12 @@ class SessionCore:
     @property
     def driver(self) -> AgentDriver:
         agent = self.agent
-        for known, driver in self._drivers:
-            if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
-                return driver
-        made = self._new_driver(agent)
-        self._drivers.append((agent, made))
+        with self._making_driver:  # other threads ask what the agent can do
+            for known, driver in self._drivers:
+                if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
+                    return driver
+            made = self._new_driver(agent)
+            self._drivers.append((agent, made))
         return made
 
     def _new_driver(self, agent: BackingAgent | CommandAgent) -> AgentDriver:

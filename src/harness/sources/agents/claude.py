@@ -157,7 +157,7 @@ class ClaudeTranslator(StreamJson):
         "system/session_state_changed": "",
         "command_lifecycle": "",
         "control_cancel_request": "",
-        "control_request": "",
+        "control_request": "_control_request",
         "control_response": "",
         "keep_alive": "",
         "rate_limit_event": "_rate_limit_event",
@@ -277,6 +277,11 @@ class ClaudeTranslator(StreamJson):
         message = f"permission denied: {name}: {reason}" if reason else f"permission denied: {name}"
         run_id = call.run_id if call is not None else ""
         return [Warning(message=message, code="permission_denied", run_id=run_id)]
+
+    def _control_request(self, record: Record) -> list[Event]:
+        """A question for permission: the log has it and its answer, so that the denial is not repeated."""
+        self._denied.add(text_of(record_of(record.get("request")).get("tool_use_id")))
+        return []
 
     def _api_retry(self, record: Record) -> list[Event]:
         status, delay_ms = count_of(record.get("error_status")), amount_of(record.get("retry_delay_ms"))
