@@ -1,0 +1,46 @@
+"""Claude Code with `permissions="ask"`: settings that allow calls without asking do not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.sources.driver import Send
+from harness.sources.drivers.claude_control import ClaudeControl
+from harness.sources.request import Permissions, Request
+
+
+def driver(permissions: Permissions) -> ClaudeControl:
+    return ClaudeControl(Request(agent="claude", permissions=permissions), "line")
+
+
+def written(moves: Any) -> list[Any]:
+    return [msgspec.json.decode(move.data) for move in moves if isinstance(move, Send)]
+
+
+def test_only_ask_has_a_hook() -> None:
+    [asks] = written(driver("ask").begin())
+    [default] = written(driver("agent-default").begin())
+    assert asks["request"]["hooks"] == {"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["ask"]}]}
+    assert default["request"]["hooks"] is None
+
+
+@pytest.mark.parametrize("tool", ["Bash", "Write", "Edit", "mcp__server__tool", "WebFetch", "Unheard"])
+def test_what_changes_or_runs_something_is_asked_about(tool: str) -> None:
+    [answer] = written(driver("ask").heard(callback(tool)))
+    output = answer["response"]["response"]["hookSpecificOutput"]
+    assert output == {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
+    assert answer["response"]["request_id"] == 0
+
+
+@pytest.mark.parametrize("tool", ["Read", "Grep", "Glob", "AskUserQuestion", "ExitPlanMode"])
+def test_what_only_reads_is_not(tool: str) -> None:
+    [answer] = written(driver("ask").heard(callback(tool)))
+    assert answer["response"]["response"] == {}
+
+
+def callback(tool: str) -> dict[str, Any]:
+    request = {"subtype": "hook_callback", "callback_id": "ask", "input": {"tool_name": tool}}
+    return {"type": "control_request", "request_id": 0, "request": request}
