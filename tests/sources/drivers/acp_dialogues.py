@@ -35,7 +35,7 @@ _REOPENS = ("session/load", "session/resume")
 
 
 def recordings() -> list[Path]:
-    return sorted(RECORDINGS.glob("acp*/*/*.jsonl.gz"))
+    return sorted(path for path in RECORDINGS.glob("acp*/*/*.jsonl.gz") if "same-script" not in path.name)
 
 
 def two_way_of(name: str) -> TwoWay:

@@ -128,7 +128,7 @@ def form_relay(asked: RpcRequest) -> tuple[AskedForm, Relay]:
     if not questions:
         words = "\n".join(filter(None, (message, text_of(params.get("url")))))
         return native, Relay(id="", kind="question", call_id=call_id, question=words)
-    return native, question_relay(questions, call_id=call_id, resume_schema=schema or None)
+    return native, question_relay(questions, call_id=call_id)
 
 
 def form_answer(asked: AskedForm, reply: RelayReply) -> Record:

@@ -39,7 +39,15 @@ from harness.events import (
 )
 from harness.events.operation import Operation, Spawn
 from harness.log.raw import RawStart
-from harness.sources.formats.acp_calls import BY_KIND, ENDS, AcpCall, diffs_of, exit_code_in, text_of_content
+from harness.sources.formats.acp_calls import (
+    BY_KIND,
+    ENDS,
+    AcpCall,
+    diffs_of,
+    exit_code_in,
+    text_of_content,
+    written,
+)
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.error_messages import code_of, plain
 from harness.sources.formats.fields import (
@@ -232,6 +240,8 @@ class AcpTranslator(Translator):
             is_success, exit_code = self.tools.exit_status(pending, call.output, output, is_success)
             exit_code = exit_code_in(call.output) if exit_code is None else exit_code
         operations = self.tools.operations_after(pending, call.output, output) if is_success else None
+        if operations is None and is_success:
+            operations = written(call, pending.operations, pending.cwd)
         return CallEnd(is_success, output, exit_code, operations)
 
     def tasks_after(self, call: AcpCall, pending: PendingCall) -> list[Task] | None:
@@ -459,9 +469,9 @@ class AcpTranslator(Translator):
         return () if self.is_history or tasks is None else self._planned(tasks)
 
     def _planned(self, tasks: list[Task]) -> list[Event]:
-        """Only a change is news: some agents show the list with the call and once more as a plan."""
-        if self._tasks is not None and [(each.text, each.status) for each in tasks] == [
-            (each.text, each.status) for each in self._tasks
+        """Only a change is news: some agents show the list with the call and once more as a plan, others an empty one."""
+        if [(each.text, each.status) for each in tasks] == [
+            (each.text, each.status) for each in self._tasks or ()
         ]:
             return []
         self._tasks = tasks

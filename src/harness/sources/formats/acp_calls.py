@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Write
 from harness.sources.formats.fields import count_of, first_text, items_of, output_of, record_of, text_of
@@ -95,12 +96,26 @@ def diffs_of(call: AcpCall, cwd: str) -> list[Operation]:
     for item in map(record_of, call.content):
         path = absolute(text_of(item.get("path")), cwd)
         if item.get("type") == "diff" and path:
-            is_new = item.get("oldText") is None
+            is_new = not item.get("oldText")
             start, end = lines_of(text_of(item.get("newText"))) if is_new else (None, None)
             found.append(
                 Write(path=path, change="create" if is_new else "update", start_line=start, end_line=end)
             )
     return found
+
+
+def written(call: AcpCall, operations: list[Operation], cwd: str) -> list[Operation] | None:
+    """The operations of a call with what its differences say of new files; None: they say nothing."""
+    made = {
+        each.path: each for each in diffs_of(call, cwd) if isinstance(each, Write) and each.change == "create"
+    }
+    found = [
+        replace(each, change=each.change or "create", start_line=new.start_line, end_line=new.end_line)
+        if isinstance(each, Write) and (new := made.get(each.path)) is not None
+        else each
+        for each in operations
+    ]
+    return None if found == operations else found
 
 
 def named_by_input(tools: Mapping[str, tuple[str, ...]], asked: Any) -> str:

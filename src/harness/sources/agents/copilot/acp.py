@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.events import Error, Event, Outcome, Result, Usage, UsageDelta, Warning
+from harness.events import Error, Event, Info, Outcome, Result, Usage, UsageDelta, Warning
+from harness.events.operation import List, Operation, Read, Write
 from harness.log.raw import RawStart
 from harness.sources.agent import CommandLine, TwoWay, Version
 from harness.sources.agents.copilot.calls import COPILOT, exit_status_of, operations_after, output_of_result
@@ -22,6 +24,7 @@ from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
 from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
 from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import items_of, record_of, text_of
+from harness.sources.formats.patches import changed_lines
 from harness.sources.formats.toolset import PendingCall, Toolset
 from harness.sources.request import Request
 from harness.sources.translator import Record
@@ -49,6 +52,7 @@ _NOTICES = {
 _UNFINISHED = re.compile(r"Warning: \d+ tool calls?(?:\(s\))? had no .*", re.DOTALL)
 _FAILURE = re.compile(r"Error: (.*\(HTTP (\d{3})\).*)", re.DOTALL)
 """What it says itself in the place of the model."""
+_FOLDER = re.compile(r"^--- a/dev/null$", re.MULTILINE)
 
 
 class CopilotAcp(AcpTranslator):
@@ -109,8 +113,12 @@ class CopilotAcp(AcpTranslator):
         output = output_of_result(data) or call.text
         is_success, exit_code = exit_status_of(pending, data, output)
         agents = {spawn: agent for agent, spawn in self._agents.items()}
-        operations = operations_after(pending, data, {}, agents.get(call.id, "")) if is_success else None
-        return CallEnd(is_success, output, exit_code, operations)
+        found = operations_after(pending, data, {}, agents.get(call.id, "")) if is_success else None
+        diff = text_of(raw.get("detailedContent"))
+        operations = [_as_shown(each, diff) for each in found or pending.operations] if is_success else None
+        return CallEnd(
+            is_success, output, exit_code, None if operations == pending.operations else operations
+        )
 
     def _text(self, record: Record) -> Sequence[Event]:
         content = record_of(record_of(record_of(record.get("params")).get("update")).get("content"))
@@ -124,9 +132,16 @@ class CopilotAcp(AcpTranslator):
         self._has_failed = isinstance(notice, Error)
         return [*self.flush(""), notice]
 
+    def _writes(self) -> set[str]:
+        """Files that calls are writing now."""
+        pending = [call.pending for call in self.calls.values() if call.pending is not None]
+        return {each.path for call in pending for each in call.operations if isinstance(each, Write)}
+
     def _notice_in(self, text: str) -> Event | None:
         if (failure := _FAILURE.fullmatch(text)) is not None:
             return Error(message=failure[1], code=f"http_{failure[2]}")
+        if text.startswith("Info: ") and text.removeprefix("Info: ") in self._writes():
+            return Info(message=text.removeprefix("Info: "), code="file_created")
         code = next((code for words, code in _NOTICES.items() if text.startswith(words)), "")
         if not code and _UNFINISHED.fullmatch(text) is None:
             return None
@@ -143,6 +158,15 @@ class CopilotAcp(AcpTranslator):
 
     def result(self, outcome: Outcome, reason: str) -> Result:
         return super().result("failed" if outcome == "completed" and self._has_failed else outcome, reason)
+
+
+def _as_shown(operation: Operation, diff: str) -> Operation:
+    """The lines that a write changed, and a folder that was viewed like a file, from the difference that is shown."""
+    if isinstance(operation, Write) and (lines := changed_lines(diff)) is not None:
+        return replace(operation, start_line=lines[0], end_line=lines[1])
+    if isinstance(operation, Read) and _FOLDER.search(diff):
+        return List(path=operation.path)
+    return operation
 
 
 PROGRAM = AcpProgram(

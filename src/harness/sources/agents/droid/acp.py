@@ -6,9 +6,11 @@ of which it shows the last; a refused call ends the turn.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from harness.events import Event
 from harness.events.run import Task
 from harness.sources.agent import CommandLine, TwoWay, Version
 from harness.sources.agents.droid.tools import DROID, TODO_LISTS, exit_code_of, todo_list_of
@@ -19,6 +21,7 @@ from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import decoded, output_of, record_of, text_of
 from harness.sources.formats.toolset import PendingCall, Toolset
 from harness.sources.request import Request
+from harness.sources.translator import Record
 
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "Execute": ("command",),
@@ -47,6 +50,11 @@ class DroidAcp(AcpTranslator):
     @staticmethod
     def name_of(call: AcpCall) -> str:
         return named_by_input(_ARGUMENTS, call.input) or call.kind or call.title
+
+    def _text(self, record: Record) -> Sequence[Event]:
+        """Every text is a whole message."""
+        params = record_of(record.get("params"))
+        return [*super()._text(record), *self.flush(self.run_of(params, record_of(params.get("update"))))]
 
     def end_of(self, call: AcpCall, pending: PendingCall) -> CallEnd:
         """Of a command that ran there is a terminal, whose output only an editor sees."""

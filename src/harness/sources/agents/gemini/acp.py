@@ -16,7 +16,7 @@ from harness.events import Event, Usage, UsageDelta
 from harness.sources.agent import CommandLine, TwoWay, Version
 from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
-from harness.sources.formats.acp_calls import ENDS, AcpCall
+from harness.sources.formats.acp_calls import ENDS, AcpCall, written
 from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import count_of, items_of, record_of, text_of
 from harness.sources.formats.gemini_tools import GEMINI
@@ -34,7 +34,8 @@ _TITLES: dict[str, str] = {
 }
 """Tools whose title is the value of this argument."""
 _SEARCHES = frozenset({"glob", "grep_search", "search_file_content"})
-_QUERY = re.compile(r"'(.*?)'(?: .*)?", re.DOTALL)
+_QUERY = re.compile(r"'(.*?)'(?: (?:in \S+ )?within (.*))?(?: .*)?", re.DOTALL)
+_AGENT = re.compile(r"Delegating to agent '(.*)'")
 
 
 class GeminiAcp(AcpTranslator):
@@ -54,7 +55,9 @@ class GeminiAcp(AcpTranslator):
             return {_TITLES[name]: title}
         if name in _SEARCHES:
             found = _QUERY.fullmatch(title)
-            return {"pattern": found[1] if found is not None else title}
+            return {"pattern": title} if found is None else {"pattern": found[1], "path": found[2] or ""}
+        if (agent := _AGENT.fullmatch(title)) is not None:
+            return {"agent_name": agent[1]}
         if call.path:
             return {"file_path": call.path}
         return {"path": title} if name in ("read_file", "list_directory") else {"title": title}
@@ -64,7 +67,8 @@ class GeminiAcp(AcpTranslator):
         is_success, output = ENDS.get(call.status), call.text
         if is_success and pending.name in GEMINI.shells:
             is_success = None
-        return CallEnd(is_success, output)
+        operations = written(call, pending.operations, pending.cwd) if is_success else None
+        return CallEnd(is_success, output, operations=operations)
 
     def _text(self, record: Record) -> Sequence[Event]:
         content = record_of(record_of(record_of(record.get("params")).get("update")).get("content"))

@@ -102,9 +102,20 @@ class GrokAcp(AcpTranslator):
         self.rule = f"notification/{kind}"
         if kind == "response_completed":
             return self._counted(params, update)
+        if kind == "subagent_spawned":
+            self._spawned(text_of(update.get("child_session_id")))
         if kind == "retry_state" and (words := text_of(update.get("message"))):
             return [Warning(message=words.partition("\n")[0], code="retry")]
         return ()
+
+    def _spawned(self, session: str) -> None:
+        """The call that spawned it is still open, unless it works in the background."""
+        known = set(self._sessions.values())
+        free = (
+            call.id for call in self.calls.values() if self.children.find(call.id) and call.id not in known
+        )
+        if session and session not in self._sessions and (call_id := next(free, "")):
+            self._sessions[session] = call_id
 
     def _counted(self, params: Record, update: Record) -> list[Event]:
         run_id, usage = self.run_of(params, update), usage_of(record_of(update.get("usage")))

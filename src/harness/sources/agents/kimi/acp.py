@@ -6,6 +6,7 @@ forms (`elicitation/create`). A sub-agent's calls are asked about, and never ann
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,6 +22,8 @@ from harness.sources.formats.toolset import PendingCall, Toolset
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
+_REQUESTED = re.compile(r"Requesting approval to Running: (.*)", re.DOTALL)
+
 
 class KimiAcp(AcpTranslator):
     agent = "kimi"
@@ -34,7 +37,10 @@ class KimiAcp(AcpTranslator):
 
     @staticmethod
     def input_of(call: AcpCall) -> Any:
-        return call.input or record_of(arguments_of(call.text))
+        asked = call.input or record_of(arguments_of(call.text))
+        # Of a sub-agent's call there is only what the question says.
+        requested = _REQUESTED.fullmatch(call.text)
+        return asked or ({"command": requested[1]} if requested is not None else {"request": call.text})
 
     def is_announced(self, call: AcpCall) -> bool:
         return bool(call.input) or call.has_ended
