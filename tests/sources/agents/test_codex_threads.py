@@ -11,6 +11,7 @@ import pytest
 from agent_runs import end_of, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from codex_dialogues import OWN, one_way, recorded, said
 from harness.events import (
@@ -42,7 +43,10 @@ OPENED = {"id": 2, "result": {"thread": {"id": THREAD}, "model": "gpt"}}
 
 
 def translated(entries: Iterable[RawEntry], translator: Any = CodexThreadTranslator) -> list[Event]:
-    pipeline = Pipeline(translator())
+    return _fed(Pipeline(translator()), entries)
+
+
+def _fed(pipeline: Pipeline, entries: Iterable[RawEntry]) -> list[Event]:
     events = [event for entry in entries for event in pipeline.feed(entry)]
     assert not pipeline.lost
     return events
@@ -76,7 +80,12 @@ def runs_of(name: str) -> list[list[Event]]:
         elif line["dir"] in ("out", "err"):
             data = line["msg"].encode() if line["dir"] == "err" else line["msg"]
             runs[-1][1].append(output(data, stream="stdout" if line["dir"] == "out" else "stderr"))
-    return [translated([begin, *lines, ALIVE]) for begin, lines in runs]
+    found, carried = [], dict[str, Any]()
+    for begin, lines in runs:
+        pipeline = Pipeline(CodexThreadTranslator())
+        found.append(_fed(pipeline, [replace(begin, carried=carried), *lines, ALIVE]))
+        carried = pipeline.translator.carried()
+    return found
 
 
 def turn(*records: Any, end: Any = None) -> list[Event]:
@@ -201,6 +210,23 @@ def test_an_interrupted_turn_leaves_nothing_in_the_next_run() -> None:
     assert isinstance(second[0], SessionStart)
     assert isinstance(first[0], SessionStart)
     assert second[0].session_id == first[0].session_id
+
+
+@pytest.mark.parametrize("version", ["0.166.0", "0.130.0"])
+def test_the_usage_of_a_second_prompt_is_its_own(version: str) -> None:
+    first, second = runs_of(f"{version}/two-prompts")
+    assert _used(first, "").output == _used(second, "").output == 50
+
+
+@pytest.mark.parametrize(("version", "retracted"), [("0.166.0", 1), ("0.130.0", 0)])
+def test_what_a_message_in_the_middle_breaks_off_is_void(version: str, retracted: int) -> None:
+    [events] = runs_of(f"{version}/steer-in-text")
+
+    void = {event.id for event in of(TextRetracted, events)}
+    assert len(void) == retracted
+    assert not void & {message.id for message in of(Message, events)}
+    streamed = {event.id for event in of(TextDelta, events)}
+    assert streamed - void == {message.id for message in of(Message, events) if message.role == "assistant"}
 
 
 @pytest.mark.parametrize("version", ["0.166.0", "0.130.0"])

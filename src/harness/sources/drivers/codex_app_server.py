@@ -71,7 +71,8 @@ _PERMISSIONS: dict[str, Record] = {
         "sandbox": "danger-full-access",
         "approvalsReviewer": "user",
     },
-    "ask": {"approvalPolicy": "untrusted", "sandbox": "workspace-write", "approvalsReviewer": "user"},
+    # In a sandbox, a command would fail that was allowed: Codex would not ask again without it.
+    "ask": {"approvalPolicy": "untrusted", "sandbox": "danger-full-access", "approvalsReviewer": "user"},
     # What the model wants to do outside of the sandbox is asked, and refused by our rules.
     "read-only": {"approvalPolicy": "on-request", "sandbox": "read-only", "approvalsReviewer": "user"},
     "agent-default": {},

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, ClassVar, Literal
 
@@ -151,7 +152,7 @@ class CodexThreadTranslator(Translator):
         "item/completed/plan": "_message",
         "item/started/reasoning": "",
         "item/completed/reasoning": "_reasoning",
-        "item/started/userMessage": "",
+        "item/started/userMessage": "_user_message_started",
         "item/completed/userMessage": "_user_message",
         "item/started/contextCompaction": "",
         "item/completed/contextCompaction": "_compacted",
@@ -197,10 +198,17 @@ class CodexThreadTranslator(Translator):
     def begin(self, start: RawStart) -> None:
         super().begin(start)
         self._root = start.session_id
+        with suppress(msgspec.ValidationError):  # of another version of this program
+            self._totals = msgspec.convert(start.carried.get("totals", {}), dict[str, Usage])
         request = start.request
         self._awaits_total = not start.session_id and bool(
             request.get("resume") or request.get("continue_last")
         )
+
+    def carried(self) -> dict[str, Any]:
+        """Older versions repeat the total of the turn before when a turn begins."""
+        totals = {thread: msgspec.to_builtins(total) for thread, total in self._totals.items()}
+        return {"totals": totals} if totals else {}
 
     # Which record it is, and whose
 
@@ -433,6 +441,10 @@ class CodexThreadTranslator(Translator):
         self._leave_message()
         self._streamed.discard((self._run_id, item_id))
         return [Message(role="assistant", text=text, id=item_id, run_id=self._run_id)] if text else ()
+
+    def _user_message_started(self, _record: Record) -> Sequence[Event]:
+        """A message that is given while the model writes may break its answer off."""
+        return self._take_back()
 
     def _user_message(self, record: Record) -> Sequence[Event]:
         """Those of the run itself are in the log already: prompts, and messages that were taken."""
