@@ -68,7 +68,7 @@ def test_what_cannot_be_seen_is_spelled_out_everywhere(character: str) -> None:
 def test_a_tall_command_says_how_much_is_hidden_and_shows_it_when_asked(size: int) -> None:
     relay = asked("ls" + "\n" * size + "echo HIDDEN-PART")
     text = shown(relay)
-    assert "HIDDEN-PART" not in text.rpartition("\n")[0]
+    assert "HIDDEN-PART" not in text.partition("  [y]")[0]
     assert f"{size - 19:,} more lines: /show shows all of it" in text
     assert "echo HIDDEN-PART" in shown(relay, is_whole=True)
     assert f"{size - 39:,} more lines" in in_transcript(relay)
@@ -104,9 +104,11 @@ def test_an_overwrite_shows_what_goes_away() -> None:
 def test_a_question_says_who_asks_and_what_each_answer_grants() -> None:
     text = shown(asked("git status -s", subagent="explore"))
     assert text.startswith("? explore asks: may it: bash: git status -s\n")
-    assert (
-        "[y] Allow once   [a] Always allow bash: git status -s   [p] Always allow bash: git status …" in text
+    assert text.endswith(
+        "  [y] Allow once\n  [a] Always allow bash: git status -s\n  [p] Always allow bash: git status …\n"
+        "  [n] No, or why not"
     )
+    assert shown(Relay(id="r", tool_name="x")).endswith("\n  [y] Allow once   [n] No, or why not")
     assert "[p]" not in shown(asked("git status; rm x"))
     assert "explore asks: may it call bash" in in_transcript(asked("ls", subagent="explore"))
 

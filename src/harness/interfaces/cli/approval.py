@@ -12,12 +12,15 @@ from typing import Any, NamedTuple
 
 from harness.interfaces.commands import AnswerCommand, Approve, Deny
 from harness.views.formatting.approval import bounded, is_short, lines_of, title
+from harness.views.formatting.columns import columns
 from harness.views.formatting.escapes import neutralised, revealed, single_line
 
 Data = dict[str, Any]
 
 SHOW = "/show"
 _MOST_LINES = 20
+_WIDEST_KEYS = 78
+"""Wider answers stand one below the other."""
 _KEYS = {"once": "y", "always": "a", "pattern": "p"}
 """The option's id → what is typed for it."""
 _WORDS = {"y": "once", "yes": "once", "a": "always", "always": "always", "p": "pattern", "pattern": "pattern"}
@@ -167,7 +170,9 @@ def _offered(relay: Data) -> dict[str, str]:
 def _keys(relay: Data) -> str:
     offered = _offered(relay).items()
     keys = [f"[{_KEYS[id]}] {revealed(label, is_line=True)}" for id, label in offered if id in _KEYS]
-    return f"  {'   '.join(keys)}   [n] No, or why not"
+    keys.append("[n] No, or why not")
+    is_short_enough = sum(map(columns, keys)) + 3 * len(keys) <= _WIDEST_KEYS
+    return f"  {'   '.join(keys)}" if is_short_enough else "\n".join(f"  {key}" for key in keys)
 
 
 def _questions(relay: Data) -> list[_Question]:

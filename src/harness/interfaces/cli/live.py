@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -70,7 +72,8 @@ def run_and_show(
                 "the agent that wrote this is unknown, so no line is understood: name it with --as NAME"
             )
         screen = Screen(run, view, showing)
-        result = _follow(run, screen)
+        with _reachable(run, showing.console):
+            result = _follow(run, screen)
     showing.output.close()
     if record and isinstance(run.store, FileStore):
         _write_recording(run.store, run.id, record)
@@ -82,6 +85,28 @@ def run_and_show(
     if result.outcome == "interrupted":
         return interruption.exit_code
     return exit_codes.OUTCOMES[result.outcome]
+
+
+@contextmanager
+def _reachable(run: Run, console: Console) -> Iterator[None]:
+    """As long as it runs, `harness attach` in other terminals can answer and steer it, if anyone can."""
+    request, agent = run.launch.request, run.launch.agent
+    if run.launch.two_way is None and "on_ask" not in agent.supports:
+        yield
+        return
+    from harness.interfaces.cli.chat.channel import SessionChannel
+    from harness.interfaces.cli.chat.run_commands import carry_out, status_of
+
+    channel = SessionChannel(run.id, partial(carry_out, run), partial(status_of, run))
+    if request.on_ask == "wait" and not can_answer():
+        if channel.is_open:
+            console.say(f"questions wait for an answer: harness attach {run.id}")
+        else:
+            console.warning("questions cannot be answered: the folder for `harness attach` cannot be used")
+    try:
+        yield
+    finally:
+        channel.close()
 
 
 def _follow(run: Run, screen: Screen) -> Result:

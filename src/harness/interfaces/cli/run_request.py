@@ -37,7 +37,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         agent=agent.name,
         prompt=_prompt(arguments, console),
         cwd=arguments.cwd,
-        model=_model(arguments.model or settings.model_for(spellings), agent, settings, console),
+        model=model_of(arguments.model or settings.model_for(spellings), agent, settings, console),
         permissions=permissions,
         on_ask=_on_ask(arguments, agent, permissions),
         ask_timeout_s=arguments.ask_timeout,
@@ -128,7 +128,8 @@ def permissions_of(text: str) -> Permissions:
     return cast("Permissions", mode)
 
 
-def _model(name: str, agent: Agent, settings: Settings, console: Console) -> str:
+def model_of(name: str, agent: Agent, settings: Settings, console: Console) -> str:
+    """The model that a name or alias means for this agent."""
     if not name:
         return ""
     from harness.config import model_names

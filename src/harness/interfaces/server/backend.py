@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from harness.interfaces.commands import Command, Submit
-from harness.log.hub import Hub
-from harness.session.bus import Bus
+
+if TYPE_CHECKING:
+    from harness.log.hub import Hub
+    from harness.session.bus import Bus
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

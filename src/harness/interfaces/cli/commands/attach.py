@@ -1,6 +1,7 @@
-"""Follow a session of `harness serve` in this terminal, answer its questions, and continue it.
+"""Follow a running session in this terminal, answer its questions, and steer it: one of `harness serve`, or of
+`harness chat` and `harness run` in another terminal of yours.
 
-What you type is a prompt (queued while a run is in progress), or the answer to the question that was shown.
+In a session of `harness serve` what you type is a prompt (queued while a run is in progress), or the answer to the question that was shown.
 /show shows the whole question, /grants lists what is always allowed and /revoke ID revokes it, /steer TEXT sends a
 message to the current run, /cancel stops it, /cancel all also clears the queue, /continue sends the queue after a
 stop, /quit leaves without stopping anything.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from harness.interfaces.client.client import PlainClient
     from harness.interfaces.commands import Command
 
-SUMMARY = "follow a session of `harness serve`, and answer it"
+SUMMARY = "follow a running session, answer and steer it"
 _STDIN = 0
 
 
@@ -38,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.errors import UnknownSession
+
+    if arguments.id and not arguments.url and (code := _attach_here(arguments, console)) is not None:
+        return code
     from harness.interfaces.cli.server_address import require_server
 
     require_server()
@@ -57,6 +61,39 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             )
         _Sitting(client, console, is_only_looking=arguments.read_only).follow()
     return 0
+
+
+def _attach_here(arguments: argparse.Namespace, console: Console) -> int | None:
+    """To a session of another program on this machine; None when it has to be one of the server.
+
+    Raises UsageError for a session that neither takes commands nor could be one of a server.
+    """
+    from harness.errors import UnknownSession, UsageError
+    from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.chat.attached_chat import follow
+    from harness.interfaces.cli.server_address import address_of
+    from harness.interfaces.cli.session_ids import find
+
+    store = preferences.open_store(preferences.load(console, has_verbose=arguments.verbose))
+    try:
+        log_id = find(store, arguments.id)
+    except UnknownSession:
+        return None
+    code = follow(store, log_id, arguments)
+    if code is not None:
+        return code
+    try:
+        address_of("")
+    except UsageError as error:
+        if store.is_live(log_id):
+            raise UsageError(
+                "it is running, but takes no commands from here",
+                hint=f"`harness sessions show {log_id} --follow` shows it as it goes",
+            ) from error
+        raise UsageError(
+            "it has ended, or its program has", hint=f"`harness chat --resume {log_id}` continues it"
+        ) from error
+    return None
 
 
 class _Sitting:

@@ -1,0 +1,341 @@
+"""The conversation itself: shows what comes, asks what has to be asked, and does what is typed.
+
+     a line is typed                              nothing runs       a run is on             a question waits
+text, at a terminal                               prompt             steers it, or queued    answers it
+text, from a pipe                                 prompt             waits for its end       answers it
+Ctrl-C                                            how to leave       stops the turn          stops the turn
+the input ends                                    leaves             waits, then leaves      refuses, then leaves
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from harness.errors import HarnessError, StoreError, UnknownSession
+from harness.events import (
+    Event,
+    Message,
+    ModeChanged,
+    ModelChanged,
+    Relay,
+    RelayReply,
+    Result,
+    SessionStart,
+    SteeringQueued,
+    ThreadCreated,
+    UsageDelta,
+)
+from harness.interfaces.cli.approval import Asking, answering_command, is_yes_or_no
+from harness.interfaces.cli.chat.link import ChatLink
+from harness.interfaces.cli.chat.slash_commands import carry_out
+from harness.interfaces.cli.chat.terminal import ChatTerminal
+from harness.interfaces.commands import Cancel, Command, Steer, Submit
+from harness.interfaces.server.backend import ConversationStatus
+from harness.interfaces.server.log_tail import LogTail
+from harness.stage import View, feed_all
+from harness.views.page_state.shapes import relay as shape_of
+from harness.views.usage import UsageFold
+
+PROMPT, ANSWER = "❯ ", "? "
+_SETTLED_S = 0.05
+"""Rules answer at once what they can answer: so long a question waits before a person is bothered with it."""
+_LEAVES_AT = 3
+"""Ctrl-C so often in one turn leaves."""
+_CLOSED = "the input has ended"
+
+
+class ChatState(msgspec.Struct):
+    """What is shown of a conversation. Empty: not known."""
+
+    agent: str
+    """What a person calls it."""
+    folder: str
+    model: str = ""
+    mode: str = "build"
+    permissions: str = ""
+
+
+class Actions(Protocol):
+    """What depends on whose conversation it is. Both raise HarnessError."""
+
+    def resolve_model(self, name: str) -> str:
+        """The model that a name or alias means."""
+        ...
+
+    def resume(self, conversation: TerminalConversation, session: str) -> None:
+        """Continue another session; without one, list the latest."""
+        ...
+
+
+class TerminalConversation:
+    """Contract: `run` is called once, in the main thread. `interrupt` may be called by a signal."""
+
+    def __init__(
+        self,
+        link: ChatLink,
+        terminal: ChatTerminal,
+        view: View,
+        state: ChatState,
+        actions: Actions,
+        *,
+        only_looks: bool = False,
+    ) -> None:
+        """`only_looks`: until the run has ended, without asking or reading anything."""
+        self.link = link
+        self.terminal = terminal
+        self.state = state
+        self.actions = actions
+        self.usage = UsageFold()
+        self.last: Result | None = None
+        """The latest result of the agent itself."""
+        self.has_left = False
+        self._view = view
+        self._only_looks = only_looks
+        self._tail: LogTail | None = None
+        self._status = ConversationStatus(can_submit=True)
+        self._waiting: dict[str, tuple[Relay, float]] = {}
+        self._asking: Asking | None = None
+        self._shown: set[str] = set()
+        """The questions that were asked here."""
+        self._typed: list[str] = []
+        """What the view need not repeat."""
+        self._lines: list[str | None] = []
+        """Typed, and not done yet."""
+        self._interrupts = self._handled = self._stops = 0
+
+    def interrupt(self) -> None:
+        self._interrupts += 1
+        self.terminal.wake()
+
+    def leave(self) -> None:
+        self.has_left = True
+
+    def follow(self, cursor: int = 0) -> None:
+        """Show the session of the link, from this place of its log on."""
+        if self._tail is not None:
+            self._tail.close()
+        self._waiting, self._asking = {}, None
+        self._tail = self.link.tail(cursor)
+
+    def run(self) -> None:
+        while not self.has_left:
+            is_open, self._status = self.link.is_open, self.link.status()
+            is_done = self._show()
+            if is_done and (not is_open or (self._only_looks and not self.is_running)):
+                break
+            self._obey_interrupts()
+            self._ask()
+            if self._lines and self._is_ready_for(self._lines[0]):
+                self._do(self._lines.pop(0))
+                continue
+            if not self._lines:
+                self.terminal.prompt(self._wanted_prompt())
+            reads = not self._lines and not self._only_looks
+            if self.terminal.wait(0 if not is_done else self._pause_s(), reads=reads):
+                self._obey_interrupts()  # they came before what is read now
+                self._lines += self.terminal.read()
+                if None in self._lines and self.terminal.is_interactive and self.is_running:
+                    self.terminal.say("· leaves after this turn; Ctrl-C stops it")
+        if self._tail is not None:
+            self._tail.close()
+
+    # What comes
+
+    def _show(self) -> bool:
+        """What is new in the log. False: there is more."""
+        if self._tail is None:
+            if not self.link.log_id:
+                return True
+            self.follow()
+        assert self._tail is not None
+        self._tail.refresh()
+        try:
+            events = self._tail.poll()
+        except (StoreError, UnknownSession) as error:
+            self.terminal.say(error.words)
+            self.leave()
+            return True
+        if events:
+            self.terminal.write(feed_all(self._view, self._noted(events)))
+        return not events
+
+    def _noted(self, events: Sequence[Event]) -> list[Event]:
+        """Take note of them; returns what the view is to show."""
+        left: list[Event] = []
+        for event in events:
+            match event:
+                case Relay() if not self._only_looks:
+                    self._waiting[event.id] = (event, time.monotonic())
+                    continue
+                case RelayReply():
+                    relay, _ = self._waiting.pop(event.id, (None, 0.0))
+                    if relay is not None and event.id not in self._shown:
+                        left.append(relay)  # a rule, or another person, answered it
+                    if self._asking is not None and self._asking.id == event.id:
+                        self._asking = None
+                        self.terminal.prompt("")
+                case Message(role="user") if event.text in self._typed:
+                    self._typed.remove(event.text)
+                    continue
+                case Result() | UsageDelta():
+                    self.usage.feed(event)
+                    self._note_end(event)
+                case ThreadCreated() | SteeringQueued():
+                    continue
+                case ModeChanged():
+                    self.state.mode = event.mode_id
+                case ModelChanged():
+                    self.state.model = event.model_id
+                case SessionStart(parent_id="", model=model) if model:
+                    self.state.model = model
+                case _:
+                    pass
+            left.append(event)
+        return left
+
+    def _note_end(self, event: Event) -> None:
+        if isinstance(event, Result):
+            self.last = event
+            self._stops = 0
+
+    # What is asked
+
+    def _ask(self) -> None:
+        if self._asking is not None and self._asking.id not in self._waiting:
+            self._asking = None
+        if self._asking is None and self._waiting and not self.terminal.is_typing and not self._pause_s():
+            relay, _ = next(iter(self._waiting.values()))
+            self._asking = Asking(shape_of(relay), self.state.folder)
+            self._shown.add(relay.id)
+            self.terminal.say(self._asking.text())
+
+    def _pause_s(self) -> float | None:
+        """How long until something has to be done although nothing happens."""
+        if self._asking is not None or not self._waiting or self.terminal.is_typing:
+            return None
+        _, at_s = next(iter(self._waiting.values()))
+        return max(0.0, at_s + _SETTLED_S - time.monotonic())
+
+    def _wanted_prompt(self) -> str:
+        if self._asking is not None:
+            return ANSWER
+        return PROMPT if not self.is_running and not self._waiting and self._status.can_submit else ""
+
+    @property
+    def is_running(self) -> bool:
+        return self._status.is_running
+
+    @property
+    def status(self) -> ConversationStatus:
+        return self._status
+
+    # What is typed
+
+    def _is_ready_for(self, line: str | None) -> bool:
+        """A person's line counts at once; those of a pipe come one after the other."""
+        if self._asking is not None:
+            return True
+        is_busy = self.link.is_own and (self.is_running or bool(self._waiting))
+        return not is_busy or (self.terminal.is_interactive and line is not None)
+
+    def _do(self, line: str | None) -> None:
+        if line is None:
+            self._end()
+            return
+        text = line.strip()
+        try:
+            if text.startswith("/") and not text.startswith("//"):
+                carry_out(self, text)
+            elif text:
+                self._said(text.removeprefix("/") if text.startswith("//") else text)
+        except HarnessError as error:
+            self.terminal.say(error.words)
+
+    def show_question(self) -> None:
+        """All of it, however long it is."""
+        asking = self._asking
+        self.terminal.say(
+            "nothing is waiting for an answer" if asking is None else asking.text(is_whole=True)
+        )
+
+    def _said(self, text: str) -> None:
+        if self._asking is not None:
+            self._answer(self._asking, text)
+        elif self.is_running:
+            self._interject(text)
+        elif is_yes_or_no(text) and self._shown:
+            self.terminal.say("nothing is waiting for an answer")
+        else:
+            self._send_typed(Submit(prompt=text), text)
+
+    def _answer(self, asking: Asking, text: str) -> None:
+        reply = asking.take(text)
+        if reply is None:
+            self.terminal.say(asking.text())
+            return
+        self.link.send(answering_command(asking.relay, reply))
+        self._waiting.pop(asking.id, None)
+
+    def _interject(self, text: str) -> None:
+        """Say something while the agent works: it takes it, or it is queued."""
+        try:
+            self._send_typed(Steer(message=text), text)
+        except HarnessError:
+            if not self._status.can_submit:
+                raise
+            self._send_typed(Submit(prompt=text), text)
+            self.terminal.say(f"· {self.state.agent} takes no message now: it is queued for after this turn")
+        else:
+            self.terminal.say(f"· given to {self.state.agent}")
+
+    def _send_typed(self, command: Command, text: str) -> None:
+        if self.terminal.is_interactive:
+            self._typed.append(text)
+        try:
+            self.link.send(command)
+        except HarnessError:
+            if self.terminal.is_interactive:
+                self._typed.remove(text)
+            raise
+
+    def _end(self) -> None:
+        """No more can be typed."""
+        if self._asking is None or not self.link.is_own:
+            self.leave()
+            return
+        relay = self._asking.relay
+        self._lines.append(None)
+        if relay["kind"] == "permission":
+            self._answer(self._asking, _CLOSED)
+        else:
+            self.link.send(Cancel(queue="clear"))
+            self._waiting.pop(self._asking.id, None)
+
+    def _obey_interrupts(self) -> None:
+        while self._handled < self._interrupts:
+            self._handled += 1
+            if self.terminal.is_typing:
+                self.terminal.clear()
+            elif not self.link.is_own:
+                self.leave()
+            elif self.is_running or self._waiting:
+                self.stop()
+            else:
+                self.terminal.say("/quit or Ctrl-D leaves; the session is stored")
+
+    def stop(self) -> None:
+        """Stop the turn; again: with more force."""
+        self._stops += 1
+        if self._stops >= _LEAVES_AT:
+            self.leave()
+            return
+        try:
+            self.link.send(Cancel())
+        except HarnessError as error:
+            self.terminal.say(error.words)
+            return
+        self.terminal.say("· stopping" if self._stops == 1 else "· stopping by force")

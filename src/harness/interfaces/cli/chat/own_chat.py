@@ -1,0 +1,220 @@
+"""`harness chat`: a conversation of this process, from options and settings to its end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType
+
+from harness.config import Settings
+from harness.config.settings import PERMISSION_SPELLINGS
+from harness.errors import UsageError
+from harness.events import SessionStart
+from harness.interfaces.cli import exit_codes
+from harness.interfaces.cli.chat.conversation import ChatState, TerminalConversation
+from harness.interfaces.cli.chat.link import LocalLink
+from harness.interfaces.cli.chat.slash_commands import PERMISSION_MODES
+from harness.interfaces.cli.chat.terminal import ChatTerminal
+from harness.interfaces.cli.console import (
+    Console,
+    can_erase,
+    is_terminal,
+    screen_width,
+    wants_color,
+    width_of,
+)
+from harness.interfaces.cli.output import STDOUT
+from harness.interfaces.cli.run_request import agent_of, model_of
+from harness.interfaces.cli.session_ids import all_ids, find, table
+from harness.interfaces.server.backend import Setup
+from harness.interfaces.server.presets import checked
+from harness.log.store import Metadata, read_all
+from harness.log.stores.files import FileStore
+from harness.sources.agent import Agent
+from harness.sources.request import OWN_AGENT
+from harness.stage import View, ViewOptions
+from harness.views import transcript
+from harness.views.formatting.escapes import single_line
+from harness.views.formatting.operations import short_directory
+
+_LISTED = 10
+
+
+def chat_view(color: str, *, reasoning: bool = False) -> View:
+    """What an agent says and does, as it is shown in this terminal."""
+    on_terminal = is_terminal(STDOUT)
+    return transcript.open(
+        ViewOptions(
+            reasoning=reasoning,
+            human=on_terminal,
+            color=wants_color(color, os.environ, is_terminal=on_terminal),
+            width=width_of(STDOUT, os.environ),
+            live=can_erase(STDOUT, os.environ),
+        )
+    )
+
+
+class OwnChat:
+    """It is the `Actions` of its conversation as well."""
+
+    def __init__(
+        self, arguments: argparse.Namespace, settings: Settings, store: FileStore, console: Console
+    ) -> None:
+        """Raises HarnessError for options that cannot be."""
+        self._arguments = arguments
+        self._settings = settings
+        self._store = store
+        self._console = console
+        self._resumed = find(store, arguments.resume) if arguments.resume else ""
+        before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
+        self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
+        self._permissions = _permissions(arguments.permissions, settings)
+        self._setup = checked(
+            Setup(
+                agent=self._agent.name,
+                model=self.resolve_model(arguments.model) if arguments.model else self._usual_model(),
+                mode=arguments.mode,
+                permission_mode=PERMISSION_MODES[self._permissions],
+                cwd=arguments.cwd or before.cwd,
+            )
+        )
+
+    def hold(self) -> int:
+        """Until the person leaves; the exit code."""
+        setup = self._setup
+        state = ChatState(
+            agent=self._agent.title,
+            folder=setup.cwd,
+            model=setup.model,
+            mode=setup.mode,
+            permissions=self._permissions,
+        )
+        with ExitStack() as stack:
+            terminal = stack.enter_context(ChatTerminal(os.environ))
+            link = LocalLink(self._store, setup, terminal.wake)
+            stack.callback(link.close)
+            conversation = TerminalConversation(
+                link,
+                terminal,
+                chat_view(self._arguments.color, reasoning=self._arguments.reasoning),
+                state,
+                self,
+            )
+            self._greet(conversation)
+            if self._resumed:
+                self.resume(conversation, self._resumed)
+            code = run_with_signals(conversation)
+        self._say_goodbye(conversation)
+        return code
+
+    # What the conversation asks for
+
+    def resolve_model(self, name: str) -> str:
+        return model_of(name, self._agent, self._settings, self._console)
+
+    def resume(self, conversation: TerminalConversation, session: str) -> None:
+        store, link = self._store, conversation.link
+        if not session:
+            known = all_ids(store)
+            latest = [store.metadata(log_id) for log_id in known[:_LISTED]]
+            listed = table(latest, known, screen_width(os.environ)) if latest else "there is no session yet\n"
+            conversation.terminal.say(listed.rstrip())
+            return
+        assert isinstance(link, LocalLink)
+        log_id = find(store, session)
+        metadata = store.metadata(log_id)
+        link.open(log_id)
+        state = conversation.state
+        if metadata.kind == "thread":
+            state.agent, state.model = metadata.agent or state.agent, metadata.model
+            state.folder, state.permissions = metadata.cwd or state.folder, _stored_permissions(metadata)
+        name = single_line(metadata.name or metadata.prompt)[:60]
+        conversation.terminal.say(f"· continues {log_id[:8]}{f': {name}' if name else ''}")
+        conversation.follow(latest_run(store, link.log_id))
+
+    def _usual_model(self) -> str:
+        from harness.interfaces.cli.inventory import names_of
+
+        name = str(self._settings.model_for(names_of(self._agent)) or "")
+        return self.resolve_model(name) if name else ""
+
+    def _greet(self, conversation: TerminalConversation) -> None:
+        if not conversation.terminal.is_interactive:
+            return
+        state = conversation.state
+        facts = [state.agent, state.model, short_directory(state.folder), f"permissions: {state.permissions}"]
+        conversation.terminal.say(single_line(" · ".join(fact for fact in facts if fact)))
+        if state.permissions == "ask" and self._agent.two_way is None and self._agent.name != OWN_AGENT:
+            conversation.terminal.say(
+                f"{state.agent} cannot be asked while it runs: its own settings decide what it may do"
+            )
+        conversation.terminal.say("/help lists commands, Ctrl-C stops a turn, /quit leaves")
+
+    def _say_goodbye(self, conversation: TerminalConversation) -> None:
+        if conversation.link.log_id and conversation.terminal.is_interactive:
+            self._console.say(f"go on: harness chat --resume {conversation.link.log_id}")
+
+
+def run_with_signals(conversation: TerminalConversation) -> int:
+    """Ctrl-C stops the turn; what ends a program ends the conversation. Returns the exit code."""
+    ended_by = 0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        conversation.interrupt()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        nonlocal ended_by
+        del frame
+        ended_by = number
+        conversation.leave()
+
+    def resume(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        conversation.terminal.resume()
+
+    handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
+        signal.SIGINT: interrupt,
+        signal.SIGTERM: leave,
+        signal.SIGHUP: leave,
+        signal.SIGCONT: resume,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        conversation.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if ended_by:
+        return exit_codes.of_signal(ended_by)
+    is_script = not conversation.terminal.is_interactive
+    return (
+        exit_codes.OUTCOMES[conversation.last.outcome] if is_script and conversation.last is not None else 0
+    )
+
+
+def _permissions(said: str, settings: Settings) -> str:
+    """What was asked for, else what the settings say, else `ask`: there is a person here."""
+    key = "default_permissions"
+    wanted = said or ("ask" if settings.origin(key) == "default" else settings.value(key))
+    known = PERMISSION_SPELLINGS.get(wanted.strip().lower(), wanted)
+    known = "ask" if known == "agent-default" else known
+    if known not in PERMISSION_MODES:
+        raise UsageError(
+            f"unknown permissions: {wanted}", hint=f"expected one of: {', '.join(PERMISSION_MODES)}"
+        )
+    return known
+
+
+def _stored_permissions(metadata: Metadata) -> str:
+    mode = metadata.settings.get("permissionMode")
+    return next((name for name, stored in PERMISSION_MODES.items() if stored == mode), "")
+
+
+def latest_run(store: FileStore, log_id: str) -> int:
+    """Where the latest run of a conversation begins."""
+    starts = (event for event in read_all(store, log_id) if isinstance(event, SessionStart))
+    return max((event.seq for event in starts if not event.parent_id), default=0)

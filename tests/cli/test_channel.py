@@ -1,0 +1,191 @@
+"""`harness attach` to a session of another terminal: what it can do there, and who is not let in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pty_terminal import PATIENCE_S, PtyTerminal
+from test_cli_chat import ASKED, GREETING, WAIT, bash, chat, events
+from world import World, wait_until
+
+from harness.errors import UsageError
+from harness.interfaces.cli.chat.channel import ChannelClient, SessionChannel
+from harness.interfaces.commands import Approve, Cancel, Command, Steer
+from harness.interfaces.server.backend import ConversationStatus
+
+MAKE = bash("head -c0 /dev/null > made")
+
+
+class Session:
+    """What a channel belongs to."""
+
+    def __init__(self) -> None:
+        self.done: list[Command] = []
+        self.status = ConversationStatus(is_running=True, can_steer=True)
+
+    def carry_out(self, command: Command) -> None:
+        if isinstance(command, Cancel):
+            raise UsageError("not now", hint="later")
+        self.done.append(command)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path / "harness" / "live"
+
+
+@contextmanager
+def opened(session: Session, log_id: str = "s1") -> Iterator[SessionChannel]:
+    channel = SessionChannel(log_id, session.carry_out, lambda: session.status)
+    try:
+        yield channel
+    finally:
+        channel.close()
+
+
+def test_commands_and_changes_go_through(folder: Path) -> None:
+    session, changed = Session(), threading.Event()
+    with opened(session) as channel:
+        assert channel.is_open
+        client = ChannelClient("s1", changed.set)
+        client.send(Steer(message="also this"))
+        assert session.done == [Steer(message="also this")]
+        assert client.status.can_steer
+        with pytest.raises(UsageError, match="not now"):
+            client.send(Cancel())
+        session.status = ConversationStatus(is_waiting=True)
+        channel.notify()
+        wait_until(lambda: client.status.is_waiting)
+    wait_until(lambda: not client.is_open)
+    with pytest.raises(UsageError, match="the session has ended"):
+        client.send(Steer(message="x"))
+    client.close()
+    assert list(folder.iterdir()) == []
+    with pytest.raises(OSError, match=r".*"):
+        ChannelClient("s1", changed.set)
+
+
+def test_a_folder_that_others_can_enter_is_not_used(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    with opened(Session()) as channel:
+        assert not channel.is_open
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_leads_elsewhere_is_not_used(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.parent.mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    with opened(Session()) as channel:
+        assert not channel.is_open
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who is at the other end")
+def test_what_this_process_has_started_is_not_let_in(folder: Path) -> None:
+    session = Session()
+    code = (
+        "from harness.interfaces.cli.chat.channel import ChannelClient\n"
+        "from harness.interfaces.commands import Approve\n"
+        "try: ChannelClient('s1', print).send(Approve(relay_id='r'))\n"
+        "except Exception as error: print('refused:', error)"
+    )
+    with opened(session):
+        answer = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
+        client = ChannelClient("s1", print)
+        client.send(Approve(relay_id="by a person"))
+        client.close()
+    assert "refused: the session has ended" in answer.stdout
+    assert session.done == [Approve(relay_id="by a person")]
+
+
+def test_garbage_changes_nothing(folder: Path) -> None:
+    import socket
+
+    session = Session()
+    with opened(session):
+        for line in (b"\n", b"{}\n", b"\xff\xfe\n", b'{"type":"commands","commands":[{"type":"nope"}]}\n'):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+                other.settimeout(PATIENCE_S)
+                other.connect(str(folder / "s1.sock"))
+                other.sendall(line)
+                with other.makefile("rb") as answers:
+                    assert "errors" not in json.loads(answers.readline())
+                    assert json.loads(answers.readline())["errors"]
+        client = ChannelClient("s1", print)
+        client.send(Steer(message="still there"))
+        client.close()
+    assert session.done == [Steer(message="still there")]
+
+
+def test_a_long_folder_name_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("long addresses need /proc")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ("x" * 120)))
+    session = Session()
+    with opened(session):
+        client = ChannelClient("s1", print)
+        client.send(Steer(message="hello"))
+        client.close()
+    assert session.done == [Steer(message="hello")]
+
+
+def test_a_run_without_a_terminal_is_answered_from_another_one(world: World) -> None:
+    _, *options = chat(world, MAKE, "Done.")
+    run = world.spawn("run", *options, "-p", "go", "--on-ask", "wait")
+    assert run.stderr is not None
+    line = run.stderr.readline().decode()
+    found = re.fullmatch(r"questions wait for an answer: harness attach (\S+)\n", line)
+    assert found, line
+    with PtyTerminal(world, "attach", found[1]) as terminal:
+        terminal.until("/quit leaves")
+        terminal.until(ASKED)
+        terminal.type("y\r")
+        terminal.until("completed")
+        assert terminal.wait() == 0
+    assert run.wait(PATIENCE_S) == 0
+    assert (world.project / "made").exists()
+    after = world.call("attach", found[1])
+    assert after.code == 2
+    assert f"`harness chat --resume {found[1]}` continues it" in after.err
+
+
+def test_a_chat_is_followed_steered_and_answered_from_another_terminal(world: World) -> None:
+    with PtyTerminal(world, *chat(world, MAKE, WAIT, "Done.")) as first:
+        first.until(GREETING)
+        first.type("go\r")
+        first.until(ASKED)
+        with PtyTerminal(world, "attach", "last") as other:
+            other.until("❯ go")
+            other.until(ASKED)
+            other.type("y\r")
+            first.until("› yes")
+            other.until(ASKED)
+            first.until(ASKED)
+            first.type("y\r")
+            other.until("$ while")
+            other.type("and this\r")
+            other.until("· given to Harness agent")
+            (world.project / "go").touch()
+            other.until("Done.")
+            first.until("Done.")
+            other.type("/quit\r")
+            assert other.wait() == 0
+        first.until("❯ ")
+        first.type("/quit\r")
+        assert first.wait() == 0
+    said = [event["text"] for event in events(world, "Message") if event["role"] == "user"]
+    assert said == ["go", "and this"]
+    assert [one["approved"] for one in events(world, "RelayReply")] == [True, True]

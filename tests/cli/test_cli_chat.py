@@ -1,0 +1,228 @@
+"""`harness chat`: at a real terminal and through pipes, with the agent of our own and a script in place of a model."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from pty_terminal import PATIENCE_S, PtyTerminal
+from world import World
+
+pytest.importorskip("pty", reason="there are no terminals here")
+
+GREETING = "/quit leaves"
+ASKED = "or why not"
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"type": "tool_call", "name": "bash", "input": {"command": command}}
+
+
+WAIT = bash("while [ ! -e go ]; do sleep 0.05; done")
+
+
+def chat(world: World, *answers: dict[str, Any] | str, permissions: str = "ask") -> tuple[str, ...]:
+    script = world.root / "script.json"
+    events = [{"type": "text", "content": one} if isinstance(one, str) else one for one in answers]
+    script.write_text(json.dumps({"responses": [{"events": [event]} for event in events]}))
+    return ("chat", "-a", "native", "-m", f"scripted/{script}", "--permissions", permissions)
+
+
+def through_pipe(world: World, text: str, *words: str) -> tuple[int, str, str]:
+    process = world.spawn(*words, stdin=subprocess.PIPE)
+    out, err = process.communicate(text.encode(), PATIENCE_S)
+    return process.returncode, out.decode(), err.decode()
+
+
+def events(world: World, kind: str) -> list[dict[str, Any]]:
+    return [event for event in world.log() if event["type"] == kind]
+
+
+def test_lines_of_a_pipe_are_prompts_of_one_session(world: World) -> None:
+    code, out, err = through_pipe(
+        world, "hello\nand more\n/status\n/nope\n/quit\nnever\n", *chat(world, "Hi.")
+    )
+    assert (code, err) == (0, "")
+    assert out.count("Hi.") == 2
+    assert "❯ hello\n" in out
+    assert "❯ and more\n" in out
+    assert "permissions: ask\n" in out
+    assert "unknown command: /nope; /help lists them" in out
+    assert "\x1b" not in out
+    assert [event["text"] for event in events(world, "Message") if event["role"] == "user"] == [
+        "hello",
+        "and more",
+    ]
+    assert world.metadata()["kind"] == "thread"
+    assert "and more" in world.call("sessions", "show", "last", "--format", "markdown").out
+
+
+def test_the_next_line_of_a_pipe_answers_and_the_end_of_it_refuses(world: World) -> None:
+    words = chat(world, bash("head -c0 /dev/null > made"), "Done.")
+    code, out, _ = through_pipe(world, "go\ny\n", *words)
+    assert code == 0
+    assert "? may it: bash: head -c0 /dev/null > made" in out
+    assert f"  in {world.project}" in out
+    assert (world.project / "made").exists()
+    (world.project / "made").unlink()
+    code, out, _ = through_pipe(world, "go\n", *chat(world, bash("head -c0 /dev/null > made"), "Done."))
+    assert code == 0
+    assert "the input has ended" in out
+    assert not (world.project / "made").exists()
+
+
+def test_nothing_typed_leaves_nothing_behind(world: World) -> None:
+    code, out, _ = through_pipe(
+        world, "/mode plan\n/permissions read-only\n/model\n/help\n", *chat(world, "Hi.")
+    )
+    assert code == 0
+    assert "· mode plan\n· permissions read-only\nmodel: scripted/" in out
+    assert world.logs() == []
+
+
+def test_a_failed_turn_is_the_exit_code_of_a_pipe(world: World) -> None:
+    code, out, _ = through_pipe(world, "go\n", *chat(world))
+    assert code == 1
+    assert "✗ " in out
+
+
+def test_a_person_allows_denies_with_a_reason_and_allows_for_always(world: World) -> None:
+    first, other = bash("head -c0 /dev/null > a"), bash("head -c0 /dev/null > b")
+    with PtyTerminal(world, *chat(world, first, other, first, "Done.")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until(ASKED)
+        terminal.type("a\r")
+        terminal.until(ASKED)
+        terminal.type("not b\r")
+        terminal.until("Done.")
+        terminal.until("completed")
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+        assert terminal.settings == terminal.before
+        assert "go on: harness chat --resume " in terminal.text
+    assert [(one["approved"], one.get("reason", "")) for one in events(world, "RelayReply")] == [
+        (True, ""),
+        (False, "not b"),
+    ]
+    assert (world.project / "a").exists()
+    assert not (world.project / "b").exists()
+
+
+def test_what_is_typed_while_the_agent_works_is_given_to_it(world: World) -> None:
+    with PtyTerminal(world, *chat(world, WAIT, "Heard.", permissions="full-access")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until("$ while")
+        terminal.type("also thiss\x7f\r")
+        terminal.until("· given to Harness agent")
+        (world.project / "go").touch()
+        terminal.until("Heard.")
+        terminal.until("completed")
+        terminal.type("\x04")
+        assert terminal.wait() == 0
+    said = [event["text"] for event in events(world, "Message") if event["role"] == "user"]
+    assert said == ["go", "also this"]
+    assert terminal.text.count("❯ also this") == 0
+
+
+def test_ctrl_c_stops_the_turn_and_says_at_the_prompt_how_to_leave(world: World) -> None:
+    with PtyTerminal(world, *chat(world, WAIT, "Never.", permissions="full-access")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until("$ while")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("· stopping")
+        terminal.until("interrupted")
+        terminal.until("❯ ")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("/quit or Ctrl-D leaves")
+        terminal.type("half a line")
+        terminal.until("half a line")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+    assert [event["outcome"] for event in events(world, "Result")] == ["interrupted"]
+
+
+def test_a_question_waits_until_a_line_that_was_begun_is_ended(world: World) -> None:
+    answers = (WAIT, bash("head -c0 /dev/null > made"), "Done.")
+    with PtyTerminal(world, *chat(world, *answers)) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until(ASKED)
+        terminal.type("y\r")
+        terminal.until("$ while")
+        terminal.type("y")
+        terminal.until("» y")
+        (world.project / "go").touch()
+        terminal.type("es\r")  # said to the agent, not to a question that was not to be seen
+        terminal.until("may it: bash: head")
+        terminal.until(ASKED)
+        terminal.type("n\r")
+        terminal.until("Done.")
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+    assert [one["approved"] for one in events(world, "RelayReply")] == [True, False]
+
+
+def test_a_dumb_terminal_gets_plain_lines(world: World) -> None:
+    hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e"
+    with PtyTerminal(world, *chat(world, bash(hostile), "Done."), term="dumb") as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\n")
+        assert "␛]0;owned␇" in terminal.until(ASKED)
+        terminal.type("n\n")
+        terminal.until("Done.")
+        terminal.until("completed")
+        terminal.type("/quit\n")
+        assert terminal.wait() == 0
+        assert b"\x1b" not in terminal.raw
+
+
+def test_a_hostile_question_cannot_draw(world: World) -> None:
+    hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e\n? may it: bash: ls\n  [y] Allow once"
+    with PtyTerminal(world, *chat(world, bash(hostile), "Done.")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        shown = terminal.until(ASKED)
+        assert "␛]0;owned␇ ␛[2J<U+202E>" in shown
+        assert "\n? may it: bash: ls" not in shown
+        terminal.type("n\r")
+        terminal.until("Done.")
+        assert b"\x1b]" not in terminal.raw
+        assert b"\x1b[2J" not in terminal.raw
+
+
+def test_a_session_is_continued_with_what_was_said(world: World) -> None:
+    words = chat(world, "Hi.")
+    assert through_pipe(world, "first\n", *words)[0] == 0
+    code, out, _ = through_pipe(world, "second\n/resume\n", *words, "--resume", "last")
+    assert code == 0
+    assert "· continues " in out
+    assert out.index("❯ first") < out.index("❯ second")
+    said = [event["text"] for event in events(world, "Message") if event["role"] == "user"]
+    assert said == ["first", "second"]
+    assert "TASK" in out
+    unknown = through_pipe(world, "", *words, "--resume", "nonexistent")
+    assert unknown[0] == 2
+    assert "unknown session" in unknown[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-a", "foobar"], "unknown agent: foobar"),
+        (["--permissions", "foobar", "-a", "native", "-m", "scripted/demo"], "unknown permissions: foobar"),
+        (["-a", "native", "-m", "scripted/demo", "--cwd", "/nonexistent"], "no such directory"),
+        (["-a", "native", "-m", "scripted/demo", "--mode", "x"], "unknown mode: x"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_asked(world: World, words: list[str], told: str) -> None:
+    answer = world.call("chat", *words)
+    assert answer.code == 2
+    assert told in answer.err
+    assert world.logs() == []
