@@ -3,7 +3,8 @@
 It notes how it was called in the file `$FAKE_NOTES`, one JSON object a line, and answers to its prompt: `slow` in
 it makes it sit there after its first words, `fail` makes it end badly. As the version `$FAKE_VERSION` says, it takes
 one prompt, or holds a conversation: there `run` makes it ask for a command, `which` ask a question, `plan` hand in a
-plan, `wait` sit there until it is steered or interrupted, `die` end without a word.
+plan, `wait` sit there until it is steered or interrupted, `die` end without a word, and `later` makes it begin another
+turn by itself.
 """
 
 from __future__ import annotations
@@ -132,6 +133,24 @@ def converse(arguments: list[str]) -> int:
         reason = {} if answer else {"terminal_reason": "aborted_tools"}
         usage = {"input_tokens": 3, "output_tokens": 2}
         say(type="result", is_error=not answer, result=answer, usage=usage, num_turns=1, **end, **reason)
+        if "later" in words_in(record):
+            speak_up()
+
+
+def speak_up() -> None:
+    """A turn that nobody asked for, once the test has made a file."""
+    say(type="system", subtype="session_state_changed", state="idle")
+    while not os.path.exists(f"{os.environ['FAKE_NOTES']}.go"):
+        time.sleep(0.01)
+    say(type="system", subtype="session_state_changed", state="running")
+    say(type="system", subtype="init", cwd=os.getcwd(), tools=["Bash"], model="claude-test")
+    content = [{"type": "text", "text": "The task has ended."}]
+    message = {"id": f"m{time.monotonic_ns()}", "role": "assistant", "content": content}
+    say(type="assistant", message=message, parent_tool_use_id=None)
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    text = "The task has ended."
+    say(type="result", is_error=False, subtype="success", result=text, usage=usage, num_turns=1)
+    say(type="system", subtype="session_state_changed", state="idle")
 
 
 if __name__ == "__main__":

@@ -185,3 +185,23 @@ async def test_no_process_outlives_the_session(tmp_path: Path) -> None:
         results = [event for event in log_of(harness) if isinstance(event, Result)]
         assert [result.exit_code for result in results] == [None]
     assert not is_alive(started["pid"])
+
+
+@in_loop
+async def test_a_turn_that_nobody_asked_for_is_a_run_of_its_own(tmp_path: Path) -> None:
+    store = FileStore(str(tmp_path / "data"))
+    async with opened(modes=modes(tmp_path), storage=store, initial_state=NO_MODEL) as (harness, record):
+        await harness.send_message(content="later")
+        (tmp_path / "notes.jsonl.go").touch()
+        await record.until(lambda: len(record.named("agent_end")) == 2, 40)
+        await harness.session.wait_until_idle()
+        log = log_of(harness)
+        assert [event.text for event in log if isinstance(event, Result)] == [
+            "You said 'later'.",
+            "The task has ended.",
+        ]
+        assert [event.text for event in log if isinstance(event, Message) and event.role == "user"] == [
+            "later"
+        ]
+        thread_id = harness.session.thread.require_id()
+    assert check(store, thread_id).problems == []

@@ -22,7 +22,7 @@ from harness.log.hub import Hub
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import CommandAgent, ToolCategory
 from harness.session.permissions import SessionPermissions, ToolClass
-from harness.session.runs import Ended, UserMessage
+from harness.session.runs import Ended, RunRequest, UserMessage
 from harness.sources.loop.conversation import GIVEN_UP
 from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
@@ -106,9 +106,15 @@ class CommandDriver:
     async def send(self, said: UserMessage, run_id: str) -> Ended:
         session = self._session
         thread = session.thread.current
-        assert thread is not None, "a thread is in hand"
+        assert thread is not None, "a thread is open"
         session.abandon_suspension(GIVEN_UP)
         briefing = self._brief(thread.hub, run_id, said)
+        return await self._run_until_end(self._request(said, briefing), run_id)
+
+    async def _run_until_end(self, request: Request, run_id: str) -> Ended:
+        session = self._session
+        thread = session.thread.current
+        assert thread is not None, "a thread is open"
         stops = 0
 
         def note_stop() -> None:
@@ -117,7 +123,7 @@ class CommandDriver:
 
         begin = partial(
             start,
-            self._request(said, briefing),
+            request,
             hub=thread.hub,
             store=thread.store,
             redact=session.harness.secrets is not None,
@@ -147,8 +153,22 @@ class CommandDriver:
         self._policy = SessionPolicy(
             self._session.permissions, reads_only=reads_only, loop=asyncio.get_running_loop()
         )
-        self._held = (thread_id, ProgramConversation(self._policy))
-        return self._held[1]
+        loop = asyncio.get_running_loop()
+        conversation = ProgramConversation(
+            self._policy, on_turn=lambda: loop.call_soon_threadsafe(self._follow_turn, thread_id)
+        )
+        self._held = (thread_id, conversation)
+        return conversation
+
+    def _follow_turn(self, thread_id: str) -> None:
+        """The program began a turn by itself, as when a background task has ended: that is a run without a prompt."""
+        session = self._session
+        is_ours = self._held is not None and self._held[0] == thread_id == session.thread.get_id()
+        if not is_ours or session.driver is not self or session.runs.is_running or session.runs.waits:
+            return  # the next run of this program follows it first
+        run_id = session.harness.new_run_id()
+        request = self._request(UserMessage(text=""), "")
+        session.runs.begin(RunRequest(lambda: self._run_until_end(request, run_id), run_id))
 
     async def close(self) -> None:
         held, self._held = self._held, None

@@ -229,9 +229,9 @@ def start(
     An agent that is not installed, or does not start, is an outcome of the run, not an exception.
     `hub`: a log that is being written already, and in which this is one run of several; its owner writes
     its metadata. `run_id`: what the run is to be called there. `conversation`: holds the process of a two-way
-    agent from one run to the next, which it then continues.
+    agent from one run to the next, which it then continues; without a prompt, a turn that the agent began itself.
     """
-    launch = prepare(request)
+    launch = prepare(request, needs_prompt=conversation is None)
     if hub is not None:
         launch = replace(launch, run_id=run_id or new_run_id(hub.clock()))
         return _start_in(hub, launch, store or hub.store, redact=redact, conversation=conversation)

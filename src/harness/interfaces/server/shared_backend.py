@@ -34,6 +34,7 @@ from harness.log.store import Store, read_all
 from harness.log.stores.postgres.commands import PostgresCommands, TakenCommand
 from harness.log.stores.postgres.store import PostgresStore
 from harness.session.bus import Bus
+from harness.sources.agent import Agent
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT
 
@@ -160,8 +161,8 @@ class SharedBackend:
             is_elsewhere=True,
             is_waiting=waits(metadata),
             can_submit=True,
-            can_steer=metadata.agent_name in (OWN_AGENT, REMOTE_AGENT),
-            can_answer=agent is not None and agent.work is not None,
+            can_steer=metadata.agent_name in (OWN_AGENT, REMOTE_AGENT) or _takes_steering(agent),
+            can_answer=agent is not None and (agent.work is not None or agent.two_way is not None),
             can_cancel=True,
             can_branch=metadata.agent_name == OWN_AGENT,
         )
@@ -250,6 +251,10 @@ def open_backend(store: Store, default: Setup) -> Backend:
     if not isinstance(store, PostgresStore):
         return LocalBackend(store, default)
     return SharedBackend(LocalBackend(store, default, is_shared=True), store)
+
+
+def _takes_steering(agent: Agent | None) -> bool:
+    return agent is not None and agent.two_way is not None and "steer" in agent.two_way.capabilities
 
 
 def _says(event: Event, text: str) -> bool:

@@ -68,14 +68,16 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         return self.speaks.delta_keys if of_two_way is None else of_two_way
 
 
-def prepare(request: Request, environ: Mapping[str, str] | None = None) -> Launch:
+def prepare(
+    request: Request, environ: Mapping[str, str] | None = None, *, needs_prompt: bool = True
+) -> Launch:
     """Raises UnknownAgent, InvalidDirectory, UsageError; a missing program is not an error yet."""
     environ = os.environ if environ is None else environ
     agent = load(request.agent)
     cwd = _working_directory(request)
     if request.recording:
         request = _with_recording(request)
-    elif not request.prompt.strip():
+    elif needs_prompt and not request.prompt.strip():
         raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
     binary = find_binary(agent, request.binary, environ)
     wants_two_way = request.two_way or request.permissions == "ask"
