@@ -347,6 +347,21 @@ def test_in_the_middle_of_a_session_the_usage_of_the_first_call_is_its_own() -> 
     assert events[0].session_id == THREAD
 
 
+def test_a_sub_agent_that_works_on_in_the_next_run_is_a_run_there_too() -> None:
+    child = {"threadId": "child", "turnId": "ct"}
+    said = {"type": "agentMessage", "id": "m", "text": "Sub done."}
+    records = [
+        note("item/completed", item=said, **child),
+        usage(30, 10, **child),
+        {"method": "turn/completed", "params": {**child, "turn": {"id": "ct", "status": "completed"}}},
+    ]
+    events = translated([start(session_id=THREAD), output(*records), ALIVE])
+
+    [end] = of(Result, events, "child")
+    assert (end.outcome, end.text) == ("completed", "Sub done.")
+    assert [delta.usage.output for delta in of(UsageDelta, events, "child")] == [10]
+
+
 def test_an_unknown_item_is_emitted_when_it_has_ended_or_the_run_has() -> None:
     events = turn(item("started", "dream"), item("completed", "dream", of="sheep"))
     assert [event.raw["of"] for event in of(Unknown, events)] == ["sheep"]

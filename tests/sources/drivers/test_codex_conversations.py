@@ -104,7 +104,7 @@ def test_a_question_of_a_sub_agent_reaches_the_person(tmp_path: Path) -> None:
     [relay] = of(Relay, events)
     [child] = [one for one in of(SessionStart, events) if one.run_id != events[0].run_id]
     assert relay.spawn_call_id == child.parent_id
-    assert relay.subagent == child.session_id
+    assert relay.subagent == "sub-agent 1"
     assert of(Result, events)[-1].text == "Helper is done."
 
 

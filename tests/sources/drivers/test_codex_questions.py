@@ -149,7 +149,7 @@ def test_a_sub_agent_asks_under_its_own_name() -> None:
     codex.heard(started(CHILD, "ct"))
 
     relay = asked(codex, command(threadId=CHILD, turnId="ct"))
-    assert (relay.subagent, relay.spawn_call_id) == (CHILD, "s1")
+    assert (relay.subagent, relay.spawn_call_id) == ("sub-agent 1", "s1")
     [steer] = written(codex.answer(RelayReply(id=relay.id, approved=False, reason="no")))
     assert (steer["params"]["threadId"], steer["params"]["expectedTurnId"]) == (CHILD, "ct")
 

@@ -129,8 +129,8 @@ class CodexAppServer(JsonRpcDriver):
         self._steered: dict[str, _Steering] = {}
         self._items: dict[tuple[str, str], Record] = {}
         """(thread, id) → items that have begun, and that may be asked about."""
-        self._spawned: dict[str, str] = {}
-        """Thread of a sub-agent → the call that started it."""
+        self._spawned: dict[str, tuple[str, str]] = {}
+        """Thread of a sub-agent → a name for it, as Codex gives none, and the call that started it."""
         self._model = request.model
         self._chosen_model = ""
         self._mode = ""
@@ -307,7 +307,8 @@ class CodexAppServer(JsonRpcDriver):
             self._plan = text_of(item.get("text"))
         elif kind == "collabAgentToolCall" and item.get("tool") == "spawnAgent":
             for child in items_of(item.get("receiverThreadIds")):
-                self._spawned.setdefault(text_of(child), item_id)
+                name = f"sub-agent {len(self._spawned) + 1}"
+                self._spawned.setdefault(text_of(child), (name, item_id))
         return ()
 
     def _taken(self, item: Record) -> Moves:
@@ -335,7 +336,8 @@ class CodexAppServer(JsonRpcDriver):
         thread = text_of(asked.params.get("threadId"))
         relay = replace(relay, call_id=text_of(asked.params.get("itemId")) or text_of(item.get("id")))
         if thread != self.session_id:
-            relay = replace(relay, subagent=thread, spawn_call_id=self._spawned.get(thread, ""))
+            name, spawn_call_id = self._spawned.get(thread, ("sub-agent", ""))
+            relay = replace(relay, subagent=name, spawn_call_id=spawn_call_id)
         return [self._ask(asked, relay)]
 
     def _item_of(self, asked: RpcRequest) -> Record:

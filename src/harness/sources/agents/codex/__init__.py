@@ -1,4 +1,6 @@
-"""Codex: `agent` has its command line and translator, `items` the items of a thread that are tool calls."""
+"""Codex: `agent` has its command lines and the translator of `codex exec`, `threads` that of a two-way conversation, and
+`items` what is a call in both.
+"""
 
 from __future__ import annotations
 

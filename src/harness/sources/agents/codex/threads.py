@@ -12,9 +12,8 @@ Sub-agents are threads of their own in the same stream. Requests and responses a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -45,6 +44,7 @@ from harness.log.raw import RawStart
 from harness.sources.agents.codex.items import CallItem, CodexThreads, success_of
 from harness.sources.agents.codex.notices import stderr_events
 from harness.sources.agents.codex.thread_items import CALL_KINDS, THREAD_CALLS, as_of_exec, spelled
+from harness.sources.agents.codex.thread_lines import SAID_ELSEWHERE, message_pieces
 from harness.sources.agents.codex.usage import includes, usage_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
@@ -69,60 +69,6 @@ _FIRST_OF_MODEL = frozenset(
 )
 """What shows that the model has been asked in this turn."""
 _LOG_PREFIX = re.compile(r"\S+ +(?:ERROR|WARN) [\w:]+: ")
-
-_SAID_ELSEWHERE = (
-    "account/rateLimits/updated",
-    "account/updated",
-    "app/list/updated",
-    "fs/changed",
-    "hook/completed",
-    "hook/started",
-    "item/autoApprovalReview/completed",
-    "item/autoApprovalReview/started",
-    "item/commandExecution/terminalInteraction",
-    "item/fileChange/outputDelta",
-    "item/fileChange/patchUpdated",
-    "model/verification",
-    "remoteControl/status/changed",
-    "serverRequest/resolved",
-    "skills/changed",
-    "thread/closed",
-    "thread/compacted",
-    "thread/goal/cleared",
-    "thread/goal/updated",
-    "thread/name/updated",
-    "thread/queue/changed",
-    "thread/readState/changed",
-    "thread/settings/updated",
-    "thread/started",
-    "thread/status/changed",
-    "turn/diff/updated",
-    # Requests, which the driver turns into questions.
-    "item/commandExecution/requestApproval",
-    "item/fileChange/requestApproval",
-    "item/permissions/requestApproval",
-    "item/tool/requestUserInput",
-    "mcpServer/elicitation/request",
-)
-
-
-class _Piece(msgspec.Struct, rename="camel", gc=False):
-    thread_id: str
-    turn_id: str
-    item_id: str
-    delta: str
-
-
-class MessagePiece(msgspec.Struct, tag_field="method", tag="item/agentMessage/delta", gc=False):
-    """A line that holds the next piece of a message and nothing else."""
-
-    params: _Piece
-
-
-@cache
-def _piece_decoder() -> Callable[[bytes], list[MessagePiece]]:
-    """Of many lines at once; raises when one of them is anything else."""
-    return msgspec.json.Decoder(MessagePiece).decode_lines
 
 
 class CodexThreadTranslator(Translator):
@@ -160,7 +106,7 @@ class CodexThreadTranslator(Translator):
         "item/completed/subAgentActivity": "_sub_agent",
         **{f"item/started/{kind}": "_call_started" for kind in CALL_KINDS},
         **{f"item/completed/{kind}": "_call_ended" for kind in CALL_KINDS},
-        **dict.fromkeys(_SAID_ELSEWHERE, ""),
+        **dict.fromkeys(SAID_ELSEWHERE, ""),
     }
 
     def __init__(self) -> None:
@@ -305,9 +251,9 @@ class CodexThreadTranslator(Translator):
         thread, turn = text_of(params.get("threadId")), record_of(params.get("turn"))
         turn_id = text_of(turn.get("id"))
         self._ended_turns.add(turn_id)
-        if self._turns.get(thread) != turn_id:
+        if not self._is_running(thread, turn_id):
             return ()
-        del self._turns[thread]
+        self._turns.pop(thread, None)
         outcome = _OUTCOMES.get(text_of(turn.get("status")), "failed")
         held, message = self._held_errors.pop(thread, None), _message_of(record_of(turn.get("error")))
         is_other = held is not None and message not in ("", held.message)
@@ -324,13 +270,18 @@ class CodexThreadTranslator(Translator):
         thread, tokens = text_of(params.get("threadId")), record_of(params.get("tokenUsage"))
         total, before = _usage_of(tokens.get("total")), self._totals.get(thread)
         self._totals[thread] = total
-        if self._is_of_before(thread) or self._turns.get(thread) != params.get("turnId"):
+        if self._is_of_before(thread) or not self._is_running(thread, text_of(params.get("turnId"))):
             return ()
         is_known = before is not None and includes(total, before)
         added = total.minus(before) if is_known and before is not None else _usage_of(tokens.get("last"))
         if not any((added.input, added.output, added.cache_read, added.cache_write, added.reasoning)):
             return ()
         return [UsageDelta(usage=added, run_id=self._run_id)]
+
+    def _is_running(self, thread: str, turn_id: str) -> bool:
+        """Of a sub-agent, the turn may have begun in an earlier run."""
+        unseen = "" if thread == self._root else turn_id
+        return bool(turn_id) and self._turns.get(thread, unseen) == turn_id
 
     def _is_of_before(self, thread: str) -> bool:
         """Of a resumed thread the total comes once more, before the model is asked: that is none of this run's."""
@@ -400,7 +351,7 @@ class CodexThreadTranslator(Translator):
 
     def pieces(self, lines: Sequence[bytes]) -> Sequence[Event] | None:
         try:
-            found = _piece_decoder()(b"".join(lines))
+            found = message_pieces(lines)
         except DECODE_ERRORS:
             return None
         key = self._message_key
