@@ -41,7 +41,7 @@ from harness.sources.drivers.acp_questions import (
     permission_relay,
 )
 from harness.sources.drivers.json_rpc import JsonRpcDriver, RpcRequest, RpcResponse
-from harness.sources.formats.acp import AcpTranslator, config_option
+from harness.sources.formats.acp import AWAITS_HISTORY, ENDS_HISTORY, AcpTranslator, config_option
 from harness.sources.formats.acp_calls import AcpCall
 from harness.sources.formats.fields import first_text, items_of, record_of, text_of
 from harness.sources.request import Request
@@ -103,6 +103,7 @@ class AcpDriver(JsonRpcDriver):
         self._is_running = False
         """v2: the prompt was taken, so that `idle` is the end of its turn."""
         self._has_authenticated = False
+        self._hears_history = False
         self._is_interrupted = False
         self._model = request.model
         self._held: Prompt | None = None
@@ -168,8 +169,19 @@ class AcpDriver(JsonRpcDriver):
             return self._failed("the session", response)
         self._session = response.result
         self.session_id = text_of(response.result.get("sessionId")) or self.request.resume
-        wanted = self._settings()
-        return wanted or self._ready()
+        if self.request.resume and self.program.vocabulary.repeats_history_late:
+            return [self._await_history()]
+        return self._settings() or self._ready()
+
+    def _await_history(self) -> Send:
+        """A request that no agent knows, until one is answered without any history before its answer."""
+        self._hears_history = False
+        return self._call(AWAITS_HISTORY, {}, self._history_heard)
+
+    def _history_heard(self, _refusal: RpcResponse) -> Moves:
+        if self._hears_history:
+            return [self._await_history()]
+        return [self._call(ENDS_HISTORY, {}, lambda _refusal: self._settings() or self._ready())]
 
     def _authenticated(self, response: RpcResponse) -> Moves:
         return [self._open_session()] if response.error is None else self._failed("authenticate", response)
@@ -336,6 +348,7 @@ class AcpDriver(JsonRpcDriver):
 
     def _updated(self, params: Record) -> Moves:
         update = record_of(params.get("update"))
+        self._hears_history = True
         match update.get("sessionUpdate"):
             case "tool_call" | "tool_call_update":
                 self._note_call(update)
@@ -377,9 +390,9 @@ class AcpDriver(JsonRpcDriver):
         call = self._calls.get(call_id) or AcpCall(call_id)
         content = call.content
         call.update(called)
+        call.content = content or call.content
         names = self.program.vocabulary
         relay = permission_relay(asked.params, call, names.name_of(call), names.input_of(call))
-        call.content = content or call.content
         return [self._ask(asked, relay)]
 
     def _form(self, asked: RpcRequest) -> Moves:

@@ -14,7 +14,7 @@ import msgspec
 from harness.events import Relay, RelayReply
 from harness.sources.driver import AskedQuestion, Choice, answers_of, question_relay
 from harness.sources.drivers.json_rpc import RpcRequest
-from harness.sources.formats.acp_calls import AcpCall
+from harness.sources.formats.acp_calls import AcpCall, text_of_content
 from harness.sources.formats.fields import first_text, items_of, record_of, text_of
 from harness.sources.translator import Record
 
@@ -48,6 +48,8 @@ def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Re
     called = called_in(params)
     meta = record_of(called.get("_meta"))
     title = first_text(params, "title") or text_of(called.get("title")) or call.title
+    if title in ("", name):
+        title = text_of_content(items_of(called.get("content"))) or title
     words = text_of(_option(params, "allow_once").get("name"))
     if words and words.lower() not in _PLAIN_WORDS:
         title = f"{title} ({words})" if title else words

@@ -64,7 +64,8 @@ from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.formats.toolset import PendingCall, Toolset
 from harness.sources.translator import Ending, Record, Translator
 
-PROMPT = "session/prompt"
+AWAITS_HISTORY, ENDS_HISTORY = "_harness/await_history", "_harness/history_ended"
+"""Requests of the driver to an agent that repeats the history of a session after the answer that opened it."""
 _OPENS_SESSION = ("session/new", "session/load", "session/resume", "session/fork")
 _ENDS: dict[str, Outcome] = {
     "end_turn": "completed",
@@ -106,6 +107,8 @@ class AcpTranslator(Translator):
     """Whether sub-agents speak and act in the stream of the session without a mark of their own."""
     extensions: ClassVar[tuple[str, ...]] = ("_", "$")
     """How names of notifications begin that are not the protocol's own, and say nothing that is needed here."""
+    repeats_history_late: ClassVar[bool] = False
+    """Whether the history of a loaded session may come after the answer that opened it."""
     noise: ClassVar[re.Pattern[str] | None] = None
     """Lines of stderr that say nothing of the run."""
     rules: ClassVar[dict[str, str]] = {
@@ -123,6 +126,7 @@ class AcpTranslator(Translator):
         "request/session/request_permission": "_asked",
         "answer/session/prompt": "_prompt_answered",
         "answer/initialize": "_initialized",
+        f"answer/{ENDS_HISTORY}": "_history_ended",
         **dict.fromkeys((f"answer/{method}" for method in _OPENS_SESSION), "_session_opened"),
         # A steered message is in the log from when it was taken; the driver knows when.
         **dict.fromkeys(("update/user_message", "update/user_message_chunk"), ""),
@@ -272,8 +276,13 @@ class AcpTranslator(Translator):
         if "error" in record:
             return ()  # the driver asks again, or says why it cannot
         self.session = text_of(result.get("sessionId")) or self.session
-        self.is_history = False
+        self.is_history = self.repeats_history_late and "sessionId" not in result
         return self._begin(model_of(result))
+
+    def _history_ended(self, record: Record) -> Sequence[Event]:
+        del record
+        self.is_history = False
+        return ()
 
     def _begin(self, model: str = "") -> list[Event]:
         self._is_begun = True

@@ -231,6 +231,8 @@ def _fitting(two_way: TwoWay, version: str) -> TwoWay | None:
 def _two_way(agent: Agent, request: Request, version: str) -> TwoWay | None:
     """Raises UsageError where it has to be asked and cannot: it would get more rights than were granted."""
     two_way = agent.two_way
+    if two_way is not None and request.permissions == "ask" and "approve" not in two_way.capabilities:
+        two_way = None  # it asks only about some of it
     if two_way is not None and (fitting := _fitting(two_way, version)) is not None:
         return fitting
     if request.permissions != "ask" or agent.work is not None:

@@ -1,7 +1,8 @@
 """Grok Build over ACP: `grok agent stdio`, from 1.0.41 on.
 
-A sub-agent is a session of its own. The usage of each model call comes as a notification of an extension. Grok decides
-itself which calls need no permission.
+A sub-agent is a session of its own. The usage of each model call comes as a notification of an extension.
+Grok decides itself which calls need no permission, some that create files among them, and has no argument to be held to
+more: it can be asked, but not about everything, so that `approve` is not among its capabilities.
 """
 
 from __future__ import annotations
@@ -124,11 +125,7 @@ class GrokAcp(AcpTranslator):
         return [*self.flush(run_id), *([UsageDelta(usage=usage, run_id=run_id)] if usage else [])]
 
 
-PROGRAM = AcpProgram(
-    vocabulary=GrokAcp,
-    capabilities=frozenset({"approve", "model"}),
-    ends_turn_on_reject=False,
-)
+PROGRAM = AcpProgram(vocabulary=GrokAcp, capabilities=frozenset({"model"}))
 
 
 def command(request: Request, version: Version) -> CommandLine:
