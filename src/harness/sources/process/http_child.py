@@ -4,11 +4,12 @@
            ◀─ {"id":1,"status":200,"body":…} ───────────────────────           ◀── one stream of events, and answers
            ◀─ {"event":"session.idle","data":{…}} ──────────────────
 
-The server prints its address on stdout; it gets a random password in its environment, so that no other program
-of this machine can use it. Requests wait until the stream of events is open, so no event is missed. When the
-stream breaks off it is opened again, and the server's first event (`server.connected`) shows that: what
-was missed has to be requested. A request that cannot be carried out is answered with status 0 and an `error`;
-the event `transport.lost` says that no further one can be. Everything that the server itself writes is stderr.
+The server prints its address on stdout. It gets a random password in its environment, so that programs of other
+users cannot use it (commands that the agent runs have that environment, too). Requests wait until the stream of
+events is open, so no event is missed. When the stream breaks off it is opened again, and the server's first event
+(`server.connected`) shows that: what was missed has to be requested. A request that cannot be carried out is
+answered with status 0 and an `error`; the event `transport.lost` says that no further one can be. Everything that
+the server itself writes is stderr.
 
 The sockets are polled together with the pipes of the process: there is no thread.
 """
@@ -266,6 +267,7 @@ class HttpChild(Child):
         if self._is_ending and (self._events is None or is_answered):
             self._is_ending = False
             self.stop()
+            self.stop()  # SIGTERM at once: servers end tidily with it, and some ignore SIGINT
 
     def _begin_requests(self) -> None:
         while self._waiting:
