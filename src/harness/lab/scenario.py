@@ -80,11 +80,11 @@ class Scenario(_Fields, frozen=True, kw_only=True):
                 continue
             if reason := fixture.why_lacking(intent_name(part), version):  # type: ignore[arg-type]
                 return reason
-        if self.resume_prompt and "resume" not in agent.supports:
+        two_way = agent.two_way if self.person is not None else None
+        supports = agent.supports if two_way is None or two_way.supports is None else two_way.supports
+        if self.resume_prompt and "resume" not in supports:
             return "it cannot resume a session"
-        if self.person is not None:
-            return ""
-        if self.permissions not in ("full-access", *agent.supports):
+        if self.person is None and self.permissions not in ("full-access", *agent.supports):
             return f"it has no {self.permissions} mode"
         return ""
 

@@ -106,6 +106,7 @@ class Attendance:
             run.reply(relay.id, approved=reply.approved, answer=_answer_of(relay, reply), reason=reply.reason)
         except UsageError as error:
             self._found.append(Finding(kind="broken", what=error.message, example=said))
+            run.reply(relay.id, approved=False)
 
     def _act(self, run: Run) -> None:
         """Steer or interrupt the run when it is time."""
@@ -135,10 +136,14 @@ def _words_of(relay: Relay) -> str:
 
 
 def _answer_of(relay: Relay, reply: ScriptedReply) -> Any:
-    if relay.kind != "plan":
-        return reply.answer or None
-    action = "approved" if reply.approved else "rejected"
-    return {"action": action, **({"feedback": reply.reason} if reply.reason else {})}
+    """As the interfaces of Harness answer."""
+    if relay.kind == "plan":
+        action = "approved" if reply.approved else "rejected"
+        return {"action": action, **({"feedback": reply.reason} if reply.reason else {})}
+    questions = relay.payload.get("questions", ()) if isinstance(relay.payload, dict) else ()
+    if relay.kind == "question" and reply.approved and questions:
+        return {question["id"]: reply.answer for question in questions}
+    return reply.answer or None
 
 
 def processes_with(command: str, cwd: str, wait_s: float) -> list[int]:
