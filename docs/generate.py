@@ -21,6 +21,7 @@ from harness.events.operation import Operation
 from harness.events.run import Task
 from harness.events.usage import Usage
 from harness.interfaces.cli import formats, parser
+from harness.sources.agent import Agent
 from harness.sources.registry import load, names
 
 DOCS = Path(__file__).parent
@@ -98,6 +99,25 @@ def events_page() -> str:
     return "\n".join(parts)
 
 
+TWO_WAY = ("approve", "ask", "plan", "steer", "files", "model", "mode", "fork")
+
+
+def _conversations(agents: list[Agent]) -> list[str]:
+    """The table of agents that are held in a conversation."""
+    parts = [
+        "\n## What it can do in a conversation\n",
+        "With `--permissions ask`, in `harness chat`, on the page and in the `Harness` class: [two-way.md](two-way.md).\n",
+        "| agent | since | " + " | ".join(f"`{name}`" for name in TWO_WAY) + " |",
+        "|---" * (len(TWO_WAY) + 2) + "|",
+    ]
+    for agent in agents:
+        if (two_way := agent.two_way) is not None:
+            marks = " | ".join("✓" if name in two_way.capabilities else "" for name in TWO_WAY)
+            since = ".".join(map(str, two_way.since)) or "–"
+            parts.append(f"| {agent.name} | {since} | {marks} |")
+    return parts
+
+
 def agents_page() -> str:
     agents = [load(name) for name in names()]
     recorded = {agent.name: _versions(agent.name) for agent in agents}
@@ -125,6 +145,7 @@ def agents_page() -> str:
         "\nAn option that an agent lacks gives one warning and is dropped; `--permissions read-only` is refused\n"
         "instead. Limits on turns and money that an agent does not know are kept by Harness itself."
     )
+    parts += _conversations(agents)
     parts.append("\n## What its stream reveals")
     for agent in agents:
         ordered = [*REVEALED, *(key for key in agent.reveals if key not in REVEALED)]

@@ -61,6 +61,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """`mcp.json` files, whose servers the agent may use."""
     resume: str = ""
     """The id of the agent's own session to continue."""
+    fork: bool = False
+    """Leave the session of `resume` as it is, and continue in a copy of it. Refused where the agent cannot."""
     session_id: str = ""
     """The id that the agent's new session is to have; made by the harness, for agents that take one."""
     continue_last: bool = False
@@ -103,6 +105,7 @@ class Options(TypedDict, total=False):
     sandbox: bool
     mcp: tuple[str, ...]
     resume: str
+    fork: bool
     session_id: str
     continue_last: bool
     effort: str

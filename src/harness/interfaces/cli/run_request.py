@@ -45,6 +45,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         mcp=tuple(map(os.path.abspath, arguments.mcp)),
         resume=arguments.resume,
         continue_last=arguments.continue_last,
+        fork=arguments.fork,
         effort=arguments.effort,
         temperature=arguments.temperature,
         max_output_tokens=arguments.max_output_tokens,

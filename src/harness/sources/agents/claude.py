@@ -117,7 +117,8 @@ def command(request: Request, version: Version) -> CommandLine:
     if has(version, _SUBAGENT_TEXT_SINCE):
         args.append("--forward-subagent-text")
     flags = {name: flag for name, flag in _FLAGS.items() if has(version, _SINCE.get(name, ()))}
-    args += [*_PERMISSIONS[request.permissions], *flags_of(request, flags), *request.extra_args]
+    args += [*_PERMISSIONS[request.permissions], *flags_of(request, flags)]
+    args += [*(["--fork-session"] if request.fork else []), *request.extra_args]
     return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
 
 
@@ -417,7 +418,7 @@ AGENT = Agent(
     binaries=("claude",),
     command=command,
     translator=ClaudeTranslator,
-    supports=frozenset({"agent-default", "mcp", "read-only", *_FLAGS}),
+    supports=frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS}),
     two_way=TwoWay(
         command=conversation_command,
         driver=ClaudeControl,

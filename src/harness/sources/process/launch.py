@@ -279,6 +279,11 @@ def _drop_unsupported(
             f"{agent.title} takes no arguments after --: {' '.join(request.extra_args)}",
             hint="`harness run --help` lists its options",
         )
+    if request.fork and ("fork" not in supports or not request.resume):
+        raise UsageError(
+            f"{title} cannot continue a copy of a session",
+            hint="--fork needs --resume ID, and an agent with `fork` in `harness agents capabilities`",
+        )
     if request.sandbox and "sandbox" not in supports:
         raise UsageError(
             f"{agent.title} cannot be confined with --sandbox",

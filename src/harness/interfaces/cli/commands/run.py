@@ -61,6 +61,11 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue its latest session in this directory",
     )
+    add(
+        "--fork",
+        action="store_true",
+        help="with --resume: continue in a copy, and leave that session as it is",
+    )
     help_text = "how much the model reasons: low, medium, high, or another level of its provider"
     add("--effort", default="", metavar="LEVEL", help=help_text)
     add("--temperature", type=at_least_zero, metavar="NUMBER", help="of the model's answers")
