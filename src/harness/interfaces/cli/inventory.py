@@ -25,7 +25,7 @@ CAPABILITIES = {
     "agent_default": "agent-default",
 }
 """What is shown → the name in `Agent.supports`."""
-_OWN_TWO_WAY = ("steer", "approve", "ask", "plan", "files", "model", "mode", "fork")
+_OWN_TWO_WAY = ("steer", "approve", "ask", "plan", "files", "model", "mode")
 
 
 class AgentInstallation(NamedTuple):
