@@ -119,3 +119,34 @@ def test_secrets_are_masked_before_they_reach_the_catalogue(tmp_path: Path) -> N
     catalogue.close()
     stored = b"".join(file.read_bytes() for file in (tmp_path / "cache").iterdir())
     assert secret.encode() not in stored
+
+
+def test_a_catalogue_that_another_process_holds_does_not_stop_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = _case("claude/2.1.325/text").unpack(tmp_path / "home")
+    monkeypatch.setattr("harness.sources.imports.catalogue._PATIENCE_S", 0.05)
+    catalogue = _catalogue(tmp_path)
+    holder = sqlite3.connect(tmp_path / "cache" / "histories.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert len(_known(catalogue, home)) == 1
+    holder.execute("ROLLBACK")
+    holder.close()
+    (session,) = _known(_catalogue(tmp_path), home).values()
+    assert session.prompt
+
+
+def test_a_catalogue_that_is_locked_while_sessions_are_read_gives_them_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = _case("claude/2.1.325/text").unpack(tmp_path / "home")
+    monkeypatch.setattr("harness.sources.imports.catalogue._PATIENCE_S", 0.05)
+    catalogue = _catalogue(tmp_path)
+    catalogue.refresh(home)
+    holder = sqlite3.connect(tmp_path / "cache" / "histories.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    (read,) = catalogue.read(catalogue.sessions())
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert read.prompt
+    assert not catalogue.sessions()[0].is_read

@@ -15,6 +15,7 @@ translator that the live agent already has:
 | databases | `database.py` | SQLite, opened with `mode=ro` only, and only the tables that are named |
 | log | `stored_log.py` | a session as a log: events with stamps, the same each time it is read |
 | summary | `summary.py` | what a session was about, how it ended, what it used |
+| skims | `skims.py` | the same summary by a short way, for the large stores of Claude and Codex |
 | catalogue | `catalogue.py` | all sessions of all histories, in SQLite: found without reading them, each read once |
 
 Rules for a file of `stores/`

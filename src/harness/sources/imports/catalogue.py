@@ -11,6 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -77,6 +78,8 @@ _READ = (
 )
 """What reading a session says."""
 _SESSIONS_IN_A_BATCH = 50
+_PATIENCE_S = 5.0
+"""How long another process is waited for."""
 
 
 class CataloguedSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +158,14 @@ class Catalogue:
 
     def refresh(self, home: Home) -> None:
         """Look for sessions in all stores. What is new or has changed is not read yet."""
+        try:
+            self._refresh(home)
+        except sqlite3.Error:  # locked by another process for long, a full disk, damage
+            self.close()
+            self._connection = _prepared(sqlite3.connect(":memory:"))
+            self._refresh(home)
+
+    def _refresh(self, home: Home) -> None:
         known = {
             (agent, session_id): (number, mark, gone_ms)
             for number, agent, session_id, mark, gone_ms in self._connection.execute(
@@ -218,9 +229,8 @@ class Catalogue:
             yield CataloguedUsage(agent, session_id, cwd, at_ms, model, _decode_usage(usage))
 
     def _save(self, found: Sequence[tuple[CataloguedSession, SessionSummary]]) -> None:
-        if not found:
-            return
-        with self._connection:
+        """What cannot be saved is read again next time."""
+        with suppress(sqlite3.Error), self._connection:
             for session, summary in found:
                 read = _with_summary(session, summary)
                 values = [getattr(read, name) for name in _READ]
@@ -292,7 +302,7 @@ def _connected(path: str) -> sqlite3.Connection:
 def _opened(path: str) -> sqlite3.Connection:
     make_private_directory(os.path.dirname(path))
     os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-    connection = sqlite3.connect(path, timeout=5)
+    connection = sqlite3.connect(path, timeout=_PATIENCE_S)
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = NORMAL")

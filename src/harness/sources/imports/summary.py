@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
 from harness.events import Event, Message, Result, SessionStart, Usage, UsageDelta
+from harness.log.redact.redactor import redact_text, secrets_in
 from harness.sources.imports.history import AgentHistory, StoredSession
 from harness.sources.imports.stored_log import StoredLog
 
@@ -71,7 +73,17 @@ class SessionSummary(msgspec.Struct, kw_only=True):
 
 
 def summarize(history: AgentHistory, session: StoredSession) -> SessionSummary:
-    """Read a session whole. Secrets in its texts are masked."""
+    """By the short way, or else by reading it whole. Secrets in its texts are masked."""
+    summary = history.skim(session) if history.skim is not None else None
+    if summary is None:
+        return read_whole(history, session)
+    secrets = secrets_in(os.environ)
+    summary.prompt = redact_text(summary.prompt[:_LONGEST_PROMPT], secrets)
+    summary.title = redact_text(summary.title or session.title, secrets)
+    return summary
+
+
+def read_whole(history: AgentHistory, session: StoredSession) -> SessionSummary:
     log = StoredLog(history, session)
     summary = SessionSummary()
     for batch in log.batches():

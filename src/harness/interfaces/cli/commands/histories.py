@@ -25,10 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli import preferences
     from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import write_json, write_text
     from harness.sources.imports.registry import load_all
 
+    preferences.load(console, has_verbose=arguments.verbose)
     found = HistorySessions()
     data = [_about(history, found) for history in load_all()]
     if arguments.json:

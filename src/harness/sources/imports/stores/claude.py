@@ -17,6 +17,7 @@ from harness.sources.formats.fields import count_of, first_text, items_of, recor
 from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.processes import is_same_process
 from harness.sources.imports.rewording import Rewording
+from harness.sources.imports.skims import skim_claude
 from harness.sources.imports.store_files import document, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
@@ -28,7 +29,7 @@ _PARENT = "parent_tool_use_id"
 _INTERRUPTION = "[Request interrupted by user"
 _CAVEAT = "<local-command-caveat>"
 _SYNTHETIC_MODEL = "<synthetic>"
-_UNFINISHED = frozenset({"", "tool_use", "pause_turn"})
+UNFINISHED = frozenset({"", "tool_use", "pause_turn"})
 _COMMAND = re.compile(
     r"\s*<command-name>(.*?)</command-name>.*?(?:<command-args>(.*?)</command-args>|\Z)", re.DOTALL
 )
@@ -119,7 +120,7 @@ class ClaudeRewording(Rewording):
         self._end_message()
         is_failed = self._last.get("model") == _SYNTHETIC_MODEL
         stop_reason = text_of(self._last.get("stop_reason"))
-        if stop_reason not in _UNFINISHED and not self._is_interrupted:
+        if stop_reason not in UNFINISHED and not self._is_interrupted:
             self.outcome = "completed"
         blocks = [record_of(block) for block in items_of(self._last.get("content"))]
         self.put(
@@ -164,11 +165,11 @@ class ClaudeRewording(Rewording):
             self._end_message()
         self._note(record)
         content = record_of(record.get("message")).get("content")
-        prompt = None if parent else _prompt_of(record, content)
+        prompt = None if parent else prompt_of(record, content)
         if prompt is not None:
             self.begin(prompt)
             return
-        words = "" if parent else _words(content).lstrip()
+        words = "" if parent else words_of(content).lstrip()
         if record.get("isCompactSummary") is True or words.startswith(_CAVEAT):
             return  # for the model alone
         self._is_interrupted = self._is_interrupted or words.startswith(_INTERRUPTION)
@@ -252,14 +253,14 @@ class ClaudeRewording(Rewording):
         return totals
 
 
-def _prompt_of(record: Record, content: Any) -> str | None:
+def prompt_of(record: Record, content: Any) -> str | None:
     """What the user asked for; None if the record is no prompt."""
     blocks = [record_of(block) for block in items_of(content)]
     if record.get("isMeta") is True or record.get("isCompactSummary") is True:
         return None
     if any(text_of(block.get("type")).endswith("tool_result") for block in blocks):
         return None
-    words = _words(content)
+    words = words_of(content)
     if command := _COMMAND.match(words):
         return " ".join(filter(None, (command[1].strip(), (command[2] or "").strip())))
     if shell := _SHELL_INPUT.fullmatch(words):
@@ -269,7 +270,7 @@ def _prompt_of(record: Record, content: Any) -> str | None:
     return words or ("" if blocks else None)
 
 
-def _words(content: Any) -> str:
+def words_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     blocks = map(record_of, items_of(content))
@@ -374,4 +375,5 @@ HISTORY = AgentHistory(
     rewording=ClaudeRewording,
     live=live,
     deleted_after_days=deleted_after_days,
+    skim=skim_claude,
 )

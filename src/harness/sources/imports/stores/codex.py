@@ -28,6 +28,7 @@ from harness.sources.formats.fields import (
 from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.processes import locked_inodes
 from harness.sources.imports.rewording import Rewording
+from harness.sources.imports.skims import skim_codex
 from harness.sources.imports.store_files import StoreFile, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
@@ -441,5 +442,11 @@ def live(home: Home) -> dict[str, Activity]:
 
 
 HISTORY = AgentHistory(
-    agent="codex", place=place, find=find, records=records, rewording=CodexRewording, live=live
+    agent="codex",
+    place=place,
+    find=find,
+    records=records,
+    rewording=CodexRewording,
+    live=live,
+    skim=skim_codex,
 )
