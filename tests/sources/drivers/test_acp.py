@@ -384,6 +384,22 @@ def test_a_question_in_disguise_is_a_question() -> None:
     assert answer["result"] == {"outcome": {"outcome": "selected", "optionId": 0}, "answers": {"0": "B"}}
 
 
+def test_a_plan_is_approved_or_gets_a_remark() -> None:
+    program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), ends_turn_on_reject=True)
+    peer = Peer(program)
+    peer.open()
+    peer.prompt()
+    plan = {"toolCallId": "c", "kind": "switch_mode", "title": "Plan:", "rawInput": {"plan": "1. Do it."}}
+    params = {"toolCall": plan, "options": OPTIONS}
+    peer.hear({"id": 0, "method": "session/request_permission", "params": params})
+    relay = peer.has(Asked)[0].relay
+    assert (relay.kind, relay.question, relay.payload) == ("plan", "Plan:", {"plan": "1. Do it."})
+    [answer] = peer.reply(relay.id, approved=False, reason="test it too")
+    assert answer["result"]["outcome"]["optionId"] == "no"
+    [prompt] = peer.answer("session/prompt", {"stopReason": "end_turn"})
+    assert prompt["params"]["prompt"][0]["text"] == "The plan was not approved: test it too"
+
+
 def test_a_withdrawn_question_is_closed_and_its_request_answered() -> None:
     peer = Peer()
     peer.open()

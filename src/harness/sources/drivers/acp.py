@@ -39,6 +39,7 @@ from harness.sources.drivers.acp_questions import (
     form_relay,
     permission_answer,
     permission_relay,
+    refusal_of,
 )
 from harness.sources.drivers.json_rpc import JsonRpcDriver, RpcRequest, RpcResponse
 from harness.sources.formats.acp import AWAITS_HISTORY, ENDS_HISTORY, AcpTranslator, config_option
@@ -409,16 +410,16 @@ class AcpDriver(JsonRpcDriver):
         return [*answers, *self._withdraw_request(request_id)]
 
     def _answered(self, native: Any, reply: RelayReply) -> Moves:
+        said = [] if reply.approved else self._explained(native, reply)
         if isinstance(native, AskedForm):
-            return [self._respond(native, form_answer(native, reply))]
+            return [*said, self._respond(native, form_answer(native, reply))]
         if isinstance(native, DisguisedQuestion):
-            return [self._respond(native, disguised_answer(native, reply))]
+            return [*said, self._respond(native, disguised_answer(native, reply))]
         answer = permission_answer(native.params, approved=reply.approved)
         if answer is None:
             words = "the agent offers no way to allow this once only: it was refused"
             refusal = permission_answer(native.params, approved=False)
             return [self._respond(native, refusal), Notice(Warning(message=words, code="permission_denied"))]
-        said = [] if reply.approved else self._explained(native, reply)
         return [*said, self._respond(native, answer)]
 
     def _explained(self, native: RpcRequest, reply: RelayReply) -> list[Move]:
@@ -426,12 +427,7 @@ class AcpDriver(JsonRpcDriver):
         is_heard = reply.by == "person" or self.program.ends_turn_on_reject
         if not reply.reason or not is_heard:
             return []
-        title = text_of(called_in(native.params).get("title"))
-        words = (
-            f"This was not allowed: {title}\nReason: {reply.reason}"
-            if title
-            else f"Not allowed: {reply.reason}"
-        )
+        words = refusal_of(native, reply.reason)
         if self.can_steer and self.program.steering != "drain":
             return [self._steering(Prompt(id="", text=words))]
         self._reasons.append(words)

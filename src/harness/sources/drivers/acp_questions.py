@@ -18,6 +18,8 @@ from harness.sources.formats.acp_calls import AcpCall, text_of_content
 from harness.sources.formats.fields import first_text, items_of, record_of, text_of
 from harness.sources.translator import Record
 
+PLAN = "switch_mode"
+"""The kind of a call that leaves the mode in which an agent only plans."""
 CANCELLED: Record = {"outcome": {"outcome": "cancelled"}}
 _OWN_WORDS = "_custom"
 """How the key of a field ends that takes words of the user's own beside the options."""
@@ -45,17 +47,16 @@ def called_in(params: Record) -> Record:
 
 
 def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Relay:
-    called = called_in(params)
-    meta = record_of(called.get("_meta"))
+    called, meta = called_in(params), call.meta
     title = first_text(params, "title") or text_of(called.get("title")) or call.title
     if title in ("", name):
         title = text_of_content(items_of(called.get("content"))) or title
+    if call.kind == PLAN:
+        plan = text_of(record_of(asked).get("plan")) or call.text
+        return Relay(id="", kind="plan", call_id=call.id, question=title, payload={"plan": plan})
     words = text_of(_option(params, "allow_once").get("name"))
     if words and words.lower() not in _PLAIN_WORDS:
         title = f"{title} ({words})" if title else words
-    if call.kind == "switch_mode":
-        plan = text_of(record_of(asked).get("plan")) or call.text
-        return Relay(id="", kind="plan", call_id=call.id, question=title, payload={"plan": plan})
     return Relay(
         id="",
         kind="permission",
@@ -66,6 +67,17 @@ def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Re
         subagent=text_of(meta.get("subagentType")),
         spawn_call_id=text_of(meta.get("parentToolCallId")),
     )
+
+
+def refusal_of(asked: RpcRequest, reason: str) -> str:
+    """A refusal in words, for the model."""
+    called = called_in(asked.params)
+    title = text_of(called.get("title"))
+    if called.get("kind") == PLAN:
+        return f"The plan was not approved: {reason}"
+    if isinstance(asked, AskedForm | DisguisedQuestion):
+        return f"The question was not answered: {reason}"
+    return f"This was not allowed: {title}\nReason: {reason}" if title else f"Not allowed: {reason}"
 
 
 def permission_answer(params: Record, *, approved: bool) -> Record | None:

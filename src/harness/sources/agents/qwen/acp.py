@@ -68,7 +68,7 @@ class QwenAcp(AcpTranslator):
 
 PROGRAM = AcpProgram(
     vocabulary=QwenAcp,
-    capabilities=frozenset({"approve", "ask", "files", "mode", "model", "steer"}),
+    capabilities=frozenset({"approve", "ask", "files", "mode", "model", "plan", "steer"}),
     modes={"full-access": "yolo", "ask": "default", "read-only": "plan"},
     auth_method="openai",
     steering="drain",
