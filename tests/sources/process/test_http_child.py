@@ -143,7 +143,7 @@ def test_an_answer_that_cannot_be_read_fails_this_request_only(peers: Any, path:
 
 
 def test_a_request_that_is_never_answered_fails_in_the_end(peers: Any) -> None:
-    peer = peers(patience=HttpPatience(answer_s=0.3))
+    peer = peers(patience=HttpPatience(answer_s=1.5))
     peer.ask(1, "POST", "/never", {})
 
     assert peer.answer(1)["error"].endswith("it did not answer in time")
