@@ -42,14 +42,60 @@ def call(status: str = "running", **state: Any) -> dict[str, Any]:
 # The handshake
 
 
+DEFAULTS = [
+    {"permission": "*", "pattern": "*", "action": "allow"},
+    {"permission": "external_directory", "pattern": "/tmp/outputs/*", "action": "allow"},
+    {"permission": "*", "pattern": "*", "action": "ask"},
+    {"permission": "bash", "pattern": "*", "action": "ask"},
+    {"permission": "grep", "pattern": "*", "action": "allow"},
+]
+
+
 def test_a_new_session_gets_a_title_and_the_rules_of_its_permissions() -> None:
     dialogue = ServedDialogue()
     dialogue.do(dialogue.driver.begin())
+    assert dialogue.last() == ("GET", "/agent", None)
+    allows = {"permission": "bash", "pattern": "git *", "action": "allow"}
+    agents = [
+        {"name": "general", "permission": DEFAULTS},
+        {"name": "free", "permission": [*DEFAULTS, allows]},
+        {"name": "asks", "permission": [allows, *DEFAULTS]},
+        {
+            "name": "mcp",
+            "permission": [*DEFAULTS, {"permission": "lab_*", "pattern": "*", "action": "allow"}],
+        },
+        7,
+    ]
+
+    dialogue.answers(agents)
 
     method, path, body = dialogue.last()
     assert (method, path, body["title"]) == ("POST", "/session", "go")
     assert body["permission"][0] == {"permission": "*", "pattern": "*", "action": "ask"}
     assert {"permission": "read", "pattern": "*", "action": "allow"} in body["permission"]
+    tasks = [rule for rule in body["permission"] if rule["permission"] == "task"]
+    assert tasks == [
+        {"permission": "task", "pattern": name, "action": "allow"} for name in ("general", "asks")
+    ]
+
+
+def test_a_read_only_session_denies_what_its_sub_agents_inherit() -> None:
+    dialogue = ServedDialogue(permissions="read-only")
+    dialogue.do(dialogue.driver.begin())
+
+    rules = dialogue.last()[2]["permission"]
+    assert [rule["permission"] for rule in rules if rule["action"] == "deny"] == ["edit", "bash"]
+    assert rules[-1]["action"] == "deny"
+
+
+def test_a_session_that_was_read_only_can_be_resumed_with_more_access() -> None:
+    dialogue = ServedDialogue(permissions="full-access", resume="ses_0")
+    dialogue.do(dialogue.driver.begin())
+    denies = {"permission": "bash", "pattern": "*", "action": "deny"}
+    dialogue.answers({"id": "ses_0", "permission": [denies]})
+
+    assert dialogue.last()[:2] == ("PATCH", "/session/ses_0")
+    assert dialogue.answers({"id": "ses_0"}) == [SessionKnown("ses_0")]
 
 
 @pytest.mark.parametrize("permissions", ["full-access", "agent-default"])
@@ -61,7 +107,7 @@ def test_without_asking_the_rules_are_those_of_its_settings(permissions: Any) ->
 
 
 def test_a_prompt_waits_for_the_session() -> None:
-    dialogue = ServedDialogue()
+    dialogue = ServedDialogue(permissions="full-access")
     dialogue.do(dialogue.driver.begin())
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="hello")))
     assert len(dialogue.written) == 1
@@ -77,7 +123,7 @@ def test_a_prompt_waits_for_the_session() -> None:
 
 
 def test_a_session_is_resumed_with_the_rules_of_this_run() -> None:
-    dialogue = ServedDialogue(resume="ses_0")
+    dialogue = ServedDialogue(permissions="read-only", resume="ses_0")
     dialogue.do(dialogue.driver.begin())
     assert dialogue.last()[:2] == ("PATCH", "/session/ses_0")
 
@@ -87,7 +133,7 @@ def test_a_session_is_resumed_with_the_rules_of_this_run() -> None:
 
 
 def test_the_latest_session_is_continued() -> None:
-    dialogue = ServedDialogue(continue_last=True)
+    dialogue = ServedDialogue(permissions="read-only", continue_last=True)
     dialogue.do(dialogue.driver.begin())
     dialogue.answers([{"id": "ses_9"}])
     assert dialogue.last()[:2] == ("PATCH", "/session/ses_9")
@@ -109,7 +155,7 @@ def test_the_latest_session_is_continued() -> None:
     ],
 )
 def test_a_session_that_cannot_be_had_ends_the_conversation(status: int, body: Any, words: str) -> None:
-    dialogue = ServedDialogue(resume="ses_0")
+    dialogue = ServedDialogue(permissions="full-access", resume="ses_0")
     dialogue.do(dialogue.driver.begin())
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="hello")))
 
@@ -121,7 +167,7 @@ def test_a_session_that_cannot_be_had_ends_the_conversation(status: int, body: A
 
 
 def test_without_a_session_to_continue_the_conversation_ends() -> None:
-    dialogue = ServedDialogue(continue_last=True)
+    dialogue = ServedDialogue(permissions="full-access", continue_last=True)
     dialogue.do(dialogue.driver.begin())
 
     [end] = dialogue.answers([])
@@ -137,10 +183,10 @@ def test_the_server_is_started_here_with_a_password_and_the_settings_of_its_perm
     assert command.args == ("serve", "--hostname", "127.0.0.1", "--port", "0")
     assert command.env["KILO_SERVER_PASSWORD"] == command.env["KILO_SERVER_USERNAME"] == ""
     settings = msgspec.json.decode(command.env["KILO_PERMISSION"])
-    assert settings["*"] == {"*": "ask"}
+    assert settings["*"] == settings["bash"] == settings["edit"] == {"*": "ask"}
     assert settings["read"] == {"*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow"}
     read_only = two_way.command(Request(agent="kilo", permissions="read-only"), ())
-    assert read_only.env["KILO_PERMISSION"] == '{"edit":"deny","bash":"deny"}'
+    assert read_only.env["KILO_PERMISSION"] == '{"edit":{"*":"deny"},"bash":{"*":"deny"}}'
     assert "KILO_PERMISSION" not in two_way.command(Request(agent="kilo"), ()).env
 
 
@@ -361,7 +407,7 @@ def test_questions_that_outlive_an_abort_are_rejected() -> None:
 
 
 def test_an_interrupt_before_the_session_is_there_ends_the_turn_at_once() -> None:
-    dialogue = ServedDialogue()
+    dialogue = ServedDialogue(permissions="full-access")
     dialogue.do(dialogue.driver.begin())
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
 

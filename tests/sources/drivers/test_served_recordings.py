@@ -54,8 +54,6 @@ def test_a_recorded_question_of_a_sub_agent_names_it_and_the_call_that_started_i
     [relay] = [move.relay for move in dialogue.asked]
     assert (relay.subagent, relay.spawn_call_id) == ("general", "call_main_0_1_0")
     assert (relay.call_id, relay.tool_name) == ("call_sub_0_2_0", "bash")
-    child = next(each for each in dialogue.written if each["method"] == "PATCH")
-    assert child["body"]["permission"][0] == {"permission": "*", "pattern": "*", "action": "ask"}
 
 
 @settings(deadline=None)

@@ -50,18 +50,27 @@ from harness.sources.translator import Record
 Answered: TypeAlias = Callable[[int, Any], Moves]
 """(status, body) of an answer → moves."""
 
-_READS = ("read", "glob", "grep", "list", "lsp", "skill", "todoread", "todowrite", "question", "task")
-"""What neither changes nor runs anything. What a sub-agent does is asked about in its own session."""
+_READS = ("read", "glob", "grep", "list", "lsp", "skill", "todoread", "todowrite", "question")
+"""What neither changes nor runs anything."""
+_OUTSIDE = "external_directory"
+_CHANGES = ("bash", "edit", "webfetch", "websearch", "codesearch", _OUTSIDE, "doom_loop")
+"""What does, as far as the settings have names for it; tools of MCP servers have their own."""
+
+
+def _rule(permission: str, action: str, pattern: str = "*") -> dict[str, str]:
+    return {"permission": permission, "pattern": pattern, "action": action}
+
+
 _ASK_RULES = [
-    {"permission": "*", "pattern": "*", "action": "ask"},
-    *({"permission": name, "pattern": "*", "action": "allow"} for name in _READS),
-    *({"permission": "read", "pattern": pattern, "action": "ask"} for pattern in ("*.env", "*.env.*")),
-    {"permission": "read", "pattern": "*.env.example", "action": "allow"},
+    *(_rule(name, "ask") for name in ("*", *_CHANGES)),
+    *(_rule(name, "allow") for name in _READS),
+    *(_rule("read", "ask", pattern) for pattern in ("*.env", "*.env.*")),
+    _rule("read", "allow", "*.env.example"),
 ]
 """In the order of the server: the last rule that matches counts. Rules of a session stand above those of the
-user's settings and of an agent's definition."""
+settings, and above those of an agent's definition; its sub-agents inherit only what is denied."""
+_DENY_RULES = [_rule("edit", "deny"), _rule("bash", "deny")]
 _READ_ONLY_AGENT = "plan"
-_READ_ONLY_SETTINGS = {"edit": "deny", "bash": "deny"}
 _MISSED_MESSAGES = 50
 _TITLE_LENGTH = 60
 _MOST_CHECKS = 20
@@ -74,10 +83,9 @@ def serve_command(request: Request, *, prefix: str, env: dict[str, str]) -> Comm
     """`prefix`: that of the agent's environment variables. `HttpChild` fills in the empty ones."""
     env = {**env, f"{prefix}_SERVER_PASSWORD": "", f"{prefix}_SERVER_USERNAME": ""}
     # The settings hold for sub-agents as well, which have sessions of their own.
-    if request.permissions == "ask":
-        env[f"{prefix}_PERMISSION"] = msgspec.json.encode(_settings_of(_ASK_RULES)).decode()
-    elif request.permissions == "read-only":
-        env[f"{prefix}_PERMISSION"] = msgspec.json.encode(_READ_ONLY_SETTINGS).decode()
+    rules = {"ask": _ASK_RULES, "read-only": _DENY_RULES}.get(request.permissions)
+    if rules is not None:
+        env[f"{prefix}_PERMISSION"] = msgspec.json.encode(_settings_of(rules)).decode()
     return CommandLine(args=("serve", "--hostname", "127.0.0.1", "--port", "0", *request.extra_args), env=env)
 
 
@@ -105,7 +113,10 @@ class OpencodeServe(Driver):
     def __init__(self, request: Request, line_id: str) -> None:
         super().__init__(request, line_id)
         self._model = request.model
-        self._agent = _READ_ONLY_AGENT if request.permissions == "read-only" else ""
+        is_read_only = request.permissions == "read-only"
+        self._agent = _READ_ONLY_AGENT if is_read_only else ""
+        self._rules = [*_ASK_RULES, *_DENY_RULES] if is_read_only else []
+        """Of the session."""
         self._requests: dict[int, tuple[int, Answered]] = {}
         """Number of a request → the turn in which it was sent, and what takes its answer."""
         self._turn = 0
@@ -149,20 +160,24 @@ class OpencodeServe(Driver):
     # What is wanted of the server
 
     def begin(self) -> Moves:
+        if self.request.permissions == "ask":
+            return [self._send("GET", "/agent", None, self._on_agents)]
+        return self._open_session()
+
+    def _open_session(self) -> Moves:
         if self.request.resume:
             return self._resume(self.request.resume)
         if self.request.continue_last:
             return [self._send("GET", "/session?roots=true&limit=1", None, self._on_latest)]
         title = self.request.prompt.strip().partition("\n")[0][:_TITLE_LENGTH] or "Harness"
-        return [self._send("POST", "/session", {"title": title, **self._rules()}, self._on_begun)]
+        rules = {"permission": self._rules} if self._rules else {}
+        return [self._send("POST", "/session", {"title": title, **rules}, self._on_begun)]
 
     def _resume(self, session_id: str) -> Moves:
-        rules = self._rules()
         path = f"/session/{_name(session_id)}"
-        return [self._send("PATCH" if rules else "GET", path, rules or None, self._on_begun)]
-
-    def _rules(self) -> dict[str, Any]:
-        return {"permission": _ASK_RULES} if self.request.permissions in ("ask", "read-only") else {}
+        if self._rules:
+            return [self._send("PATCH", path, {"permission": self._rules}, self._on_begun)]
+        return [self._send("GET", path, None, self._on_resumed)]
 
     def prompt(self, prompt: Prompt) -> Moves:
         self._start_turn()
@@ -270,6 +285,23 @@ class OpencodeServe(Driver):
         status = count_of(record.get("status")) or 0
         return then(status, record.get("body") if status else record.get("error"))
 
+    def _on_agents(self, status: int, body: Any) -> Moves:
+        """A sub-agent whose own rules would let it work without asking has to be approved when it is called."""
+        del status
+        known = [record_of(item) for item in items_of(body)]
+        held = [text_of(agent.get("name")) for agent in known if _is_held(agent)]
+        self._rules = [*_ASK_RULES, *(_rule("task", "allow", name) for name in held if name)]
+        return self._open_session()
+
+    def _on_resumed(self, status: int, body: Any) -> Moves:
+        """Rules of a session can only be added to: an earlier read-only run has left some that deny."""
+        rules = items_of(record_of(body).get("permission"))
+        session_id = text_of(record_of(body).get("id"))
+        if session_id and any(rule in rules for rule in _DENY_RULES):
+            path = f"/session/{_name(session_id)}"
+            return [self._send("PATCH", path, {"permission": _ASK_RULES}, self._on_begun)]
+        return self._on_begun(status, body)
+
     def _on_latest(self, status: int, body: Any) -> Moves:
         session_id = text_of(record_of(next(iter(items_of(body)), None)).get("id"))
         if not session_id:
@@ -354,12 +386,10 @@ class OpencodeServe(Driver):
 
     def _on_session(self, data: Record) -> Moves:
         info = record_of(data.get("info"))
-        child, parent = text_of(info.get("id")), text_of(info.get("parentID"))
-        if not child or not self._is_ours({"sessionID": parent}):
-            return ()
-        self._children.setdefault(child, (first_text(info, "agent", "title"), ""))
-        rules = self._rules()  # a sub-agent inherits only what is forbidden
-        return [self._send("PATCH", f"/session/{_name(child)}", rules)] if rules else ()
+        child = text_of(info.get("id"))
+        if child and self._is_ours({"sessionID": info.get("parentID")}):
+            self._children.setdefault(child, (first_text(info, "agent", "title"), ""))
+        return ()
 
     def _on_status(self, data: Record) -> Moves:
         if data.get("sessionID") != self.session_id:
@@ -485,6 +515,18 @@ class OpencodeServe(Driver):
             return [*late, TurnEnded("interrupted", is_final=is_final)]
         outcome = TurnEnded("failed", self._error, is_final) if self._error else TurnEnded("completed")
         return [*late, outcome]
+
+
+def _is_held(agent: Record) -> bool:
+    """Whether the rules of a sub-agent make it ask before it changes or runs anything."""
+    allowed: set[str] = set()
+    for rule in map(record_of, items_of(agent.get("permission"))):
+        name, is_whole = text_of(rule.get("permission")), rule.get("pattern") == "*"
+        if rule.get("action") != "allow":
+            allowed = set() if is_whole and name == "*" else allowed - {name if is_whole else ""}
+        elif name not in _READS and (is_whole or name != _OUTSIDE):  # it may read its own folders
+            allowed.add(name)
+    return not allowed
 
 
 def _asked_of(data: Record) -> AskedPermission:
