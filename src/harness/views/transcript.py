@@ -233,12 +233,8 @@ class Transcript:
             self._page.block([*self._lead(event), ("cyan", "  ")], "cyan", text, most=_ALL)
 
     def _on_relay_reply(self, event: RelayReply) -> None:
-        is_always = event.approved and (event.always or event.choice not in ("", "once"))
-        answer = "yes, always" if is_always else "yes" if event.approved else "no"
         by = "" if event.by == "person" else f" (by {event.by})"
-        self._notice(
-            event, "› ", "cyan", f"{event.answer if event.answer is not None else answer}{by} {event.reason}"
-        )
+        self._notice(event, "› ", "cyan", f"{_answer_words(event)}{by} {event.reason}")
 
     def _on_repl_input(self, event: ReplInput) -> None:
         self._notice(event, "» ", "cyan", event.code)
@@ -369,6 +365,23 @@ class Transcript:
             progress,
             ("dim", f"  +{others}" if others else ""),
         )
+
+
+def _answer_words(event: RelayReply) -> str:
+    answer = event.answer
+    if isinstance(answer, dict):
+        if answer.get("action") in ("approved", "rejected"):  # a plan
+            feedback = "" if event.reason else gist(answer.get("feedback") or "")
+            return f"{answer['action']} {feedback}".rstrip()
+        return ", ".join(_choice_words(one) for one in answer.values())
+    if answer is not None:
+        return _choice_words(answer)
+    is_always = event.approved and (event.always or event.choice not in ("", "once"))
+    return "yes, always" if is_always else "yes" if event.approved else "no"
+
+
+def _choice_words(answer: Any) -> str:
+    return " + ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
 
 
 def _bars(depth: int) -> str:

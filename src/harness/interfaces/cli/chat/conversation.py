@@ -101,6 +101,10 @@ class TerminalConversation:
         self._asking: Asking | None = None
         self._shown: set[str] = set()
         """The questions that were asked here."""
+        self._answered: set[str] = set()
+        """Those of them that were answered here."""
+        self._has_lost_question = False
+        """Whether the latest question was answered elsewhere before anything was typed."""
         self._typed: list[str] = []
         """What the view need not repeat."""
         self._lines: list[str | None] = []
@@ -176,6 +180,7 @@ class TerminalConversation:
                     if relay is not None and event.id not in self._shown:
                         left.append(relay)  # a rule, or another person, answered it
                     if self._asking is not None and self._asking.id == event.id:
+                        self._has_lost_question = event.id not in self._answered
                         self._asking = None
                         self.terminal.prompt("")
                 case Message(role="user") if event.text in self._typed:
@@ -263,12 +268,13 @@ class TerminalConversation:
         )
 
     def _said(self, text: str) -> None:
+        has_lost_question, self._has_lost_question = self._has_lost_question, False
         if self._asking is not None:
             self._answer(self._asking, text)
+        elif has_lost_question and is_yes_or_no(text):
+            self.terminal.say("it was answered already")
         elif self.is_running:
             self._interject(text)
-        elif is_yes_or_no(text) and self._shown:
-            self.terminal.say("nothing is waiting for an answer")
         else:
             self._send_typed(Submit(prompt=text), text)
 
@@ -278,6 +284,7 @@ class TerminalConversation:
             self.terminal.say(asking.text())
             return
         self.link.send(answering_command(asking.relay, reply))
+        self._answered.add(asking.id)
         self._waiting.pop(asking.id, None)
 
     def _interject(self, text: str) -> None:

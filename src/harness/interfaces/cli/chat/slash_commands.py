@@ -55,9 +55,16 @@ def _help(conversation: TerminalConversation, argument: str) -> None:
 
 
 def _configure(conversation: TerminalConversation, configuration: Configuration, what: str) -> None:
+    """`what`: what is said of it, where no event of the log does."""
+    is_logged = bool(conversation.link.log_id) and configuration.permission_mode is None
     conversation.link.send(Configure(config=configuration))
-    later = " from the next turn on" if conversation.is_running else ""
-    conversation.terminal.say(f"· {what}{later}")
+    if not is_logged:
+        conversation.terminal.say(f"· {what}")
+
+
+def _require_idle(conversation: TerminalConversation) -> None:
+    if conversation.is_running:
+        raise UsageError("a turn is in progress", hint="stop it with Ctrl-C, or wait until it has ended")
 
 
 def _model(conversation: TerminalConversation, argument: str) -> None:
@@ -75,6 +82,7 @@ def _mode(conversation: TerminalConversation, argument: str) -> None:
         conversation.terminal.say(f"mode: {conversation.state.mode} (there are: {', '.join(_MODES)})")
         return
     if argument != conversation.state.mode:
+        _require_idle(conversation)
         _configure(conversation, Configuration(mode=argument), f"mode {argument}")
         conversation.state.mode = argument
 
@@ -94,8 +102,7 @@ def _permissions(conversation: TerminalConversation, argument: str) -> None:
 
 
 def _resume(conversation: TerminalConversation, argument: str) -> None:
-    if conversation.is_running:
-        raise UsageError("a turn is in progress", hint="stop it with Ctrl-C, or wait until it has ended")
+    _require_idle(conversation)
     conversation.actions.resume(conversation, argument)
 
 
