@@ -73,5 +73,6 @@ def test_a_log_from_a_store_keeps_the_promises_of_a_log(case: HomeCase, tmp_path
 def test_a_history_belongs_to_an_agent_and_has_a_recorded_store(name: str) -> None:
     history = load(name)
     assert history is not None
-    assert history.agent == load_agent(name).name == name
+    assert (history.agent, history.title) == (load_agent(name).name, load_agent(name).title)
+    assert history.agent == name
     assert cases(name), f"there is no recorded store of {name}"

@@ -47,9 +47,7 @@ class HistorySessions:
 
     def __init__(self) -> None:
         self._catalogue = Catalogue(os.path.join(cache_directory(), _CATALOGUE), load_all())
-        known = self._catalogue.sessions()
-        projects = [os.getcwd(), *(session.cwd for session in known if session.cwd)]
-        self.home = current_home(dict.fromkeys(projects))
+        self.home = current_home(dict.fromkeys([os.getcwd(), *self._catalogue.projects()]))
         self._catalogue.refresh(self.home)
         self.sessions = self._catalogue.sessions()
 
@@ -164,7 +162,7 @@ def as_metadata(session: CataloguedSession, activity: Activity | None = None) ->
     outcome = "" if activity is None else _LIVE_OUTCOMES[activity]
     return Metadata(
         session_id=session.session_id,
-        agent=load_agent(session.agent).title,
+        agent=history_of(session).title,
         agent_name=session.agent,
         prompt=session.prompt,
         name=session.title,

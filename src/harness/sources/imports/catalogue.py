@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -82,8 +82,8 @@ _PATIENCE_S = 5.0
 """How long another process is waited for."""
 
 
-class CataloguedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as the catalogue has it."""
+class CataloguedSession(msgspec.Struct, frozen=True, gc=False):
+    """A session as the catalogue has it: a row of the table."""
 
     number: int
     agent: str
@@ -95,7 +95,7 @@ class CataloguedSession(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     started_ms: int
     title: str
-    is_child: bool
+    is_child: int
     parent_id: str
     gone_ms: int
     """When it was first missing; 0 while it is there."""
@@ -129,7 +129,7 @@ class CataloguedSession(msgspec.Struct, frozen=True, kw_only=True):
             cwd=self.cwd,
             started_ms=self.started_ms,
             title=self.title,
-            is_child=self.is_child,
+            is_child=bool(self.is_child),
             parent_id=self.parent_id,
         )
 
@@ -190,12 +190,18 @@ class Catalogue:
                     "UPDATE sessions SET gone_ms = ? WHERE number = ?", ((now_ms, number) for number in gone)
                 )
 
+    def projects(self) -> list[str]:
+        """The directories in which sessions have worked."""
+        return [
+            cwd for (cwd,) in self._connection.execute("SELECT DISTINCT cwd FROM sessions WHERE cwd != ''")
+        ]
+
     def sessions(self) -> list[CataloguedSession]:
         """All of them, the last changed first."""
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM sessions ORDER BY changed_ms DESC, number DESC"
         )
-        return [_session_of(row) for row in rows]
+        return [CataloguedSession(*row) for row in rows]
 
     def read(
         self, sessions: Iterable[CataloguedSession], on_progress: Callable[[int], object] | None = None
@@ -262,11 +268,6 @@ _ENTER = (
 _UPDATE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _READ)} WHERE number = ?"
 
 
-def _session_of(row: tuple[Any, ...]) -> CataloguedSession:
-    values = dict(zip(CataloguedSession.__struct_fields__, row, strict=True))
-    return CataloguedSession(**{**values, "is_child": bool(values["is_child"])})
-
-
 def _with_summary(session: CataloguedSession, summary: SessionSummary) -> CataloguedSession:
     return msgspec.structs.replace(
         session,
@@ -280,7 +281,7 @@ def _with_summary(session: CataloguedSession, summary: SessionSummary) -> Catalo
         cwd=summary.cwd or session.cwd,
         started_ms=summary.started_ms or session.started_ms,
         ended_ms=summary.ended_ms,
-        is_child=session.is_child or bool(summary.parent_id),
+        is_child=int(session.is_child or bool(summary.parent_id)),
         parent_id=summary.parent_id or session.parent_id,
     )
 

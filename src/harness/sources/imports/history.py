@@ -76,6 +76,8 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str
     """The name of the agent whose translator reads it."""
+    title: str
+    """The agent's display name, here because a list needs nothing else of the agent."""
     place: Callable[[Home], str]
     """The folder, file or database in which the sessions are."""
     find: Callable[[Home], Iterator[StoredSession]]

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from harness.events import Usage
-from harness.sources.agents.codex.usage import usage_of
-from harness.sources.formats.model_ledger import usage_of_call
 from harness.sources.imports.history import StoredSession
 from harness.sources.imports.store_files import files_in, lines
 from harness.sources.imports.summary import SessionSummary, UsedTokens
@@ -93,6 +91,8 @@ class _ClaudeSkim:
                 self.summary.title = title or self.summary.title
 
     def finish(self) -> SessionSummary:
+        from harness.sources.formats.model_ledger import usage_of_call
+
         summary = self.summary
         self._end_run()
         for key, (at, model, stated) in self._calls.items():
@@ -183,6 +183,7 @@ class _CodexSkim:
         self._session_id = session.session_id
         self._model = ""
         self._total = Usage()
+        self._usage_of = _codex_usage()
         self._has_calls = False
         """Whether each model call is counted: then the totals only repeat it."""
 
@@ -215,7 +216,7 @@ class _CodexSkim:
             case "token_usage_record":
                 if data.get("thread_id") in (None, "", self._session_id):
                     self._has_calls = True
-                    self._count(usage_of(data.get("usage") or {}), at_ms)
+                    self._count(self._usage_of(data.get("usage") or {}), at_ms)
             case "token_count":
                 self._token_count(data, at_ms)
             case "task_complete":
@@ -248,7 +249,7 @@ class _CodexSkim:
         summary.outcome, summary.model = "unknown", self._model or summary.model
 
     def _token_count(self, data: dict[str, Any], at_ms: int) -> None:
-        total = usage_of((data.get("info") or {}).get("total_token_usage") or {})
+        total = self._usage_of((data.get("info") or {}).get("total_token_usage") or {})
         if self._has_calls or not total or not self.summary.runs:
             return
         is_new = (total.input or 0) < (self._total.input or 0)
@@ -259,6 +260,13 @@ class _CodexSkim:
         if self.summary.runs and usage.without_zeros():
             key = f"{self._session_id}#{len(self.summary.used)}"
             self.summary.used.append(UsedTokens(key, at_ms, self.summary.model, usage))
+
+
+def _codex_usage() -> Callable[[dict[str, Any]], Usage]:
+    """Imported when a session is read, as it brings the agent's whole translator."""
+    from harness.sources.agents.codex.usage import usage_of
+
+    return usage_of
 
 
 def skim_codex(session: StoredSession) -> SessionSummary | None:

@@ -9,9 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from harness.events import Event, Message, Result, SessionStart, Usage, UsageDelta
-from harness.log.redact.redactor import redact_text, secrets_in
 from harness.sources.imports.history import AgentHistory, StoredSession
-from harness.sources.imports.stored_log import StoredLog
 
 _LONGEST_PROMPT = 2_000
 
@@ -77,6 +75,8 @@ def summarize(history: AgentHistory, session: StoredSession) -> SessionSummary:
     summary = history.skim(session) if history.skim is not None else None
     if summary is None:
         return read_whole(history, session)
+    from harness.log.redact.redactor import redact_text, secrets_in
+
     secrets = secrets_in(os.environ)
     summary.prompt = redact_text(summary.prompt[:_LONGEST_PROMPT], secrets)
     summary.title = redact_text(summary.title or session.title, secrets)
@@ -84,6 +84,9 @@ def summarize(history: AgentHistory, session: StoredSession) -> SessionSummary:
 
 
 def read_whole(history: AgentHistory, session: StoredSession) -> SessionSummary:
+    # Imported when a session is read: a list of sessions that are known needs no translator.
+    from harness.sources.imports.stored_log import StoredLog
+
     log = StoredLog(history, session)
     summary = SessionSummary()
     for batch in log.batches():

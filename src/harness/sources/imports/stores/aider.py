@@ -124,4 +124,6 @@ def _text_lines(path: str) -> Iterator[str]:
             yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
-HISTORY = AgentHistory(agent="aider", place=place, find=find, records=records, rewording=AiderRewording)
+HISTORY = AgentHistory(
+    agent="aider", title="Aider", place=place, find=find, records=records, rewording=AiderRewording
+)

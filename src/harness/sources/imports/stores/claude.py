@@ -369,6 +369,7 @@ def deleted_after_days(home: Home) -> int | None:
 
 HISTORY = AgentHistory(
     agent="claude",
+    title="Claude Code",
     place=place,
     find=find,
     records=records,

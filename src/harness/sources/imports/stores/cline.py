@@ -171,5 +171,5 @@ def live(home: Home) -> dict[str, Activity]:
 
 
 HISTORY = AgentHistory(
-    agent="cline", place=place, find=find, records=records, rewording=ClineRewording, live=live
+    agent="cline", title="Cline", place=place, find=find, records=records, rewording=ClineRewording, live=live
 )

@@ -443,6 +443,7 @@ def live(home: Home) -> dict[str, Activity]:
 
 HISTORY = AgentHistory(
     agent="codex",
+    title="Codex",
     place=place,
     find=find,
     records=records,

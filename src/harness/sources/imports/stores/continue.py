@@ -85,4 +85,6 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
     yield from map(record_of, items_of(stored.get("history")))
 
 
-HISTORY = AgentHistory(agent="continue", place=place, find=find, records=records, rewording=ContinueRewording)
+HISTORY = AgentHistory(
+    agent="continue", title="Continue", place=place, find=find, records=records, rewording=ContinueRewording
+)

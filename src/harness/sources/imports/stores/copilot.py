@@ -110,5 +110,11 @@ def live(home: Home) -> dict[str, Activity]:
 
 
 HISTORY = AgentHistory(
-    agent="copilot", place=place, find=find, records=records, rewording=CopilotRewording, live=live
+    agent="copilot",
+    title="GitHub Copilot CLI",
+    place=place,
+    find=find,
+    records=records,
+    rewording=CopilotRewording,
+    live=live,
 )

@@ -130,4 +130,6 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
     yield from json_lines(session.path)
 
 
-HISTORY = AgentHistory(agent="droid", place=place, find=find, records=records, rewording=DroidRewording)
+HISTORY = AgentHistory(
+    agent="droid", title="Factory Droid", place=place, find=find, records=records, rewording=DroidRewording
+)

@@ -209,4 +209,6 @@ def _files_of(session: StoredSession) -> list[str]:
     return [path for path in beside if text_of(_header_of(path).get("sessionId")) == session.session_id]
 
 
-HISTORY = AgentHistory(agent="gemini", place=place, find=find, records=records, rewording=GeminiRewording)
+HISTORY = AgentHistory(
+    agent="gemini", title="Gemini CLI", place=place, find=find, records=records, rewording=GeminiRewording
+)

@@ -124,4 +124,6 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
                 }
 
 
-HISTORY = AgentHistory(agent="goose", place=place, find=find, records=records, rewording=GooseRewording)
+HISTORY = AgentHistory(
+    agent="goose", title="Goose", place=place, find=find, records=records, rewording=GooseRewording
+)

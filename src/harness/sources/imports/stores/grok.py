@@ -186,4 +186,6 @@ def _query_of(record: Record) -> str | None:
     return None if found is None else found[1]
 
 
-HISTORY = AgentHistory(agent="grok", place=place, find=find, records=records, rewording=GrokRewording)
+HISTORY = AgentHistory(
+    agent="grok", title="Grok Build", place=place, find=find, records=records, rewording=GrokRewording
+)

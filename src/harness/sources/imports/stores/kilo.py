@@ -16,4 +16,6 @@ def find(home: Home) -> Iterator[StoredSession]:
     return sessions("kilo", place(home))
 
 
-HISTORY = AgentHistory(agent="kilo", place=place, find=find, records=records, rewording=OpencodeRewording)
+HISTORY = AgentHistory(
+    agent="kilo", title="Kilo Code", place=place, find=find, records=records, rewording=OpencodeRewording
+)

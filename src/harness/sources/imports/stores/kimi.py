@@ -162,4 +162,6 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
     return json_lines(session.path)
 
 
-HISTORY = AgentHistory(agent="kimi", place=place, find=find, records=records, rewording=KimiRewording)
+HISTORY = AgentHistory(
+    agent="kimi", title="Kimi Code", place=place, find=find, records=records, rewording=KimiRewording
+)

@@ -16,4 +16,6 @@ def find(home: Home) -> Iterator[StoredSession]:
     return sessions("opencode", place(home))
 
 
-HISTORY = AgentHistory(agent="opencode", place=place, find=find, records=records, rewording=OpencodeRewording)
+HISTORY = AgentHistory(
+    agent="opencode", title="OpenCode", place=place, find=find, records=records, rewording=OpencodeRewording
+)

@@ -126,4 +126,4 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
     return json_lines(session.path)
 
 
-HISTORY = AgentHistory(agent="pi", place=place, find=find, records=records, rewording=PiRewording)
+HISTORY = AgentHistory(agent="pi", title="Pi", place=place, find=find, records=records, rewording=PiRewording)

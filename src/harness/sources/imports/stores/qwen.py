@@ -189,4 +189,6 @@ def _with_children(path: str, parent: str, children: dict[str, str]) -> Iterator
         yield {**record, _PARENT: parent} if parent else record
 
 
-HISTORY = AgentHistory(agent="qwen", place=place, find=find, records=records, rewording=QwenRewording)
+HISTORY = AgentHistory(
+    agent="qwen", title="Qwen Code", place=place, find=find, records=records, rewording=QwenRewording
+)
