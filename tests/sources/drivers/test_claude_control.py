@@ -197,6 +197,18 @@ def test_an_interrupted_turn_ends_although_a_task_works_in_the_background() -> N
     assert driver.heard(idle()) == [TurnEnded("interrupted", "Done.")]
 
 
+def test_what_waits_for_its_tasks_only_is_interrupted_at_once() -> None:
+    driver = busy_driver()
+    driver.heard({"type": "system", "subtype": "task_started", "task_id": "t1"})
+    driver.heard(RESULT)
+    driver.heard(idle())
+    moves = driver.interrupt()
+
+    assert [one["request"]["subtype"] for one in written(moves)] == ["interrupt", "stop_task"]
+    assert moves[-1] == TurnEnded("interrupted")
+    assert not driver.is_busy
+
+
 def test_a_turn_waits_for_a_message_that_is_queued() -> None:
     driver = busy_driver()
     assert len(written(driver.steer(Prompt(id="p2", text="also")))) == 1

@@ -90,7 +90,7 @@ class ClaudeControl(Driver):
         self._plans: dict[str, str] = {}
         """Call → its plan: the question has it only where the model wrote it into a file."""
         self._result: Record | None = None
-        self._says_states = False
+        self._says_states = self._is_idle = False
 
     def begin(self) -> Moves:
         hooks = None
@@ -114,7 +114,14 @@ class ClaudeControl(Driver):
         # What is still queued would run right after the interrupted turn.
         self._is_interrupted = True
         self._sent.clear()
-        return [self._control(subtype="interrupt", cancel_queued=True)]
+        moves: list[Move] = [self._control(subtype="interrupt", cancel_queued=True)]
+        if self._is_idle and self._result is not None:
+            # It waits for its tasks only: there is no turn whose end it could report.
+            moves += [self._control(subtype="stop_task", task_id=task) for task in self._tasks]
+            self._tasks.clear()
+            self.is_busy, self._result = False, None
+            moves.append(TurnEnded("interrupted"))
+        return moves
 
     def configure(self, *, model: str = "", mode: str = "") -> Moves:
         moves: list[Move] = []
@@ -168,6 +175,7 @@ class ClaudeControl(Driver):
         return [SessionKnown(self.session_id)]
 
     def _on_state(self, state: str) -> Moves:
+        self._is_idle = state == "idle"
         if state == "running" and not self.is_busy:
             self._begin_turn()
             return [TurnStarted()]
