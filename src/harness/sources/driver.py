@@ -144,6 +144,8 @@ class Driver:
 
     skips: ClassVar[tuple[bytes, ...]] = ()
     """Beginnings of lines that say nothing to the driver, such as pieces of streamed text: they are not decoded."""
+    skips_unless: ClassVar[tuple[tuple[bytes, bytes], ...]] = ()
+    """(beginning, mark): lines that begin so are decoded only where they contain the mark, such as large tool results."""
     capabilities: frozenset[str] = frozenset()
     """Of steer, approve, ask, plan, files, model, mode, fork: what works with this program, as far as is known."""
 

@@ -71,6 +71,7 @@ _TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped"})
 
 class ClaudeControl(Driver):
     skips = (b'{"type":"stream_event"',)
+    skips_unless = ((b'{"type":"user"', b'"isReplay":true'),)
     capabilities = frozenset({"steer", "approve", "ask", "plan", "files", "model", "mode", "fork"})
 
     def __init__(self, request: Request, line_id: str) -> None:

@@ -138,9 +138,9 @@ class Line:
         return [move for move in moves if not isinstance(move, Send)]
 
     def _records(self, block: bytes) -> Iterator[Record]:
-        skips = self.driver.skips
-        for line in block.split(b"\n"):
-            if not line or (skips and line.startswith(skips)):
+        skips, skips_unless = self.driver.skips, self.driver.skips_unless
+        for line in [one for one in block.split(b"\n") if one and not one.startswith(skips)]:
+            if any(line.startswith(beginning) and mark not in line for beginning, mark in skips_unless):
                 continue
             try:
                 found = [decode(line)]
