@@ -65,7 +65,9 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
     assert "(stopped at step 796)" in rows[3]
 
 
-@pytest.mark.parametrize("name", ["run", "loop", "session", "server", "sessions_list", "providers", "two_way"])
+@pytest.mark.parametrize(
+    "name", ["run", "loop", "session", "server", "sessions_list", "providers", "two_way"]
+)
 def test_every_program_can_be_loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert program(monkeypatch, name).__doc__
 
