@@ -22,6 +22,13 @@ def test_two_questions_are_open_at_once_and_answered_in_any_order() -> None:
     assert written(yes) == [{"id": 0, "result": {"decision": "accept"}}]
 
 
+def test_the_folder_of_a_command_is_shown_where_it_is_another_one() -> None:
+    codex = busy(cwd="/repo")
+
+    assert asked(codex, command(0, cwd="/repo")).input == {"command": "touch a"}
+    assert asked(codex, command(1, cwd="/etc")).input == {"command": "touch a", "cwd": "/etc"}
+
+
 def test_a_reason_is_said_before_the_refusal_whether_codex_takes_it_or_not() -> None:
     for answer in ({"result": {"turnId": TURN}}, {"error": {"code": -32600, "message": "no active turn"}}):
         codex = busy()

@@ -332,7 +332,7 @@ class CodexAppServer(JsonRpcDriver):
 
     def _asked_by_program(self, asked: RpcRequest) -> Moves:
         item = self._item_of(asked)
-        relay = relay_of(asked, item)
+        relay = relay_of(asked, item, self.request.cwd)
         thread = text_of(asked.params.get("threadId"))
         relay = replace(relay, call_id=text_of(asked.params.get("itemId")) or text_of(item.get("id")))
         if thread != self.session_id:

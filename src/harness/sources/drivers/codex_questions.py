@@ -207,5 +207,9 @@ CODEX_REQUESTS: dict[str, CodexRequest] = {
 """Method of a request → what it asks. None of the answers makes Codex write a rule into the user's files."""
 
 
-def relay_of(asked: RpcRequest, item: Record) -> Relay:
-    return CODEX_REQUESTS[asked.method].relay(asked.params, item)
+def relay_of(asked: RpcRequest, item: Record, usual_cwd: str) -> Relay:
+    """The question. Where a command would run is said only if it is elsewhere."""
+    params = asked.params
+    if usual_cwd and params.get("cwd") == usual_cwd:
+        params = {name: value for name, value in params.items() if name != "cwd"}
+    return CODEX_REQUESTS[asked.method].relay(params, item)
