@@ -111,6 +111,18 @@ def test_what_this_process_has_started_is_not_let_in(folder: Path) -> None:
     assert session.done == [Approve(relay_id="by a person")]
 
 
+def test_what_a_killed_program_left_is_removed(folder: Path) -> None:
+    import socket
+
+    folder.mkdir(parents=True, mode=0o700)
+    folder.chmod(0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+        left.bind(str(folder / "s1.sock"))
+    with pytest.raises(ConnectionRefusedError):
+        ChannelClient("s1", print)
+    assert list(folder.iterdir()) == []
+
+
 def test_garbage_changes_nothing(folder: Path) -> None:
     import socket
 

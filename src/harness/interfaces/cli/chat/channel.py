@@ -28,7 +28,7 @@ from harness.log.private_files import make_private_directory
 from harness.system.contract import system
 
 _SUFFIX = ".sock"
-_LONGEST_PATH = 100
+_LONGEST_PATH = 96
 """What the address of a socket has room for."""
 _LONGEST_LINE = 1024 * 1024
 _MOST_CONNECTIONS = 8
@@ -95,11 +95,12 @@ class SessionChannel:
     def _listen(self) -> socket.socket:
         make_private_directory(_folder_path())
         with _folder() as folder:
-            with suppress(FileNotFoundError):
-                os.unlink(self._name, dir_fd=folder)
+            _remove(f"{self._name}.new", folder)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listener.bind(_address(folder, self._name))
-        listener.listen(_MOST_CONNECTIONS)
+            # It gets its name when it listens: a socket that refuses was left behind, and is removed.
+            listener.bind(_address(folder, f"{self._name}.new"))
+            listener.listen(_MOST_CONNECTIONS)
+            os.rename(f"{self._name}.new", self._name, src_dir_fd=folder, dst_dir_fd=folder)
         return listener
 
     def _accept(self) -> None:
@@ -159,12 +160,19 @@ class ChannelClient:
         self._changed = threading.Condition()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with _folder() as folder:
-                self._socket.connect(_address(folder, f"{log_id}{_SUFFIX}"))
+            self._connect(f"{log_id}{_SUFFIX}")
         except OSError:
             self._socket.close()
             raise
         threading.Thread(target=self._listen, name="channel", daemon=True).start()
+
+    def _connect(self, name: str) -> None:
+        with _folder() as folder:
+            try:
+                self._socket.connect(_address(folder, name))
+            except ConnectionRefusedError:  # its program was killed
+                _remove(name, folder)
+                raise
 
     def send(self, command: Command) -> None:
         """Raises HarnessError for what cannot be done, also because the session has ended."""
@@ -248,6 +256,11 @@ def _folder() -> Iterator[int]:
         yield folder
     finally:
         os.close(folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
 
 
 def _address(folder: int, name: str) -> str:

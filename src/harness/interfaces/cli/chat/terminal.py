@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
+from harness.errors import HarnessError
 from harness.interfaces.cli.chat.line_editor import LineEditor, LineSplitter
 from harness.interfaces.cli.console import can_erase, is_terminal, width_of
-from harness.interfaces.cli.output import STDOUT, write_out
+from harness.interfaces.cli.output import STDOUT, ReaderGone, write_out
 from harness.views.formatting.columns import columns
 from harness.views.formatting.escapes import revealed
 
@@ -48,14 +49,16 @@ class ChatTerminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._erase()
-        self._release()
+        with suppress(HarnessError, ReaderGone):  # the terminal may be gone
+            self._erase()
+            self._release()
         if self._settings is not None:
             import termios
 
             with suppress(termios.error):
                 termios.tcsetattr(_STDIN, termios.TCSADRAIN, self._settings)
-            write_out(_PASTE_OFF)
+            with suppress(HarnessError, ReaderGone):
+                write_out(_PASTE_OFF)
 
     def resume(self) -> None:
         """Read keys: at the start, and after the program was stopped and continued (Ctrl-Z, `fg`)."""
