@@ -220,9 +220,9 @@ class _CodexSkim:
             case "token_count":
                 self._token_count(data, at_ms)
             case "task_complete":
-                summary.outcome = (
-                    "failed" if data.get("error") or summary.outcome == "failed" else "completed"
-                )
+                is_answered = data.get("last_agent_message", "") is not None
+                has_failed = bool(data.get("error")) or summary.outcome == "failed"
+                summary.outcome = "failed" if has_failed else "completed" if is_answered else "unknown"
             case "turn_aborted":
                 summary.outcome = "interrupted"
             case "error":

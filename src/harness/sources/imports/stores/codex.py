@@ -174,8 +174,10 @@ class CodexRewording(Rewording):
         self.end()  # what comes before its prompt belongs to the new turn
 
     def _turn_completed(self, record: Record) -> None:
-        self._is_ended = True
-        error = record_of(record_of(record.get("payload")).get("error"))
+        data = record_of(record.get("payload"))
+        # Older versions write no error: a turn that ends without an answer may have failed.
+        self._is_ended = data.get("last_agent_message", "") is not None
+        error = record_of(data.get("error"))
         if error:
             self._fail(text_of(error.get("message")))
 
