@@ -125,11 +125,12 @@ def test_a_program_that_cannot_switch_its_model_is_started_again(
 
     monkeypatch.setattr(ClaudeControl, "configure", lambda *_, **__: None)
     binary = talk.program(*first_turn())
-    talk.follow(talk.start(binary, held, model="one"))
+    first = talk.follow(talk.start(binary, held, model="one"))
     pid = pid_of(held)
-    talk.follow(talk.start(binary, held, model="two", resume=SESSION))
+    again = talk.follow(talk.start(binary, held, model="two", resume=SESSION))
 
     assert pid_of(held) != pid
+    assert result_of(again).usage == result_of(first).usage  # a new process counts anew
     assert not is_alive(pid)
 
 

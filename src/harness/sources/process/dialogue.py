@@ -205,11 +205,10 @@ class Dialogue:
     # In the thread of the run
 
     def work(self) -> None:
-        line: Line | None = None
         try:
-            line = self._conversation.take(self._launch) if self._conversation is not None else None
+            line, switches = self._line_before()
             self._begin(line)
-            exit = self._converse(line)
+            exit = self._converse(line, switches)
         except HarnessError as error:
             exit = RawExit(
                 at_ms=self._hub.clock(),
@@ -221,21 +220,29 @@ class Dialogue:
         if self._log.result is not None:
             self._on_end(self._log.result, self._log.session)
 
+    def _line_before(self) -> tuple[Line | None, Moves]:
+        """The process of the run before, if it can be used for this one, and what makes it fit."""
+        conversation = self._conversation
+        line = conversation.take(self._launch) if conversation is not None else None
+        if line is None or conversation is None:
+            return None, ()
+        switches = self._switched(line)
+        if switches is not None:
+            return line, switches
+        line.close()
+        conversation.unread += line.unread
+        return None, ()
+
     def _begin(self, line: Line | None) -> None:
         entry = replace(self._recorder.start_entry(self._hub.clock()), two_way=True)
         if line is not None:
             entry = replace(entry, session_id=line.driver.session_id, carried=dict(line.carried))
         self._log.take(entry)
 
-    def _converse(self, line: Line | None) -> RawExit:
+    def _converse(self, line: Line | None, switches: Moves) -> RawExit:
         launch = self._launch
         if not launch.binary:
             raise not_found(launch.agent)
-        switched = () if line is None else self._switched(line)
-        if line is not None and switched is None:
-            line.close()
-            self._record(line.unread)
-            line = None
         is_new = line is None
         line = self._line = line or Line(launch)
         self._started_ms = self._hub.clock()
@@ -243,7 +250,7 @@ class Dialogue:
         try:
             self._record_unread(line)
             held, line.held = line.held, []
-            self._do(line, self._moves(line.driver.begin) if is_new else [*held, *(switched or ())])
+            self._do(line, self._moves(line.driver.begin) if is_new else [*held, *switches])
             if launch.prompt:
                 if line.driver.is_busy:
                     self._follow(line, watch)
