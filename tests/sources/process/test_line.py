@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from conversations import (
     ABORTED,
@@ -43,15 +45,19 @@ from conversations import (
 )
 from msgspec.structs import replace
 
+from claude_peer import recorded
 from harness.events import Event, Message
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
+from harness.sources.driver import Prompt, TurnEnded
 from harness.sources.process import dialogue, launch, line
+from harness.sources.process.child import OutputChunk
 from harness.sources.process.dialogue import Dialogue, ProgramConversation
 from harness.sources.process.recorder import Recorder
 from harness.sources.request import Request
+from recorded_peer import read_recording
 
 
 @pytest.fixture(autouse=True)
@@ -412,3 +418,26 @@ def test_messages_of_events_have_their_ids(talk: Talk, held: ProgramConversation
 
     [message] = [event for event in events if isinstance(event, Message) and event.text == "also"]
     assert message.id == "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.mark.parametrize("scenario", ["allow", "two-approvals-subagents", "steer-in-tool"])
+def test_any_split_of_the_bytes_gives_the_same_moves(
+    talk: Talk, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "_connect", lambda prepared: None)
+    monkeypatch.setattr(line.secrets, "token_hex", lambda size: "line")
+    steps = [step.message for step in read_recording(recorded(scenario)) if step.direction == "out"]
+    data = b"".join(msgspec.json.encode(step) + b"\n" for step in steps)
+    request = Request(agent="claude", binary=sys.executable, prompt="x", two_way=True, cwd=str(talk.folder))
+    prepared = launch.prepare(request)
+
+    def moves(size: int) -> list[Any]:
+        one = line.Line(prepared)
+        one.driver.prompt(Prompt(id="aaaaaaaa-0000-4000-8000-000000000001", text="go"))
+        parts = [OutputChunk("stdout", data[at : at + size]) for at in range(0, len(data), size)]
+        return [move for part in parts for move in one.heard([part])]
+
+    whole = moves(len(data))
+    assert any(isinstance(move, TurnEnded) for move in whole)
+    for size in (1, 7, 100, 4096):
+        assert moves(size) == whole
