@@ -21,8 +21,8 @@ from harness.lab.doctor_report import Finding
 from harness.sources.run import Run
 
 _POLL_S = 0.05
-_LONGEST_WAIT_S = 10.0
-"""For a first piece of text; some agents show none before the answer is whole."""
+_LONGEST_WAIT_S = 90.0
+"""For a first piece of text: some agents take their time to start."""
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

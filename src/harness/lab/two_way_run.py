@@ -131,7 +131,7 @@ class TwoWayTrial:
 def _of_the_log(events: list[Event], problems: list[str]) -> Iterator[Finding]:
     asked = [event.id for event in events if isinstance(event, Relay)]
     answered = [event.id for event in events if isinstance(event, RelayReply)]
-    if sorted(asked) != sorted(answered):
+    if any(answered.count(relay_id) != 1 for relay_id in asked):  # rules also answer what is not asked aloud
         yield Finding(kind="wrong", what=f"{len(asked)} questions and {len(answered)} answers in the log")
     for event in events:
         if isinstance(event, Unknown):
