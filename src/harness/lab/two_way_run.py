@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import HarnessError
-from harness.events import Event, Message, Relay, RelayReply, Unknown
+from harness.events import Event, Message, Relay, RelayReply, ToolEnd, Unknown
 from harness.lab.doctor_report import Finding
 from harness.lab.expectations import Expectation, missing
 from harness.lab.offline_agent import OfflineAgent
@@ -21,6 +21,7 @@ from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
 from harness.lab.scripted_person import Attendance, Person, processes_with
 from harness.log.stores.files import FileStore
+from harness.sources.models.script import MAIN
 from harness.sources.process.dialogue import ProgramConversation
 from harness.sources.request import Request
 from harness.sources.run import Run, start
@@ -111,6 +112,11 @@ class TwoWayTrial:
     def _judge(self, run: TwoWayRun, person: Person, expected: Expectation) -> Iterator[Finding]:
         if run.outcome == "timed_out":
             yield Finding(kind="broken", what="it hangs: the turn did not end in time")
+        if {*self._scenario.script.conversations} - {MAIN, *(entry.lane for entry in run.requests)}:
+            failed = [end.output for end in run.events if isinstance(end, ToolEnd) and not end.success]
+            what = "no sub-agent was started, so that nothing can be said of it"
+            yield Finding(kind="inconclusive", what=what, example=(failed[-1] or "")[:300] if failed else "")
+            return
         yield from run.attendance.findings()
         yield from missing(expected, run.events, self._request.cwd)
         for text in expected.heard:
