@@ -56,6 +56,8 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """Of steer, approve, ask, plan, files, model, mode, fork: what can be expected before the program runs."""
     supports: frozenset[str] | None = None
     """As `Agent.supports`, where a two-way conversation takes other parts of a request."""
+    unasked: str = ""
+    """What it does without asking although it was to ask about everything, for a warning; empty: nothing."""
     since: Version = ()
     """The first version that can be driven in this way."""
     delta_keys: tuple[str, ...] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from harness.sources.driver import (
 from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator
 from harness.sources.model import Attachment
+from harness.sources.process.launch import prepare
 from harness.sources.registry import load
 from harness.sources.request import Request
 
@@ -120,13 +122,21 @@ def test_a_recorded_session_is_led_as_it_was(path: Any) -> None:
 def test_an_agent_says_how_it_is_driven(name: str) -> None:
     two_way = load(name).two_way
     assert two_way is not None
-    assert ("approve" in two_way.capabilities) == (name != "grok"), "it decides itself what it asks about"
+    assert "approve" in two_way.capabilities
+    assert bool(two_way.unasked) == (name in ("grok", "kimi"))
     for permissions in ("full-access", "ask", "read-only", "agent-default"):
         request = Request(agent=name, prompt="x", permissions=permissions, model="m", cwd="/w")
         command = two_way.command(request, ())
         assert command.stdin is None
         assert "x" not in command.args
         assert two_way.driver(request, "line").capabilities == two_way.capabilities
+
+
+@pytest.mark.parametrize("name", ["goose", "kimi"])
+def test_what_is_done_without_a_question_is_a_warning(name: str, tmp_path: Path) -> None:
+    request = Request(agent=name, prompt="x", permissions="ask", cwd=str(tmp_path), binary="/bin/true")
+    warned = [words for words in prepare(request).warnings if "does not ask about everything" in words]
+    assert len(warned) == (1 if name == "kimi" else 0)
 
 
 # The handshake

@@ -238,7 +238,9 @@ class AcpTranslator(Translator):
 
     def end_of(self, call: AcpCall, pending: PendingCall) -> CallEnd:
         """How a call ended, from its status, content and `rawOutput`."""
-        is_success, output = ENDS.get(call.status), call.text or output_of(call.output)
+        is_success, output = ENDS.get(call.status), call.text
+        if not output and not diffs_of(call, pending.cwd):
+            output = output_of(call.output)
         exit_code = None
         if is_success is not None and self.tools.key(pending.name) in self.tools.shells:
             is_success, exit_code = self.tools.exit_status(pending, call.output, output, is_success)

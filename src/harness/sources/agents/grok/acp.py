@@ -1,8 +1,7 @@
 """Grok Build over ACP: `grok agent stdio`, from 1.0.41 on.
 
 A sub-agent is a session of its own. The usage of each model call comes as a notification of an extension.
-Grok decides itself which calls need no permission, some that create files among them, and has no argument to be held to
-more: it can be asked, but not about everything, so that `approve` is not among its capabilities.
+Grok decides itself which calls need no permission, and has no argument to be held to more.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ class GrokAcp(AcpTranslator):
         return [*self.flush(run_id), *([UsageDelta(usage=usage, run_id=run_id)] if usage else [])]
 
 
-PROGRAM = AcpProgram(vocabulary=GrokAcp, capabilities=frozenset({"model"}))
+PROGRAM = AcpProgram(vocabulary=GrokAcp, capabilities=frozenset({"approve", "model"}))
 
 
 def command(request: Request, version: Version) -> CommandLine:
@@ -142,6 +141,7 @@ TWO_WAY = TwoWay(
     translator=GrokAcp,
     capabilities=PROGRAM.capabilities,
     supports=frozenset({"agent-default", "model", "resume"}),
+    unasked="it decides itself which calls need no permission, some that create files among them",
     since=(1, 0, 41),
     delta_keys=("text",),
 )

@@ -2,6 +2,7 @@
 
 The arguments of a call are shown as text while the model writes them, and as data when the call begins. Questions are
 forms (`elicitation/create`). A sub-agent's calls are asked about, and never announced.
+Files in its folder are written without a question in every mode but the one that plans.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ TWO_WAY = TwoWay(
     translator=KimiAcp,
     capabilities=PROGRAM.capabilities,
     supports=frozenset({"agent-default", "model", "read-only", "resume"}),
+    unasked="files in its folder are written without a question",
     since=(2, 1),
     delta_keys=("text",),
 )
