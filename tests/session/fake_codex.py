@@ -19,7 +19,7 @@ def say(**record: object) -> None:
 def main() -> int:
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
-        sys.stdout.write("codex-cli 0.166.0\n")
+        sys.stdout.write("codex-cli 0.98.0\n")
         return 0
     prompt = sys.stdin.read() if not sys.stdin.isatty() else ""
     with open(os.environ["FAKE_NOTES"], "a", encoding="utf-8") as notes:

@@ -30,7 +30,7 @@ from harness.sources.process.approval_policy import arguments_of
 from harness.sources.process.dialogue import ProgramConversation
 from harness.sources.process.launch import installed_two_way
 from harness.sources.registry import load
-from harness.sources.request import Request
+from harness.sources.request import Permissions, Request
 from harness.sources.run import Run, start
 from harness.sources.tool import ToolPermission
 
@@ -48,10 +48,11 @@ class SessionPolicy:
     """The rules of a session, asked before a person is. Contract: `ApprovalPolicy`, in the thread of the run."""
 
     def __init__(
-        self, permissions: SessionPermissions, *, reads_only: bool, loop: asyncio.AbstractEventLoop
+        self, permissions: SessionPermissions, access: Permissions, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self.reads_only = reads_only
+        self.reads_only = access == "read-only"
         """Until a plan is approved, in a mode that may change nothing."""
+        self._allows_all = access == "full-access"
         self._permissions = permissions
         self._loop = loop
 
@@ -63,9 +64,9 @@ class SessionPolicy:
         is_known = relay.category in get_args(ToolCategory)
         standing = ToolClass(cast("ToolCategory", relay.category) if is_known else None)
         verdict = self._permissions.verdict_on(relay.tool_name, standing, arguments_of(relay), operations)
-        if verdict.decision == "ask":
+        if verdict.decision == "ask" and not self._allows_all:
             return None
-        is_allowed = verdict.decision == "allow"
+        is_allowed = verdict.decision != "deny"
         return RelayReply(id=relay.id, approved=is_allowed, by="policy", reason=verdict.reason)
 
     def grant(self, permission: ToolPermission) -> None:
@@ -149,11 +150,8 @@ class CommandDriver:
         if self._held is not None and self._held[0] == thread_id:
             return self._held[1]
         await self.close()
-        reads_only = self._agent.permissions == "read-only"
-        self._policy = SessionPolicy(
-            self._session.permissions, reads_only=reads_only, loop=asyncio.get_running_loop()
-        )
         loop = asyncio.get_running_loop()
+        self._policy = SessionPolicy(self._session.permissions, self._agent.permissions, loop)
         conversation = ProgramConversation(
             self._policy, on_turn=lambda: loop.call_soon_threadsafe(self._follow_turn, thread_id)
         )

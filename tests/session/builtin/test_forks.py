@@ -263,7 +263,7 @@ def test_a_fork_asks_nobody() -> None:
     told = model.asked[2][0][-1]
     assert isinstance(told, ToolTurn)
     assert told.is_error
-    assert "nobody can be asked" in told.text
+    assert "no user can be asked" in told.text
     assert thread.end_of().output == "Tried."
 
 

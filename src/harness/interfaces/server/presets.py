@@ -68,7 +68,8 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
-        if access == "ask" and installed_two_way(agent) is None:
+        two_way = installed_two_way(agent)
+        if access == "ask" and (two_way is None or "approve" not in two_way.capabilities):
             access = "agent-default"  # it cannot be answered: its own settings decide
         return CommandAgent(
             name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)

@@ -222,23 +222,27 @@ def _on_path(name: str, environ: Mapping[str, str]) -> str:
 def installed_two_way(
     agent: Agent, binary: str = "", environ: Mapping[str, str] | None = None
 ) -> TwoWay | None:
-    """How the installed version is held in a conversation; None where it cannot be. One not installed counts as new."""
+    """How the installed version is held in a conversation; None where it cannot be, or does not say its version.
+
+    One that is not installed counts as new.
+    """
     if agent.two_way is None:
         return None
     found = find_binary(agent, binary, os.environ if environ is None else environ)
-    return _fitting(agent.two_way, _version_of(agent, found, is_two_way=True))
+    version = _version_of(agent, found, is_two_way=True)
+    return agent.two_way if not found or _fits(agent.two_way, version) else None
 
 
-def _fitting(two_way: TwoWay, version: str) -> TwoWay | None:
-    known = parse_version(version)
-    return two_way if not known or known >= two_way.since else None
+def _fits(two_way: TwoWay, version: str) -> bool:
+    return parse_version(version) >= two_way.since
 
 
 def _two_way(agent: Agent, request: Request, version: str) -> TwoWay | None:
     """Raises UsageError where it has to be asked and cannot: it would get more rights than were granted."""
     two_way = agent.two_way
-    if two_way is not None and (fitting := _fitting(two_way, version)) is not None:
-        return fitting
+    is_new = request.permissions == "ask" and not version  # it has to be asked: taken for the latest
+    if two_way is not None and (is_new or _fits(two_way, version)):
+        return two_way
     if request.permissions != "ask" or agent.work is not None:
         return None
     if two_way is None:
