@@ -308,14 +308,15 @@ def test_an_option_that_allows_more_than_is_shown_says_so() -> None:
     assert peer.has(Asked)[0].relay.question == "touch b (Allow both)"
 
 
-def test_the_reason_of_a_refusal_is_the_next_prompt_of_the_same_turn() -> None:
+@pytest.mark.parametrize("reason", ["end_turn", "cancelled"])
+def test_the_reason_of_a_refusal_is_the_next_prompt_of_the_same_turn(reason: str) -> None:
     program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), ends_turn_on_reject=True)
     peer = Peer(program)
     peer.open()
     peer.prompt()
     [answer] = peer.reply(peer.ask(), approved=False, reason="not today")
     assert answer["result"]["outcome"]["optionId"] == "no"
-    [prompt] = peer.answer("session/prompt", {"stopReason": "end_turn"})
+    [prompt] = peer.answer("session/prompt", {"stopReason": reason})
     assert "not today" in prompt["params"]["prompt"][0]["text"]
     assert not peer.has(TurnEnded)
     peer.answer("session/prompt", {"stopReason": "end_turn"})

@@ -272,7 +272,7 @@ class AcpDriver(JsonRpcDriver):
     def _stopped(self, reason: str) -> Moves:
         """The agent stopped. A refused call, whose reason the model has not heard, is explained in the same turn."""
         outcome = _OUTCOMES.get(reason, "failed")
-        if self._reasons and outcome == "completed" and not self._is_interrupted:
+        if self._reasons and outcome != "failed" and not self._is_interrupted:
             words, self._reasons = "\n".join(self._reasons), []
             self._is_running = False
             return [self._send_prompt([{"type": "text", "text": words}])]

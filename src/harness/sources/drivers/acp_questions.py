@@ -24,7 +24,17 @@ CANCELLED: Record = {"outcome": {"outcome": "cancelled"}}
 _OWN_WORDS = "_custom"
 """How the key of a field ends that takes words of the user's own beside the options."""
 _PLAIN_WORDS = frozenset(
-    ("allow", "allow once", "allow_once", "approve once", "yes", "proceed", "submit", "yes, send once")
+    (
+        "allow",
+        "allow once",
+        "allow_once",
+        "approve once",
+        "yes",
+        "proceed",
+        "submit",
+        "yes, proceed",
+        "yes, send once",
+    )
 )
 """Names of an option that allow what is shown and nothing else."""
 

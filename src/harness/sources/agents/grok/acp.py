@@ -124,7 +124,9 @@ class GrokAcp(AcpTranslator):
         return [*self.flush(run_id), *([UsageDelta(usage=usage, run_id=run_id)] if usage else [])]
 
 
-PROGRAM = AcpProgram(vocabulary=GrokAcp, capabilities=frozenset({"approve", "model"}))
+PROGRAM = AcpProgram(
+    vocabulary=GrokAcp, capabilities=frozenset({"approve", "model"}), ends_turn_on_reject=True
+)
 
 
 def command(request: Request, version: Version) -> CommandLine:
