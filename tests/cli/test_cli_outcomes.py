@@ -20,11 +20,14 @@ OUTCOMES = {
 
 
 def test_every_outcome_has_its_exit_code() -> None:
-    assert {*OUTCOMES} == {*exit_codes.OUTCOMES}
+    assert {*OUTCOMES, "unknown"} == {*exit_codes.OUTCOMES}, (
+        "only a session that an agent stored is `unknown`"
+    )
     assert exit_codes.OUTCOMES == {
         "completed": 0,
         "failed": 1,
         "limit_exceeded": 1,
+        "unknown": 1,
         "timed_out": 124,
         "stalled": 124,
         "spawn_failed": 126,

@@ -175,6 +175,9 @@ class Corpus:
                 "reasoning": reasoning,
             }
             self._note("codex", model, at_ms, project, counts)
+        self._write_rollout(begun, thread_id, lines)
+
+    def _write_rollout(self, begun: int, thread_id: str, lines: list[str]) -> None:
         day = datetime.fromtimestamp(begun / 1000, UTC)
         name = f"rollout-{day:%Y-%m-%dT%H-%M-%S}-{thread_id}.jsonl"
         self._write(self._directory / f".codex/sessions/{day:%Y/%m/%d}" / name, lines)
