@@ -18,7 +18,7 @@ from test_cli_chat import ASKED, GREETING, WAIT, bash, chat, events
 from world import World, wait_until
 
 from harness.errors import UsageError
-from harness.interfaces.cli.chat.channel import ChannelClient, SessionChannel
+from harness.interfaces.cli.chat.channel import ChannelClient, LiveChannel
 from harness.interfaces.commands import Approve, Cancel, Command, Steer
 from harness.interfaces.server.backend import ConversationStatus
 
@@ -45,8 +45,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def opened(session: Session, log_id: str = "s1") -> Iterator[SessionChannel]:
-    channel = SessionChannel(log_id, session.carry_out, lambda: session.status)
+def opened(session: Session, log_id: str = "s1") -> Iterator[LiveChannel]:
+    channel = LiveChannel(log_id, session.carry_out, lambda: session.status)
     try:
         yield channel
     finally:

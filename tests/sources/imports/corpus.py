@@ -154,10 +154,8 @@ class Corpus:
                 "call_id": call_id,
             }
             add("response_item", call)
-            add(
-                "response_item",
-                {"type": "function_call_output", "call_id": call_id, "output": self._words(1_500)},
-            )
+            result = {"type": "function_call_output", "call_id": call_id, "output": self._words(1_500)}
+            add("response_item", result)
             cached, fresh, output = (self._chosen.randrange(20, 5_000) for _ in range(3))
             reasoning = output // 3
             totals.update(

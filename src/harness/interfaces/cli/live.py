@@ -94,10 +94,10 @@ def _reachable(run: Run, console: Console) -> Iterator[None]:
     if run.launch.two_way is None and "on_ask" not in agent.supports:
         yield
         return
-    from harness.interfaces.cli.chat.channel import SessionChannel
+    from harness.interfaces.cli.chat.channel import LiveChannel
     from harness.interfaces.cli.chat.run_commands import carry_out, status_of
 
-    channel = SessionChannel(run.id, partial(carry_out, run), partial(status_of, run))
+    channel = LiveChannel(run.id, partial(carry_out, run), partial(status_of, run))
     if request.on_ask == "wait" and not can_answer():
         if channel.is_open:
             console.say(f"questions wait for an answer: harness attach {run.id}")

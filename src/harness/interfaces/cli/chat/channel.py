@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Said).decode
 
 
-class SessionChannel:
+class LiveChannel:
     """Contract: `carry_out` and `status` are called from threads of its own. Without a folder that is private, or
     without room in it, there is no channel, and nothing is said: `is_open` says so.
     """

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from harness.interfaces.cli.chat.channel import ChannelClient, SessionChannel
+from harness.interfaces.cli.chat.channel import ChannelClient, LiveChannel
 from harness.interfaces.commands import Command, Configuration, Configure
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.local_backend import LocalBackend
@@ -58,7 +58,7 @@ class LocalLink:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chat", daemon=True)
         self._thread.start()
-        self._channel: SessionChannel | None = None
+        self._channel: LiveChannel | None = None
         self._backend = self._do(self._begin())
         self._backend.check(setup)
 
@@ -87,7 +87,7 @@ class LocalLink:
         self.log_id = log_id
         if self._channel is not None:
             self._channel.close()
-        self._channel = SessionChannel(log_id, self.send, self.status)
+        self._channel = LiveChannel(log_id, self.send, self.status)
 
     def send(self, command: Command) -> None:
         if not self.log_id and isinstance(command, Configure):
