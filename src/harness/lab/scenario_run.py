@@ -123,9 +123,10 @@ def _converse(
         _refuse_unless_pointed_here(offline.config, offline.server.url)
         limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
         request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
-        findings = hold_conversation(
-            scenario, offline, replace(request, permissions=scenario.permissions), folder
-        )
+        two_way, permissions = tested.agent.two_way, scenario.permissions
+        if permissions == "ask" and two_way is not None and two_way.unasked:
+            permissions = "agent-default"  # it cannot be held to more
+        findings = hold_conversation(scenario, offline, replace(request, permissions=permissions), folder)
         faults = [repr(error) for error in offline.server.faults]
     return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
 

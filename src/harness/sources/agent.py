@@ -57,7 +57,7 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     supports: frozenset[str] | None = None
     """As `Agent.supports`, where a two-way conversation takes other parts of a request."""
     unasked: str = ""
-    """What it does without asking although it was to ask about everything, for a warning; empty: nothing."""
+    """What it does without asking although it was to ask about everything: then it is never run with `ask`."""
     since: Version = ()
     """The first version that can be driven in this way."""
     delta_keys: tuple[str, ...] | None = None

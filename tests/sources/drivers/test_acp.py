@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_dialogues import AGENTS, Recorded, recordings
+from harness.errors import UsageError
 from harness.events import RelayReply, Unknown
 from harness.sources.driver import (
     Asked,
@@ -133,10 +134,13 @@ def test_an_agent_says_how_it_is_driven(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["goose", "kimi"])
-def test_what_is_done_without_a_question_is_a_warning(name: str, tmp_path: Path) -> None:
+def test_an_agent_that_does_not_ask_about_everything_is_not_to_ask(name: str, tmp_path: Path) -> None:
     request = Request(agent=name, prompt="x", permissions="ask", cwd=str(tmp_path), binary="/bin/true")
-    warned = [words for words in prepare(request).warnings if "does not ask about everything" in words]
-    assert len(warned) == (1 if name == "kimi" else 0)
+    if name == "goose":
+        assert prepare(request).two_way is not None
+        return
+    with pytest.raises(UsageError, match="does not ask about everything"):
+        prepare(request)
 
 
 # The handshake

@@ -69,8 +69,8 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
         two_way = installed_two_way(agent)
-        if access == "ask" and (two_way is None or "approve" not in two_way.capabilities):
-            access = "agent-default"  # it cannot be answered: its own settings decide
+        if access == "ask" and (two_way is None or two_way.unasked):
+            access = "agent-default"  # it cannot be held to that: its own settings decide what it asks
         return CommandAgent(
             name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)
         )

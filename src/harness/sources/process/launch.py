@@ -94,7 +94,7 @@ def prepare(
     request, left_out = _without_files(agent, two_way, request)
     if _takes_session_id(agent, parse_version(version)) and not request.resume and not request.continue_last:
         request = replace(request, session_id=request.session_id or str(uuid4()))
-    warnings += left_out + _unasked_warnings(agent, request, two_way) + _sandbox_warnings(request, environ)
+    warnings += left_out + _sandbox_warnings(request, environ)
     briefed = _with_briefing(request)
     request = briefed if agent.work is not None else request
     command = (two_way or agent).command(briefed, parse_version(version))
@@ -134,12 +134,6 @@ def _working_directory(request: Request) -> str:
         what = "is not a directory" if os.path.exists(cwd) else "does not exist"
         raise InvalidDirectory(f"working directory {what}: {cwd}", hint="give another one with --cwd")
     return cwd
-
-
-def _unasked_warnings(agent: Agent, request: Request, two_way: TwoWay | None) -> tuple[str, ...]:
-    if request.permissions != "ask" or two_way is None or not two_way.unasked:
-        return ()
-    return (f"{agent.title} does not ask about everything: {two_way.unasked}",)
 
 
 def _sandbox_warnings(request: Request, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -240,6 +234,11 @@ def _fits(two_way: TwoWay, version: str) -> bool:
 def _two_way(agent: Agent, request: Request, version: str) -> TwoWay | None:
     """Raises UsageError where it has to be asked and cannot: it would get more rights than were granted."""
     two_way = agent.two_way
+    if two_way is not None and two_way.unasked and request.permissions == "ask":
+        raise UsageError(
+            f"{agent.title} does not ask about everything: {two_way.unasked}",
+            hint="--permissions agent-default asks you what it asks, read-only changes nothing",
+        )
     is_new = request.permissions == "ask" and not version  # it has to be asked: taken for the latest
     if two_way is not None and (is_new or _fits(two_way, version)):
         return two_way
