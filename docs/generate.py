@@ -99,7 +99,7 @@ def events_page() -> str:
     return "\n".join(parts)
 
 
-TWO_WAY = ("approve", "ask", "plan", "steer", "files", "model", "mode", "fork")
+TWO_WAY = ("approve", "ask", "plan", "steer", "files", "model", "fork")
 
 
 def _conversations(agents: list[Agent]) -> list[str]:

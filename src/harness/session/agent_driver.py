@@ -38,7 +38,7 @@ class AgentDriver(Protocol):
         The built-in loop: `steer`, `approve`, `suspend`, `tools`, `memory` and `goals`. A program: `resume`
         (it continues its own session), `model` and `append_system_prompt` (it accepts them), `steer`
         while its current run accepts input; one that is held in a conversation also `approve`, `ask` and `plan`
-        (its questions can be answered), `files` and `mode`. What it knows of other agents' runs: `history` (everything) or
+        (its questions can be answered) and `files`. What it knows of other agents' runs: `history` (everything) or
         `briefing` (a summary before its prompt).
         """
         ...

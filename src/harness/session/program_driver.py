@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 _FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
-_FROM_TWO_WAY = frozenset({"approve", "ask", "plan", "files", "mode"})
+_FROM_TWO_WAY = frozenset({"approve", "ask", "plan", "files"})
 _READ_ONLY = "this mode may only read"
 
 

@@ -104,7 +104,8 @@ def two_way(agent: Agent) -> list[str]:
     """What can be done with it while it runs; empty: it can only be watched and stopped."""
     if agent.name == OWN_AGENT:
         return sorted(_OWN_TWO_WAY)
-    return sorted(agent.two_way.capabilities) if agent.two_way is not None else []
+    # Modes are those of a session: no run asks a program for its own.
+    return sorted(agent.two_way.capabilities - {"mode"}) if agent.two_way is not None else []
 
 
 def diagnostics(found: AgentInstallation) -> dict[str, Any]:

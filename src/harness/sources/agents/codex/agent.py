@@ -390,7 +390,8 @@ AGENT = Agent(
         command=conversation_command,
         driver=CodexAppServer,
         translator=CodexThreadTranslator,
-        capabilities=CodexAppServer.capabilities,
+        capabilities=CodexAppServer.capabilities
+        - {"plan"},  # only its plan mode has them, which no request asks for
         supports=_SUPPORTS | {"append_system_prompt", "effort", "system_prompt"},
         since=_CONVERSATION_SINCE,
         delta_keys=("delta",),
