@@ -60,7 +60,8 @@ def test_a_program_that_takes_no_files_is_told_those_that_are_text(
 ) -> None:
     program = tmp_path / "claude"
     said = {"type": "result", "subtype": "success", "is_error": False, "result": "ok", "session_id": "s"}
-    program.write_text(f"#!{sys.executable}\nprint({json.dumps(json.dumps(said))})\n")
+    answers = f"print('1.0.128' if sys.argv[1:] == ['--version'] else {json.dumps(json.dumps(said))})"
+    program.write_text(f"#!{sys.executable}\nimport sys\n{answers}\n")
     program.chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     session = world.create(agent="claude", prompt="count them", attachments=[IMAGE, NOTES])["id"]

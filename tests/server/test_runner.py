@@ -252,10 +252,10 @@ def test_what_comes_too_late_for_a_run_is_not_lost_silently(
     runner: RunnerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(client: RunnerClient, run_id: str, action: str, body: dict[str, Any]) -> bool:
-        return action != "steer" and tell(client, run_id, action, body)
+        return action != "steer" and send(client, run_id, action, body)
 
-    tell = RunnerClient.tell
-    monkeypatch.setattr(RunnerClient, "tell", refuse)  # as a run does that has just ended
+    send = RunnerClient.send
+    monkeypatch.setattr(RunnerClient, "send", refuse)  # as a run does that has just ended
     run = start(runner.request(runner.script([CALL], "x"), permissions="agent-default"), store=MemoryStore())
     relay = wait_for(run, Relay)
     run.steer("one more thing")

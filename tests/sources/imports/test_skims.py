@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from corpus import Corpus
+from stored_corpus import Corpus
 from stored_homes import HomeCase, cases, sessions
 
 from harness.events.usage import CLASSES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from corpus import Corpus, Truth, day_of
+from stored_corpus import Corpus, Truth, day_of
 
 from harness.events.usage import CLASSES
 from harness.sources.imports.catalogue import Catalogue

@@ -68,9 +68,9 @@ class SmallHandler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
+        streams.append(self)  # from its first event on, a client counts on all others
         self.say({"type": "server.connected", "properties": {}})
         self.say({"type": "server.heartbeat", "properties": {}})
-        streams.append(self)
         if BEHAVIOUR != "flaps":
             threading.Event().wait()
         self.close_connection = True

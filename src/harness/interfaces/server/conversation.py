@@ -24,6 +24,7 @@ from harness.session.signals import File, contents, is_text, split
 from harness.session.workspaces import WorkspaceConfig
 from harness.sources.agent import Agent
 from harness.sources.model import Attachment
+from harness.sources.process.launch import installed_two_way
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
 
@@ -283,7 +284,8 @@ def check_prompt(agent: str, command: Submit) -> tuple[str, tuple[Attachment, ..
 
 def accepts_files(agent: Agent) -> bool:
     """Whether pictures and documents can be given to it beside the prompt."""
-    return agent.work is not None or (agent.two_way is not None and "files" in agent.two_way.capabilities)
+    two_way = installed_two_way(agent)
+    return agent.work is not None or (two_way is not None and "files" in two_way.capabilities)
 
 
 def spoken(

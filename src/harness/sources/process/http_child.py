@@ -147,6 +147,7 @@ class HttpChild(Child):
         self._exchanges: dict[int, Exchange] = {}
         self._events: EventStream | None = None
         """Set while the stream of events is open."""
+        self._is_subscribed = False
         self._opened_at = inf
         self._attempts = 0
         self._next_attempt = inf
@@ -248,9 +249,11 @@ class HttpChild(Child):
         if answer.status and self._events is None:
             self._events = EventStream()
             self._opened_at = time.monotonic()
+        if self._events is not None and (news := self._events.feed(content)):
+            # Only its first event shows that the server will not leave any out.
+            self._lines += news
+            self._is_subscribed = True
             self._begin_requests()
-        if self._events is not None:
-            self._lines += self._events.feed(content)
         exchange.deadline = time.monotonic() + self._patience.silence_s
         if answer.is_complete:
             raise UnreadableAnswer("it closed its stream of events")
@@ -261,7 +264,7 @@ class HttpChild(Child):
         while self._written:
             lines = self._written.popleft().split(b"\n")
             self._waiting += [_request_of(line) for line in lines if line]
-        if self._waiting and (self._events is not None or self._lost):
+        if self._waiting and (self._is_subscribed or self._lost):
             self._begin_requests()
         is_answered = not self._waiting and len(self._exchanges) == 1
         if self._is_ending and (self._events is None or is_answered):
@@ -314,6 +317,7 @@ class HttpChild(Child):
             self._refuse(request_id, f"the agent's server failed: {reason}")
             return
         self._events = None
+        self._is_subscribed = False
         if time.monotonic() - self._opened_at >= self._patience.lasting_s:
             self._attempts = 0
         self._opened_at = inf

@@ -170,7 +170,8 @@ class RemoteRun:
         self._stopped.set()
         self._sender.put("cancel")
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, message_id: str = "") -> None:
+        del message_id  # the run in the runner has messages of its own
         if not self.is_steerable or self.result is not None:
             raise UsageError(
                 f"{self._place.agent} in the runner hears nothing now", hint="say it when the run has ended"
