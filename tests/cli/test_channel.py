@@ -97,7 +97,7 @@ def test_what_this_process_has_started_is_not_let_in(folder: Path) -> None:
     code = (
         "from harness.interfaces.cli.chat.channel import ChannelClient\n"
         "from harness.interfaces.commands import Approve\n"
-        "try: ChannelClient('s1', print).send(Approve(relay_id='r'))\n"
+        "try: ChannelClient('s1', lambda: None).send(Approve(relay_id='r'))\n"
         "except Exception as error: print('refused:', error)"
     )
     with opened(session):
