@@ -91,7 +91,7 @@ def test_a_folder_that_leads_elsewhere_is_not_used(folder: Path, tmp_path: Path)
         assert not channel.is_open
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who is at the other end")
+@pytest.mark.needs_linux_calls("which processes are below this one is read from /proc")
 def test_what_this_process_has_started_is_not_let_in(folder: Path) -> None:
     session = Session()
     code = (
