@@ -13,8 +13,10 @@ import json
 import os
 import sys
 import time
+from itertools import count
 from typing import Any
 
+CALLS = count(1)
 SESSION = "5a493fb5-b26f-43a3-abfc-79ac63502f36"
 
 
@@ -68,10 +70,9 @@ def hear() -> dict[str, Any]:
     return record
 
 
-def ask(tool: str, given: dict[str, Any], calls: list[int] = [0]) -> dict[str, Any]:  # noqa: B006
+def ask(tool: str, given: dict[str, Any]) -> dict[str, Any]:
     """What was answered."""
-    calls[0] += 1
-    call_id = f"call-{calls[0]}-{os.getpid()}"
+    call_id = f"call-{next(CALLS)}-{os.getpid()}"
     content = [{"type": "tool_use", "id": call_id, "name": tool, "input": given}]
     message = {"id": f"m-{call_id}", "role": "assistant", "content": content}
     say(type="assistant", message=message, parent_tool_use_id=None)

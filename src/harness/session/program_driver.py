@@ -42,6 +42,8 @@ _Value = TypeVar("_Value")
 _FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
 _FROM_TWO_WAY = frozenset({"approve", "ask", "plan", "files"})
 _READ_ONLY = "this mode may only read"
+_LONGEST_WAIT_S = 24 * 3600.0
+"""How long the process of a program is held open for one answer; then the question is refused."""
 
 
 class SessionPolicy:
@@ -153,7 +155,9 @@ class CommandDriver:
         loop = asyncio.get_running_loop()
         self._policy = SessionPolicy(self._session.permissions, self._agent.permissions, loop)
         conversation = ProgramConversation(
-            self._policy, on_turn=lambda: loop.call_soon_threadsafe(self._follow_turn, thread_id)
+            self._policy,
+            ask_timeout_s=_LONGEST_WAIT_S,
+            on_turn=lambda: loop.call_soon_threadsafe(self._follow_turn, thread_id),
         )
         self._held = (thread_id, conversation)
         return conversation

@@ -69,7 +69,7 @@ class Corpus:
         return self._text[start : start + length]
 
     def _begin(self) -> tuple[int, str, int]:
-        project = f"/home/user/work/project{self._chosen.randrange(40):02d}"
+        project = f"/home/user/project{self._chosen.randrange(40):02d}"
         size = max(5_000, int(self._chosen.lognormvariate(0, 0.9) * self._mean_bytes * 0.667))
         return LAST_MS - self._chosen.randrange(HALF_YEAR_MS), project, size
 

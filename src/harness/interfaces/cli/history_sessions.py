@@ -26,7 +26,7 @@ from harness.sources.registry import load as load_agent
 _CATALOGUE = "histories.sqlite"
 _READ_AT_ONCE = 50
 _MANY = 200
-"""When this many sessions are to be read, the user is told so."""
+"""From this many sessions to read on, a message says so."""
 _MOST_NAMED = 3
 _SECOND_MS = 1_000
 _LIVE_OUTCOMES = {"busy": "running", "idle": "idle", "open": "open"}
@@ -64,7 +64,7 @@ class HistorySessions:
         return self._catalogue.read(sessions)
 
     def read_all(self, since_ms: int, console: Console) -> None:
-        """All that have changed since then; the user is told when it takes a while."""
+        """All that have changed since then; a message says so when it takes a while."""
         unread = [
             session for session in self.sessions if not session.is_read and session.changed_ms >= since_ms
         ]
