@@ -70,8 +70,12 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Permissions of a request → the mode that its session is set to, where it is not in that already."""
     auth_method: str = ""
     """The method of `authenticate` that needs no person."""
-    steering: Literal["", "goose", "drain"] = ""
-    """`goose`: a request of its own; `drain`: it asks for what was said, after each batch of tools."""
+    steering_method: str = ""
+    """Its own request for a message in the middle of a turn, which names the turn; empty: the standard extension."""
+    run_key: str = ""
+    """Where `_meta` of `session_info_update` has the id of the turn, for `steering_method`."""
+    drains: bool = False
+    """It asks for what was said, after each batch of tools."""
     ends_turn_on_reject: bool = False
     """Whether a refused call ends the turn, so that the model never hears of it."""
     sets_model: bool = False
@@ -298,13 +302,13 @@ class AcpDriver(JsonRpcDriver):
 
     @property
     def can_steer(self) -> bool:
-        is_known = self.program.steering != "goose" or bool(self._run_id)
+        is_known = not self.program.steering_method or bool(self._run_id)
         return super().can_steer and self.is_ready and is_known and not self._is_interrupted
 
     def steer(self, prompt: Prompt) -> Moves | None:
         if not self.can_steer:
             return None
-        if self.program.steering == "drain":
+        if self.program.drains:
             self._queued.append(prompt)
             return ()
         return [self._steering(prompt)]
@@ -312,16 +316,14 @@ class AcpDriver(JsonRpcDriver):
     def _steering(self, prompt: Prompt) -> Send:
         blocks, _dropped = self._blocks(prompt)
         params: Record = {"sessionId": self.session_id, "prompt": blocks}
-        if self.program.steering == "goose":
+        if method := self.program.steering_method:
             params["expectedRunId"] = self._run_id
-            return self._call(
-                "_goose/unstable/session/steer", params, lambda said: self._steered(prompt, said)
-            )
+            return self._call(method, params, lambda said: self._steered(prompt, said))
         params["_meta"] = {"steering": {"idleBehavior": "promptRequired"}}
         return self._call("_session/steering", params, lambda said: self._injected(prompt, said))
 
     def _steered(self, prompt: Prompt, response: RpcResponse) -> Moves:
-        """Goose has it; it is taken when it comes back as a message of the user's."""
+        """The agent has it; it is taken when it comes back as a message of the user's."""
         message_id = text_of(response.result.get("messageId"))
         if response.error is not None or not message_id or not self.is_busy:
             return self._not_taken(prompt)
@@ -340,7 +342,7 @@ class AcpDriver(JsonRpcDriver):
         return ()
 
     def _drain(self, asked: RpcRequest) -> Moves:
-        """Qwen asks what was said meanwhile. An error would be the last time that it asks."""
+        """It asks what was said meanwhile. An error would be the last time that it asks."""
         queued, self._queued = self._queued, []
         answer = self._respond(asked, {"messages": [prompt.text for prompt in queued]})
         return [answer, *(Taken(prompt.id) for prompt in queued if prompt.id)]
@@ -354,7 +356,7 @@ class AcpDriver(JsonRpcDriver):
             case "tool_call" | "tool_call_update":
                 self._note_call(update)
             case "session_info_update":
-                meta = record_of(record_of(update.get("_meta")).get("goose"))
+                meta = record_of(record_of(update.get("_meta")).get(self.program.run_key))
                 if "activeRunId" in meta:
                     self._run_id = text_of(meta["activeRunId"])
             case "user_message_chunk":
@@ -428,7 +430,7 @@ class AcpDriver(JsonRpcDriver):
         if not reply.reason or not is_heard:
             return []
         words = refusal_of(native, reply.reason)
-        if self.can_steer and self.program.steering != "drain":
+        if self.can_steer and not self.program.drains:
             return [self._steering(Prompt(id="", text=words))]
         self._reasons.append(words)
         return []

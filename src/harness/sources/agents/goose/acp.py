@@ -98,7 +98,8 @@ PROGRAM = AcpProgram(
     vocabulary=GooseAcp,
     capabilities=frozenset({"approve", "files", "mode", "model", "steer"}),
     modes={"full-access": "auto", "ask": "approve", "read-only": "chat"},
-    steering="goose",
+    steering_method="_goose/unstable/session/steer",
+    run_key="goose",
     sets_model=True,
 )
 

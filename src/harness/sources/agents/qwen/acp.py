@@ -71,7 +71,7 @@ PROGRAM = AcpProgram(
     capabilities=frozenset({"approve", "ask", "files", "mode", "model", "plan", "steer"}),
     modes={"full-access": "yolo", "ask": "default", "read-only": "plan"},
     auth_method="openai",
-    steering="drain",
+    drains=True,
     ends_turn_on_reject=True,
 )
 
