@@ -87,6 +87,8 @@ class CommandDriver:
         self._held: tuple[str, ProgramConversation] | None = None
         """For the current thread: its id, and the process that lasts from message to message."""
         self._policy: SessionPolicy | None = None
+        self._early: dict[str, RelayReply] | None = None
+        """While a run is being started: answers to what it has already asked."""
         self.agent_name = agent.name
         self._supported: frozenset[str] = frozenset()
         self._is_two_way = False
@@ -133,8 +135,14 @@ class CommandDriver:
             run_id=run_id,
             conversation=await self._conversation(thread.id),
         )
-        run = await _whatever_happens(asyncio.ensure_future(asyncio.to_thread(begin)), note_stop)
+        self._early = {}
+        try:
+            run = await _whatever_happens(asyncio.ensure_future(asyncio.to_thread(begin)), note_stop)
+        finally:
+            early, self._early = self._early, None
         self._run = run
+        for reply in early.values():
+            self.reply(reply)
         for _ in range(stops):
             run.cancel()
         try:
@@ -203,6 +211,8 @@ class CommandDriver:
         return True
 
     def reply(self, reply: RelayReply) -> bool:
+        if self._early is not None:
+            return self._early.setdefault(reply.id, reply) is reply
         run, relay = self._run, self._session.bus.fold.facts.relays.get(reply.id)
         is_taken = run is not None and run.reply(
             reply.id,

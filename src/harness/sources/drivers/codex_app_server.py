@@ -292,7 +292,7 @@ class CodexAppServer(JsonRpcDriver):
 
     def _item_started(self, params: Record) -> Moves:
         thread, item = text_of(params.get("threadId")), record_of(params.get("item"))
-        kind = item.get("type")
+        kind = text_of(item.get("type"))
         if kind == "userMessage":
             return self._taken(item) if thread == self.session_id else ()
         if kind in _WATCHED:
@@ -301,7 +301,7 @@ class CodexAppServer(JsonRpcDriver):
 
     def _item_completed(self, params: Record) -> Moves:
         thread, item = text_of(params.get("threadId")), record_of(params.get("item"))
-        item_id, kind = text_of(item.get("id")), item.get("type")
+        item_id, kind = text_of(item.get("id")), text_of(item.get("type"))
         self._items.pop((thread, item_id), None)
         if kind == "plan" and thread == self.session_id:
             self._plan = text_of(item.get("text"))
