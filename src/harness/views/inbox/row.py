@@ -1,0 +1,158 @@
+"""The row of a session in the inbox: the same in the list of sessions, the page, the terminal and the server."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+InboxState = Literal[
+    "needs-approval", "asks", "running", "background", "idle", "succeeded", "failed", "interrupted", "lost"
+]
+"""What a session does, the most urgent first.
+
+- `needs-approval`: a call waits for permission, of the session or of one of its sub-agents.
+- `asks`: a question, a plan or a tool waits for an answer.
+- `running`: a run works, or the sub-agent of an ended run still does.
+- `background`: the run has ended its turn and waits for a job in the background.
+- `idle`: its process waits for the next message.
+- `succeeded`, `failed`, `interrupted`: the last run has ended; `InboxRow.failure` says why it failed.
+- `lost`: the process that wrote it has ended without a result.
+"""
+NEEDS_YOU: frozenset[InboxState] = frozenset(("needs-approval", "asks"))
+WORKS: frozenset[InboxState] = frozenset(("running", "background"))
+
+
+class _Shown(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A part of a row, under the names of the wire."""
+
+
+class RowProject(_Shown, frozen=True, kw_only=True):
+    root: str = ""
+    """The folder of the repository, or the working directory outside of one."""
+    name: str = ""
+
+
+class RowFailure(_Shown, frozen=True, kw_only=True):
+    code: str = ""
+    """An outcome that is no success: `timed_out`, `limit_exceeded` …"""
+    text: str = ""
+    """For people, one line: "timed out after 30 min"."""
+
+
+class RowOperation(_Shown, frozen=True, kw_only=True):
+    kind: str = ""
+    """Of an `Operation`: command, read, write, search …; `text` when the agent writes its answer."""
+    text: str = ""
+    """One line: the verb and its object, "Edit src/cart.ts"."""
+
+
+class RowChild(_Shown, frozen=True, kw_only=True):
+    """A sub-agent that works, or that asks."""
+
+    run_id: str = ""
+    name: str = ""
+    state: InboxState = "running"
+    started_ms: int = 0
+    tokens: int | None = None
+    last_operation: RowOperation | None = None
+
+
+class RowContext(_Shown, frozen=True, kw_only=True):
+    """Tokens of the context window."""
+
+    used: int = 0
+    limit: int | None = None
+
+
+class RowChanges(_Shown, frozen=True, kw_only=True):
+    """What the session changed in files."""
+
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+
+
+class RowAsk(_Shown, frozen=True, kw_only=True):
+    """A question that waits for a person. What is allowed is said by the options alone."""
+
+    id: str
+    """Of the `Relay`."""
+    kind: Literal["permission", "question", "plan", "tool"] = "permission"
+    run_id: str = ""
+    call_id: str = ""
+    arguments_hash: str = ""
+    """An answer names it: the ask that was shown is the ask that is answered."""
+    asked_ms: int = 0
+    run_name: str = ""
+    """The sub-agent that asks; empty: the agent itself."""
+    tool_name: str = ""
+    category: str = ""
+    operations: tuple[dict[str, Any], ...] = ()
+    """What the call means, as in the state of a conversation."""
+    title: str = ""
+    """One line: "run a command", "overwrite app/rates.py"."""
+    subject: str = ""
+    """What it is about, at most 2,000 characters: the command line, the path, the question."""
+    why: str = ""
+    """The last words of the agent before the call."""
+    question: str = ""
+    options: Any = None
+    """Of a permission: `HarnessRelayOption[]`; of a question: what to choose from."""
+    payload: Any = None
+    resume_schema: Any = None
+    preview: Any = None
+    """Of a permission: what the call would change in files, as in the state of a conversation."""
+    marks: tuple[dict[str, Any], ...] = ()
+    """Places in `subject` that cannot be seen or look like something else: `{start, end, kind, label}`. With any, an
+    answer needs a second confirmation, and nothing can be allowed for longer than once."""
+    no_always_why: str = ""
+    """Why there is no "always", for people; empty when there is one."""
+    alike: str = ""
+    """Asks with the same value may be answered together; empty: alone."""
+
+
+class RowCan(_Shown, frozen=True, kw_only=True):
+    """What this reader can ask of the session now."""
+
+    submit: bool = False
+    steer: bool = False
+    answer: bool = False
+    cancel: bool = False
+
+
+class InboxRow(_Shown, frozen=True, kw_only=True):
+    """Contract: a pure function of the log and of whether its process lives; never changed."""
+
+    id: str
+    """Of the log."""
+    title: str = ""
+    agent: str = ""
+    agent_name: str = ""
+    model: str = ""
+    cwd: str = ""
+    project: RowProject = RowProject()
+    branch: str = ""
+    worktree: str = ""
+    """The name of the worktree that was made for it."""
+    tags: tuple[str, ...] = ()
+    state: InboxState = "idle"
+    state_since_ms: int = 0
+    is_live: bool = False
+    failure: RowFailure | None = None
+    last_operation: RowOperation | None = None
+    asks: tuple[RowAsk, ...] = ()
+    """Oldest first."""
+    children: tuple[RowChild, ...] = ()
+    context: RowContext | None = None
+    changes: RowChanges | None = None
+    cost_usd: float | None = None
+    is_cost_complete: bool = True
+    """False: at least so much."""
+    tokens: int | None = None
+    queued: int = 0
+    started_ms: int = 0
+    updated_ms: int = 0
+    is_unseen: bool = False
+    """It has ended, and has not been opened since."""
+    can: RowCan = RowCan()
