@@ -61,6 +61,8 @@ class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
     """For agent `replay`: the recording to play."""
     max_turns: int | None = None
     """How many turns its model may take for one message."""
+    session: str = ""
+    """The id of a session of its own, which a thread continues in which it has none yet."""
 
 
 AgentInput: TypeAlias = str | BackingAgent | CommandAgent

@@ -287,7 +287,7 @@ class CommandDriver:
             cwd=session.working_directory,
             model=session.model.get(),
             permissions=agent.permissions,
-            resume=known.get(self.agent_name, "") if "resume" in self.capabilities else "",
+            resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
             append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
             extra_args=agent.extra_args,
             env=agent.env,

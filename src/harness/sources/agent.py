@@ -84,6 +84,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """The first version that takes a part of `supports`, where not all of them do; `needs_version` is set then."""
     names_sessions_since: Version | None = None
     """From which version on it takes the id that a new session is to have: `Request.session_id`."""
+    screen_resume: tuple[str, ...] = ()
+    """Arguments that continue the session `{id}` in the agent's own screen; empty where it cannot."""
     session_files: SessionFiles | None = None
     """Where the id of its session is found after a run, if its stream never says it."""
     work: Callable[[Any, Any, Any, bool], Worker] | None = None

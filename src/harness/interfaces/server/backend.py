@@ -30,6 +30,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     title: str = ""
     continues: str = ""
     """A session whose history is the beginning of this one."""
+    agent_session: str = ""
+    """The id of a session that the agent has stored itself, and that is continued. Empty: a new one."""
     before: str = ""
     """A person's message there: only what was said before it. Empty: all of it."""
 

@@ -209,6 +209,7 @@ class HostedConversation:
         if is_another:
             changes.setdefault("model", "")  # the other one may not even know it
             changes.setdefault("runner", "")
+            changes.setdefault("agent_session", "")
         setup = checked(replace(self._setup, **{"mode": self._session.mode.get(), **changes}))
         if setup.cwd != self._setup.cwd:
             raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Literal
 
 from harness.errors import UsageError
@@ -36,6 +37,8 @@ SUBAGENTS = (
 SUBAGENT = "subagent"
 _READING = ("read", "grep", "glob", "list", "skill", "fetch")
 
+_AGENT_SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
+"""Never what an agent would take for an option."""
 _MOST_STEPS = 200
 _ACCESS: dict[str, AgentAccess] = {
     "": "ask",
@@ -72,7 +75,11 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
         if access == "ask" and (two_way is None or two_way.unasked):
             access = "agent-default"  # it cannot be held to that: its own settings decide what it asks
         return CommandAgent(
-            name=agent.name, permissions=access, max_turns=setup.max_turns, extra_args=_place_words(setup)
+            name=agent.name,
+            permissions=access,
+            max_turns=setup.max_turns,
+            extra_args=_place_words(setup),
+            session=setup.agent_session,
         )
     from harness.sources.loop.system_prompt import system_prompt
 
@@ -85,7 +92,12 @@ def modes_of(setup: Setup) -> list[Mode]:
     agent = load(setup.agent)
     reader = None
     if agent.name != OWN_AGENT:
-        reader = CommandAgent(name=agent.name, permissions="read-only", extra_args=_place_words(setup))
+        reader = CommandAgent(
+            name=agent.name,
+            permissions="read-only",
+            extra_args=_place_words(setup),
+            session=setup.agent_session,
+        )
     return [
         Mode(id=BUILD, name="Build", default=True),
         Mode(
@@ -123,6 +135,11 @@ def checked(setup: Setup) -> Setup:
     if setup.permission_mode not in _ACCESS:
         known = ", ".join(name for name in _ACCESS if name)
         raise UsageError(f"unknown permission mode: {setup.permission_mode}", hint=f"there are: {known}")
+    if setup.agent_session and not _AGENT_SESSION.fullmatch(setup.agent_session):
+        raise UsageError(
+            f"this cannot be the id of a session: {setup.agent_session[:60]!r}",
+            hint="`harness sessions list` shows the ids",
+        )
     if setup.mode not in ("", BUILD, PLAN):
         raise UsageError(f"unknown mode: {setup.mode}", hint=f"there are: {BUILD}, {PLAN}")
     agent = load(setup.agent).name

@@ -452,6 +452,7 @@ AGENT = Agent(
     command=command,
     translator=AntigravityTranslator,
     supports=frozenset({"agent-default", *_FLAGS}),
+    screen_resume=("--conversation", "{id}"),
     install="see antigravity.google; it needs a Google account",
     needs_version=True,
     delta_keys=("text_delta",),

@@ -419,6 +419,7 @@ AGENT = Agent(
     command=command,
     translator=ClaudeTranslator,
     supports=frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS}),
+    screen_resume=("--resume", "{id}"),
     two_way=TwoWay(
         command=conversation_command,
         driver=ClaudeControl,

@@ -428,6 +428,7 @@ AGENT = Agent(
     command=command,
     translator=CursorTranslator,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    screen_resume=("--resume", "{id}"),
     key_variables=("CURSOR_API_KEY",),
     install="curl https://cursor.com/install -fsS | bash",
     needs_version=True,

@@ -44,6 +44,7 @@ AGENT = Agent(
     command=command,
     translator=KiloTranslator,
     supports=frozenset({"agent-default", "read-only", *FLAGS}),
+    screen_resume=("--session", "{id}"),
     two_way=TwoWay(
         command=command_of_server,
         driver=OpencodeServe,

@@ -51,6 +51,7 @@ AGENT = Agent(
     command=command,
     translator=OpencodeTranslator,
     supports=frozenset({"agent-default", "read-only", *FLAGS}),
+    screen_resume=("--session", "{id}"),
     two_way=TwoWay(
         command=command_of_server,
         driver=OpencodeServe,

@@ -83,8 +83,9 @@ class TerminalConversation:
         actions: Actions,
         *,
         only_looks: bool = False,
+        first: str = "",
     ) -> None:
-        """`only_looks`: until the run has ended, without asking or reading anything."""
+        """`only_looks`: until the run has ended, without asking or reading anything. `first`: as if it was typed."""
         self.link = link
         self.terminal = terminal
         self.state = state
@@ -107,7 +108,7 @@ class TerminalConversation:
         """Whether the latest question was answered elsewhere before anything was typed."""
         self._typed: list[str] = []
         """What the view need not repeat."""
-        self._lines: list[str | None] = []
+        self._lines: list[str | None] = [first] if first else []
         """Typed, and not done yet."""
         self._interrupts = self._handled = self._stops = 0
 

@@ -61,13 +61,23 @@ class OwnChat:
     """It is the `Actions` of its conversation as well."""
 
     def __init__(
-        self, arguments: argparse.Namespace, settings: Settings, store: FileStore, console: Console
+        self,
+        arguments: argparse.Namespace,
+        settings: Settings,
+        store: FileStore,
+        console: Console,
+        agent_session: str = "",
+        first: str = "",
     ) -> None:
-        """Raises HarnessError for options that cannot be."""
+        """`agent_session`: a session that the agent has stored itself, to be continued. `first`: the first prompt.
+
+        Raises HarnessError for options that cannot be.
+        """
         self._arguments = arguments
         self._settings = settings
         self._store = store
         self._console = console
+        self._first = first
         self._resumed = find(store, arguments.resume) if arguments.resume else ""
         before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
         self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
@@ -79,6 +89,7 @@ class OwnChat:
                 mode=arguments.mode,
                 permission_mode=PERMISSION_MODES[self._permissions],
                 cwd=arguments.cwd or before.cwd,
+                agent_session=agent_session,
             )
         )
 
@@ -102,6 +113,7 @@ class OwnChat:
                 chat_view(self._arguments.color, reasoning=self._arguments.reasoning),
                 state,
                 self,
+                first=self._first,
             )
             self._greet(conversation)
             if self._resumed:

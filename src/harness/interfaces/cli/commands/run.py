@@ -14,6 +14,7 @@ from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import EXIT_CODES, at_least_zero, completes, count, positive, seconds
 
 if TYPE_CHECKING:
+    from harness.config import Settings
     from harness.sources.request import Request
 
 ON_ASK = ("deny", "allow", "wait")
@@ -134,18 +135,25 @@ def _agents_help() -> str:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.errors import UsageError
     from harness.interfaces.cli import formats, preferences, run_request
+
+    if arguments.words:
+        raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="give the prompt with --prompt")
+    formats.choose(arguments.format, is_terminal=False)  # a wrong one is said first
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    settings.require_valid()
+    return carry_out(run_request.request_of(arguments, settings, console), arguments, settings, console)
+
+
+def carry_out(request: Request, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
+    """Start the run and show it as the options say, or with `--dry-run` only its command line."""
+    from harness.interfaces.cli import formats, preferences
     from harness.interfaces.cli.console import can_erase, is_terminal, wants_color, width_of
     from harness.interfaces.cli.live import RunDisplay, run_and_show
     from harness.interfaces.cli.output import STDOUT, OutputWriter
     from harness.stage import ViewOptions
 
-    if arguments.words:
-        raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="give the prompt with --prompt")
     on_terminal = is_terminal(STDOUT)
     view = formats.choose(arguments.format, is_terminal=on_terminal)
-    settings = preferences.load(console, has_verbose=arguments.verbose)
-    settings.require_valid()
-    request = run_request.request_of(arguments, settings, console)
     if arguments.dry_run:
         return _dry_run(request, arguments.cwd, console)
     options = ViewOptions(

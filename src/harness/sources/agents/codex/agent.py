@@ -386,6 +386,7 @@ AGENT = Agent(
     command=command,
     translator=CodexTranslator,
     supports=_SUPPORTS,
+    screen_resume=("resume", "{id}"),
     two_way=TwoWay(
         command=conversation_command,
         driver=CodexAppServer,

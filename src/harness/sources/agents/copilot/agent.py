@@ -358,6 +358,7 @@ AGENT = Agent(
     translator=CopilotTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *(_FLAGS.keys() - {"session_id"})}),
+    screen_resume=("--resume={id}",),
     names_sessions_since=(1, 0, 60),
     needs_version=True,
     key_variables=(

@@ -247,6 +247,7 @@ AGENT = Agent(
     translator=DroidTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    screen_resume=("--resume", "{id}"),
     key_variables=("FACTORY_API_KEY",),
     install="npm install -g @factory/cli",
     reveals={

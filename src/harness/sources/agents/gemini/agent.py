@@ -357,6 +357,7 @@ AGENT = Agent(
     translator=GeminiTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    screen_resume=("--resume", "{id}"),
     since={"read-only": (0, 26)},
     needs_version=True,
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),

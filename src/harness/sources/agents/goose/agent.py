@@ -427,6 +427,7 @@ AGENT = Agent(
     translator=GooseTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "continue_last", "read-only", "resume", *_FLAGS}),
+    screen_resume=("session", "--resume", "--session-id", "{id}"),
     key_variables=(
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",

@@ -408,6 +408,7 @@ AGENT = Agent(
     translator=GrokTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    screen_resume=("--resume", "{id}"),
     key_variables=("XAI_API_KEY", "GROK_API_KEY"),
     install="npm install -g @xai-official/grok",
     delta_keys=("data", "text", "thinking", "partial_json"),

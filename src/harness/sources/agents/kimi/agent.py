@@ -257,6 +257,7 @@ AGENT = Agent(
     translator=KimiTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", *_FLAGS}),
+    screen_resume=("--session", "{id}"),
     key_variables=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
     install="npm install -g @moonshot-ai/kimi-code",
     reveals={

@@ -56,6 +56,7 @@ AGENT = Agent(
         since=(0, 99),
     ),
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    screen_resume=("--session", "{id}"),
     key_variables=(
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_OAUTH_TOKEN",

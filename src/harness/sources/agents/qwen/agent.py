@@ -367,6 +367,7 @@ AGENT = Agent(
     translator=QwenTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    screen_resume=("--resume", "{id}"),
     since={"system_prompt": (0, 15), "append_system_prompt": (0, 15)},
     needs_version=True,
     key_variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"),

@@ -1,0 +1,112 @@
+"""`harness resume`: any session, by the means of its own agent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from world import World
+
+from harness.errors import UsageError
+from harness.interfaces.server.backend import Setup
+from harness.interfaces.server.presets import backing_of, checked, modes_of
+from harness.session.config import CommandAgent
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+from stored_homes import cases
+
+CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"
+
+
+@pytest.fixture
+def filled(world: World) -> World:
+    """A session that Claude has stored itself, and a `claude` that writes down how it is called."""
+    next(case for case in cases() if str(case) == "claude/2.1.325/resume").unpack(world.home)
+    world.install("claude", before='echo "$PWD $*" >>"$HOME/calls"; cat >>"$HOME/calls"')
+    return world
+
+
+def _calls(world: World) -> str:
+    path = world.home / "calls"
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.parametrize("name", [CLAUDE, CLAUDE[:8], f"claude:{CLAUDE}"])
+def test_a_session_of_the_agent_is_continued_as_a_recorded_run(filled: World, name: str) -> None:
+    answer = filled.call("resume", name, "and now?", "--cwd", str(filled.project))
+    assert answer.code == 0
+    assert answer.types[-1] == "Result"
+    assert f"--resume {CLAUDE}" in _calls(filled)
+    assert _calls(filled).endswith("and now?")
+    [logged] = [one for one in filled.call("sessions", "list", "--json").data if "history" not in one]
+    assert logged["prompt"] == "and now?"
+
+
+def test_a_session_of_ours_is_continued_where_it_worked_by_its_own_id_or_the_agents(filled: World) -> None:
+    assert filled.call("run", "--agent", "claude", "--prompt", "first").code == 0
+    for name in ("last", "mock-session"):
+        assert filled.call("resume", name, "second").code == 0
+        last = _calls(filled).splitlines()[-2]
+        assert last.startswith(f"first{filled.project} ") or last.endswith("--resume mock-session")
+        assert "--resume mock-session" in _calls(filled)
+
+
+def test_the_agents_own_command_is_printed(filled: World) -> None:
+    answer = filled.call("resume", CLAUDE, "--print")
+    assert (answer.code, answer.out) == (0, f"cd /workspace/shop && claude --resume {CLAUDE}\n")
+
+
+def test_a_fork_and_options_reach_the_agent(filled: World) -> None:
+    words = ("--fork", "--model", "opus", "--cwd", str(filled.project), "--", "--debug")
+    assert filled.call("resume", CLAUDE, "x", *words).code == 0
+    assert all(word in _calls(filled) for word in ("--fork-session", "--model", "--debug"))
+
+
+def test_what_cannot_be_continued_says_why_and_what_to_do(filled: World) -> None:
+    answer = filled.call("resume", CLAUDE, "x")
+    assert (answer.code, "/workspace/shop" in answer.err, "--cwd" in answer.err) == (2, True, True)
+    answer = filled.call("resume", "nothing-like-this", "x")
+    assert (answer.code, "unknown session" in answer.err) == (2, True)
+    (filled.bin / "claude").unlink()
+    answer = filled.call("resume", CLAUDE, "x", "--cwd", str(filled.project))
+    assert (answer.code, "agent binary not found: claude" in answer.err) == (127, True)
+
+
+def test_an_agent_without_sessions_by_id_names_the_way_out(world: World) -> None:
+    home = next(case for case in cases() if str(case) == "aider/0.86.2/tools-and-resume").unpack(world.home)
+    world.environ["HOME"] = home.directory
+    (world.project / ".aider.chat.history.md").write_text(
+        "\n# aider chat started at 2026-11-15 19:28:30\n\n#### hi\n\nHello.\n"
+    )
+    [found] = [one for one in world.call("sessions", "list", "--json").data if one["agent_name"] == "aider"]
+    answer = world.call("resume", f"aider:{found['session_id']}", "x")
+    assert answer.code == 2
+    assert "harness sessions show aider:" in answer.err
+
+
+@pytest.mark.parametrize("name", ["--help-me", "../../etc/passwd", "a b", "claude:--version", "x" * 300])
+def test_a_hostile_id_is_only_an_unknown_session(filled: World, name: str) -> None:
+    answer = filled.call("resume", name, "x")
+    assert answer.code == 2
+    assert _calls(filled) == ""
+
+
+def test_a_thread_is_continued_in_its_own_log(world: World) -> None:
+    chat = world.spawn("chat", "--agent", "native", "--model", "scripted/demo", stdin=subprocess.PIPE)
+    chat.communicate(b"hello\n", timeout=60)
+    process = world.spawn("resume", "last", "and again")
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert b"and again" in shown
+    assert len(world.call("sessions", "list", "--json").data) == 1
+
+
+def test_the_first_run_of_a_thread_continues_the_agents_session() -> None:
+    setup = checked(Setup(agent="goose", agent_session="20261115_1"))
+    assert backing_of(setup) == CommandAgent(name="goose", permissions="ask", session="20261115_1")
+    assert all(mode.agent is None or mode.agent.session == "20261115_1" for mode in modes_of(setup))
+    for hostile in ("--version", "../x", "a b", "x" * 200):
+        with pytest.raises(UsageError):
+            checked(Setup(agent="goose", agent_session=hostile))
