@@ -1,0 +1,1 @@
+"""The files that a conversation changed, from the operations of its log: the same for every agent."""
