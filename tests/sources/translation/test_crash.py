@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.events import Result
-from harness.log.store import read_all
+from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
 from harness.sources.translation.audit import check, recover
 
@@ -107,6 +107,21 @@ def test_a_log_without_its_raw_record_is_closed_all_the_same(recording: Path, tm
     events = list(read_all(store, metadata.session_id))
     assert isinstance(events[-1], Result)
     assert events[-1].outcome == "interrupted"
+
+
+@pytest.mark.parametrize("written", [b"", b'{"kind":"sta'])
+def test_a_run_that_died_before_it_began_is_closed_and_proved(tmp_path: Path, written: bytes) -> None:
+    store = FileStore(str(tmp_path))
+    metadata = Metadata(session_id="01a1e34c-4f80-738e-8064-5cd3e68f7167", agent_name="claude", prompt="go")
+    store.create(metadata).close()
+    Path(store.path(metadata.session_id, ".raw")).write_bytes(written)
+
+    assert recover(store, metadata.session_id)
+
+    [*_, last] = read_all(store, metadata.session_id)
+    assert isinstance(last, Result)
+    assert last.outcome == "interrupted"
+    assert check(store, metadata.session_id).problems == []
 
 
 def test_a_finished_run_is_proved_from_its_raw_record(recording: Path, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from harness.sources.translation.logged_runs import (
     own_raw_paths,
     raw_paths,
     runs_in,
+    says_something,
 )
 from harness.sources.translation.pipeline import Pipeline
 from harness.sources.translator import Translator
@@ -101,6 +102,8 @@ def check(store: FileStore, log_id: str) -> Audit:
 def _prove(path: str, logged: list[Event], audit: Audit, *, is_live: bool) -> None:
     """Compare the events of one run with its raw record."""
     entries = list(read_raw(path))
+    if not entries and not says_something(logged):
+        return  # its process died before it began
     for entry in entries:
         if isinstance(entry, RawOutput):
             audit.raw_bytes += len(entry.data)
@@ -221,13 +224,18 @@ def _missing_of(path: str, logged: list[Event], top: str) -> tuple[list[Event], 
 
 
 def _completed(path: str) -> Iterator[RawEntry]:
-    """The entries of a raw file whose writer died, with the exit that was not recorded; the file gets it too."""
+    """The entries of a raw file whose writer died, with the exit that was not recorded; the file gets it too.
+
+    One that died before it recorded the start of its run has recorded nothing.
+    """
     end = last_ms = 0
     for entry, end in entries_with_ends(path):  # noqa: B007
         last_ms = entry.at_ms
         yield entry
         if isinstance(entry, RawExit):
             return
+    if not end:
+        return
     fd = open_private(path, os.O_RDWR)
     os.ftruncate(fd, end)
     os.close(fd)

@@ -48,11 +48,15 @@ class LoggedRun:
 
     @property
     def says_something(self) -> bool:
-        """Whether an agent was heard: a run that could not begin has nothing to prove."""
-        return any(
-            isinstance(event, _SAID) and not (isinstance(event, Message) and event.role != "assistant")
-            for event in self.events
-        )
+        return says_something(self.events)
+
+
+def says_something(events: Iterable[Event]) -> bool:
+    """Whether an agent was heard: a run that could not begin has nothing to prove."""
+    return any(
+        isinstance(event, _SAID) and not (isinstance(event, Message) and event.role != "assistant")
+        for event in events
+    )
 
 
 def runs_in(events: Iterable[Event], recorded: Collection[str] = ()) -> list[LoggedRun]:

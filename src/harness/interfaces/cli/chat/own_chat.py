@@ -195,9 +195,12 @@ def run_with_signals(conversation: TerminalConversation) -> int:
         signal.SIGCONT: resume,
     }
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    # A signal may reach another thread: the handler then runs only once this one wakes up.
+    woken = signal.set_wakeup_fd(conversation.terminal.wake_fd, warn_on_full_buffer=False)
     try:
         conversation.run()
     finally:
+        signal.set_wakeup_fd(woken)
         for number, handler in before.items():
             signal.signal(number, handler)
     if ended_by:

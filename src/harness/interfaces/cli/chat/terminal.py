@@ -73,6 +73,11 @@ class ChatTerminal:
         write_out(_PASTE_ON)
         self._draw()
 
+    @property
+    def wake_fd(self) -> int:
+        """What is written here makes `wait` return."""
+        return self._wake_write
+
     def wake(self) -> None:
         """Make `wait` return."""
         with suppress(OSError):
