@@ -274,7 +274,7 @@ def test_every_answer_is_what_the_openapi_document_says(world: ServingWorld) -> 
         message = http.get(f"/api/sessions/{log_id}/state").json()["state"]["messages"][1]
         call_id = quote(message["toolCalls"][0]["id"], safe="")
         for method, path, is_stream in described.calls():
-            if method == "get" and not is_stream:
+            if method == "get" and not is_stream and path != f"{one}/changes/file":  # that one needs a path
                 answer = http.get(path.replace("{id}", log_id).replace("{callId}", call_id))
                 assert answer.status_code == 200, path
                 described.check(method, path, answer)

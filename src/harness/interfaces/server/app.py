@@ -26,6 +26,7 @@ from harness.interfaces.cli.server_address import browsers_path, token_path
 from harness.interfaces.server.access import Access
 from harness.interfaces.server.access import open_access as open_any_access
 from harness.interfaces.server.backend import Backend, Setup
+from harness.interfaces.server.changes_api import ChangesApi
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.chat import ChatApi
 from harness.interfaces.server.failures import Failures
@@ -157,6 +158,7 @@ class ServerApp:
             WebSocketRoute("/ws", socket),
             Route("/openapi.json", openapi, methods=["GET"]),
             *SessionsApi(channels).routes(),
+            *ChangesApi(channels).routes(),
             *StreamsApi(channels).routes(),
             *machine.routes(),
             *LoginApi(plan.access, plan.names.url).routes(),

@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from harness.interfaces.changes.shapes import ChangeList, CommitAnswer, FileDiff, RevertAnswer
 from harness.interfaces.server import schemas
+from harness.interfaces.server.changes_api import (
+    CommitRequest,
+    Patch,
+    RevertRequest,
+    UndoneFiles,
+    UndoRequest,
+)
 from harness.interfaces.server.chat import ChatModelList, ChatRequest, RelayRequest
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
 from harness.interfaces.server.schemas import SessionData
@@ -31,7 +39,7 @@ _ERRORS = {
 _OF_EVERYBODY = (403, 421)
 _OF_WHO_IS_LET_IN = (401, 403, 421, 500, 503)
 _OF_CHANGES = (400, 408, 413, 415, 429)
-_NUMBERS = ("limit", "offset", "at", "from")
+_NUMBERS = ("limit", "offset", "at", "from", "lines", "context")
 _FLAGS = ("follow", "usage", "reasoning", "human")
 _STREAM = schemas.ServerSentEvents
 _REFERENCE = "#/components/schemas/"
@@ -117,6 +125,35 @@ ENDPOINTS = (
         query=("view", "follow", "from", "usage", "reasoning", "human"),
     ),
     Endpoint("get", f"{_ONE}/object-stream", "State and changes, for assistant-ui", _STREAM),
+    Endpoint(
+        "get",
+        f"{_ONE}/changes",
+        "The files that it changed",
+        ChangeList,
+        query=("scope",),
+        errors=(409,),
+    ),
+    Endpoint(
+        "get",
+        f"{_ONE}/changes/file",
+        "The diff of one of them",
+        FileDiff,
+        query=("scope", "path", "from", "lines", "context"),
+        errors=(409,),
+    ),
+    Endpoint(
+        "get", f"{_ONE}/changes/patch", "All of it as a patch", Patch, query=("scope", "path"), errors=(409,)
+    ),
+    Endpoint(
+        "post",
+        f"{_ONE}/revert",
+        "Take changes back, or say what would go",
+        RevertAnswer,
+        RevertRequest,
+        errors=(409,),
+    ),
+    Endpoint("post", f"{_ONE}/revert/undo", "Undo that", UndoneFiles, UndoRequest, errors=(409,)),
+    Endpoint("post", f"{_ONE}/commit", "Commit files of it", CommitAnswer, CommitRequest, errors=(409,)),
     Endpoint("get", "/api/agents", "The agents of this machine", schemas.AgentList),
     Endpoint("get", "/api/models", "The models of an agent", schemas.ModelList, query=("agent",)),
     Endpoint(

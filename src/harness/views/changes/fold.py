@@ -6,7 +6,7 @@ no text but what it needs to count lines once that are changed twice. `ChangeHis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -103,6 +103,14 @@ class ChangedFiles:
             self.state[edit.moved_to or edit.path] = totals
 
 
+def totals_of(edits: Iterable[Edit]) -> FileTotals:
+    """How much these edits of one file changed, by the log alone."""
+    totals = FileTotals()
+    for edit in edits:
+        totals = _counted(totals, edit)
+    return totals
+
+
 def _counted(totals: FileTotals, edit: Edit) -> FileTotals:
     is_first = totals == FileTotals()
     totals = _advanced(totals, edit, is_first=is_first)
@@ -183,6 +191,8 @@ class Turn(msgspec.Struct):
     number: int
     """The first turn of a conversation is 1."""
     started_ms: int
+    last_ms: int = 0
+    """When its last event came."""
     title: str = ""
     """The first line of its prompt."""
 
@@ -195,12 +205,15 @@ class ChangeHistory:
         self.turns: dict[str, Turn] = {}
         self.cwd = ""
         """The folder of the last run."""
-        self.last_ms = 0
+        self.runner = ""
+        """Where the last run happened; empty: on this machine."""
+        self.next_seq = 0
+        """The first event that was not read yet."""
         self._finder = EditFinder()
 
     def feed(self, event: Event) -> None:
         edits = self._finder.feed(event)
-        self.last_ms = max(self.last_ms, event.timestamp_ms)
+        self.next_seq = event.seq + 1
         run = self._finder.tree.run
         if run.number:
             self._note_turn(run, event)
@@ -211,8 +224,9 @@ class ChangeHistory:
         turn = self.turns.get(run.id)
         if turn is None:
             turn = self.turns[run.id] = Turn(run.id, run.number, event.timestamp_ms)
+        turn.last_ms = event.timestamp_ms
         if run.start is not None and run.start.cwd:
-            self.cwd = run.start.cwd
+            self.cwd, self.runner = run.start.cwd, run.start.runner
         if not turn.title and isinstance(event, Message) and event.role == "user":
             line = next((line.strip() for line in event.text.split("\n") if line.strip()), "")
             turn.title = line[:_LONGEST_TITLE]

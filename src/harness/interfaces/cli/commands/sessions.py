@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli import playback
+from harness.interfaces.cli import playback, session_diff
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
 from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, moment_ms, positive
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from harness.sources.imports.catalogue import CataloguedSession
     from harness.sources.imports.stored_log import StoredLog
 
-SUMMARY = "recorded sessions: list, show, replay, check, path, delete"
+SUMMARY = "recorded sessions: list, show, replay, diff, check, path, delete"
 DEFAULT_ACTION = "list"
 ACTIONS = {
     "list": "list sessions: waiting ones first, then running ones, then the newest",
     "show": "show a session in any format",
     "replay": "show a session with its original timing",
+    "diff": "print what a session changed as a patch",
     "check": "prove that a log contains everything that the agent wrote",
     "path": "print where a session's log is",
     "delete": "delete sessions permanently",
@@ -50,11 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     _add_list(actions["list"])
     help_text = "an id, the beginning of one, or `last`"
-    for name in ("show", "replay", "check", "path"):
+    for name in ("show", "replay", "diff", "check", "path"):
         completes(actions[name].add_argument("id", metavar="ID", help=help_text), "sessions")
     actions["delete"].add_argument("ids", metavar="ID", nargs="+", help=help_text)
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
+    session_diff.add_arguments(actions["diff"])
     actions["show"].add_argument("--follow", action="store_true", help="follow it while it is being written")
     pace = actions["replay"].add_mutually_exclusive_group()
     pace.add_argument("--speed", type=positive, default=1.0, metavar="N", help="speed factor")
@@ -102,6 +104,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         "list": _list,
         "show": _show,
         "replay": _replay,
+        "diff": _diff,
         "check": _check,
         "path": _path,
         "delete": _delete,
@@ -314,6 +317,12 @@ def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -
         batches = playback.timed(batches, arguments.speed)
     playback.show(batches, arguments, console, is_live=not arguments.fast)
     return 0
+
+
+def _diff(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    found = _found(arguments, store, console)
+    batches = playback.stored(store, found) if isinstance(found, str) else _stored_log(found).batches()
+    return session_diff.diff(batches, arguments, console)
 
 
 def _check(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:

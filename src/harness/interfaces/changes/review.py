@@ -1,0 +1,388 @@
+"""The changes of a conversation, seen with the files as they are now: a list, and the diff of each file.
+
+Scopes: `conversation` and `turn:<run id>` show what the log says was written; `uncommitted` and `base` compare the files
+with git, whoever changed them. From the log alone nothing is known of the rest of a file: its whole text follows from
+the file as it is now, or from the last commit, if what the agent replaced is found there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.interfaces.changes.generated_files import is_generated
+from harness.interfaces.changes.git_calls import GitFailed
+from harness.interfaces.changes.pictures import pictures_of
+from harness.interfaces.changes.repository import Repository, find_repository
+from harness.interfaces.changes.run_folder import FileNow, NotInFolder, RunFolder, file_of
+from harness.interfaces.changes.shapes import (
+    ChangeLetter,
+    ChangeList,
+    FileDiff,
+    FileSummary,
+    GitSummary,
+    TurnSummary,
+)
+from harness.views.changes.edits import Edit
+from harness.views.changes.fold import ChangedFile, ChangeHistory, totals_of
+from harness.views.changes.lines import CONTEXT_LINES, DiffRow, counts, patch_of, rows_of
+from harness.views.changes.texts import ABSENT, Text, merged, versions
+
+CONVERSATION, UNCOMMITTED, BASE = "conversation", "uncommitted", "base"
+TURN = "turn:"
+_SLACK_MS = 2_000
+"""A file has its time from another clock than an event, and is written before the call ends."""
+_NOT_GITS = "git does not know whose lines these are: revert in this conversation"
+
+
+class Reviewed(msgspec.Struct, kw_only=True):
+    """One file in a scope: its texts before and after, and as it is now."""
+
+    path: str
+    named: str
+    old_path: str = ""
+    edits: list[Edit]
+    before: Text = None
+    after: Text = None
+    left: Text = None
+    """As the agent left it, after all of its edits."""
+    now: FileNow
+    is_here: bool = True
+    """Whether it is in the folder, on this machine."""
+    source: str = "log"
+    committed: bytes | None = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.before is not None and self.after is not None
+
+    @property
+    def reverted(self) -> Text:
+        """The file as it is now without what the scope changed; None if that cannot be."""
+        present = self.now.text
+        if not self.is_known or present is None or not self.is_here:
+            return None
+        if present == self.after:
+            return self.before
+        if isinstance(present, str) and isinstance(self.after, str) and isinstance(self.before, str):
+            return merged(self.after, present, self.before)
+        return None
+
+
+class Review:
+    def __init__(self, history: ChangeHistory, *, folder: str = "", is_running: bool = False) -> None:
+        """`folder`: where the files are, if not where the log says."""
+        self.history = history
+        root = folder or ("" if history.runner else history.cwd)
+        self.folder = RunFolder(root) if root and os.path.isdir(root) else None
+        self.why_no_git = ""
+        self._repository: Repository | None = None
+        self._is_sought = False
+        self._is_running = is_running
+
+    @property
+    def repository(self) -> Repository | None:
+        if not self._is_sought and self.folder is not None:
+            self._is_sought = True
+            self._repository = find_repository(self.folder.root)
+        return self._repository
+
+    def listing(self, scope: str, proposed_message: str = "") -> ChangeList:
+        """Raises UsageError, GitFailed."""
+        files = [
+            self.summary(file) for file in self.files(scope) if file.before != file.after or not file.is_known
+        ]
+        files.sort(key=lambda file: file.path)
+        return ChangeList(
+            scope=scope,
+            root=self.folder.root if self.folder is not None else "",
+            files=files,
+            added=sum(file.added for file in files),
+            removed=sum(file.removed for file in files),
+            is_count_complete=all(file.is_count_complete for file in files),
+            turns=self._turns(),
+            git=self._git(),
+            why_no_git=self.why_no_git,
+            is_running=self._is_running,
+            proposed_message=proposed_message,
+        )
+
+    def diff(self, scope: str, path: str, *, context: int = CONTEXT_LINES) -> FileDiff:
+        """All rows of a file. Raises UsageError."""
+        file = self.file(scope, path)
+        summary = self.summary(file)
+        rows, note = _rows(file, summary, context)
+        pictures = pictures_of(file.named, file.committed, file.now.data) if summary.is_binary else None
+        return FileDiff(file=summary, rows=rows, first=0, total=len(rows), note=note, pictures=pictures)
+
+    def patch(self, scope: str, paths: Sequence[str] = ()) -> tuple[str, list[str]]:
+        """A unified diff, and the files that are not in it since their texts are not known."""
+        out: list[str] = []
+        missing: list[str] = []
+        for file in sorted(self.files(scope), key=lambda each: each.named):
+            if (paths and file.named not in paths) or (file.is_known and file.before == file.after):
+                continue
+            if not file.is_known or os.path.isabs(file.named):
+                missing.append(file.named)
+                continue
+            old = None if file.before is ABSENT else str(file.before)
+            new = None if file.after is ABSENT else str(file.after)
+            out.append(patch_of(file.old_path or file.named, file.named, old, new))
+        return "".join(out), missing
+
+    def file(self, scope: str, path: str) -> Reviewed:
+        found = next((file for file in self.files(scope, path) if file.named == path), None)
+        if found is None:
+            raise UsageError(f"{path[:200]} was not changed in this scope")
+        return found
+
+    def files(self, scope: str, path: str = "") -> list[Reviewed]:
+        """Those of a scope; with `path` at least that one. Raises UsageError, GitFailed."""
+        if scope in (UNCOMMITTED, BASE):
+            return self._of_git(scope)
+        if scope != CONVERSATION and scope.removeprefix(TURN) not in self.history.turns:
+            raise UsageError(f"there is no such scope: {scope[:80]}", hint="see docs/protocol.md")
+        turn = "" if scope == CONVERSATION else scope.removeprefix(TURN)
+        chosen = [
+            file
+            for file in self.history.files.values()
+            if (not turn or turn in file.turns) and (not path or self._named(file.path) == path)
+        ]
+        committed = self._committed(chosen)
+        return [self._of_log(file, turn, committed.get(file.path)) for file in chosen]
+
+    def summary(self, file: Reviewed) -> FileSummary:
+        added, removed, is_complete = _counts(file)
+        shown = file.after if isinstance(file.after, str) else file.before
+        can_revert, why_not = self._can_revert(file)
+        changed_ms, changed_by = self._also_changed(file)
+        return FileSummary(
+            path=file.named,
+            old_path=file.old_path,
+            change=_letter(file),
+            added=added,
+            removed=removed,
+            is_count_complete=is_complete,
+            turns=list(dict.fromkeys(edit.turn for edit in file.edits)),
+            source="git" if file.source == "git" else "log",
+            has_before=file.before is not None,
+            is_generated=is_generated(file.named, shown if isinstance(shown, str) else ""),
+            is_binary=file.now.is_binary
+            or (file.committed is not None and file_of(file.committed).is_binary),
+            is_reverted=file.is_known
+            and file.now.text == file.before
+            and file.source == "log"
+            and file.is_here,
+            also_changed_ms=changed_ms,
+            also_changed_by="" if changed_ms is None else "you" if changed_by else "unknown",
+            can_revert=can_revert,
+            why_not=why_not,
+            digest=file.now.digest,
+        )
+
+    def _named(self, path: str) -> str:
+        return self.folder.named(path) if self.folder is not None else path
+
+    def _read(self, path: str) -> tuple[FileNow, bool]:
+        if self.folder is None:
+            return FileNow(why_unread="the folder is not on this machine"), False
+        try:
+            return self.folder.read(path), True
+        except NotInFolder:
+            return FileNow(why_unread="it is outside of the folder of the conversation"), False
+
+    def _committed(self, files: Sequence[ChangedFile]) -> dict[str, Text | bytes]:
+        """What the last commit has of these files."""
+        repository = self.repository
+        if repository is None or not files:
+            return {}
+        names = {file.path: os.path.relpath(file.original or file.path, repository.top) for file in files}
+        try:
+            head = repository.head()
+            blobs = repository.blobs(head, [name for name in names.values() if not name.startswith("..")])
+        except GitFailed as error:
+            self.why_no_git = error.message
+            return {}
+        return {path: blobs.get(name, ABSENT) for path, name in names.items()}
+
+    def _of_log(self, file: ChangedFile, turn: str, committed: Text | bytes) -> Reviewed:
+        now, is_here = self._read(file.path)
+        present = now.text if is_here else None
+        blob = committed if isinstance(committed, bytes) else None
+        base = file_of(blob).text if blob is not None else ABSENT if committed is ABSENT else None
+        is_as_left = now.modified_ms <= file.edits[-1].timestamp_ms + _SLACK_MS
+        is_replaced = all(edit.passages and edit.content is None for edit in file.edits)
+        # What was reverted is again what the edits began with.
+        candidates = [base, present] if is_replaced else [base]
+        texts = versions(file.edits, present, candidates, is_as_left=is_as_left)
+        left = texts if is_as_left else versions(file.edits, None, [base], is_as_left=False)
+        places = [number for number, edit in enumerate(file.edits) if not turn or edit.turn == turn]
+        first, last = places[0], places[-1] + 1
+        found = Reviewed(
+            path=file.path,
+            named=self._named(file.path),
+            old_path=self._named(file.original) if file.original else "",
+            edits=file.edits[first:last],
+            before=texts[first],
+            after=texts[last],
+            left=left[-1],
+            now=now,
+            is_here=is_here,
+            committed=blob,
+        )
+        if not turn and not file.has_text and base is not None and present is not None:
+            # The log only says that it was written: git has what was there before.
+            found.before, found.after, found.source = base, present, "git"
+        return found
+
+    def _of_git(self, scope: str) -> list[Reviewed]:
+        repository = self.repository
+        if repository is None or self.folder is None:
+            raise UsageError("the folder of the conversation is in no git repository")
+        commit = repository.head() if scope == UNCOMMITTED else repository.base()[1]
+        if scope == BASE and not commit:
+            raise UsageError("there is no branch to compare with")
+        changed = repository.changed(commit)
+        places = {name: os.path.join(repository.top, name) for name in changed}
+        names = [name for name, path in places.items() if self.folder.has(path)]
+        blobs = repository.blobs(commit, [name for name in names if changed[name] is not None])
+        found: list[Reviewed] = []
+        for name in names:
+            path = places[name]
+            now, is_here = self._read(path)
+            blob = blobs.get(name)
+            before: Text = ABSENT if changed[name] is None else file_of(blob or b"").text
+            known = self.history.files.get(path)
+            found.append(
+                Reviewed(
+                    path=path,
+                    named=self._named(path),
+                    edits=known.edits if known is not None else [],
+                    before=before,
+                    after=now.text,
+                    now=now,
+                    is_here=is_here,
+                    source="git",
+                    committed=blob,
+                )
+            )
+        return found
+
+    def _can_revert(self, file: Reviewed) -> tuple[bool, str]:
+        if file.source == "git":
+            return False, _NOT_GITS
+        if not file.is_here:
+            return False, file.now.why_unread
+        if file.now.why_unread:
+            return False, file.now.why_unread
+        if file.now.is_binary:
+            return False, "it is no text"
+        if not file.is_known:
+            return False, "the log does not have the text that was there before"
+        if file.now.text == file.before:
+            return False, "it is as it was before"
+        if file.reverted is None:
+            return False, "the same lines were changed since"
+        return True, ""
+
+    def _also_changed(self, file: Reviewed) -> tuple[int | None, bool]:
+        """When it was changed since, and whether that was outside of all turns."""
+        if file.source == "git" or not file.is_here or not file.now.modified_ms:
+            return None, False
+        at_ms = file.now.modified_ms
+        if file.left is not None and file.left == file.now.text:
+            return None, False
+        if file.left is None and at_ms <= file.edits[-1].timestamp_ms + _SLACK_MS:
+            return None, False
+        if file.is_known and file.now.text == file.before:
+            return None, False
+        turns = self.history.turns.values()
+        is_outside = not any(turn.started_ms <= at_ms <= turn.last_ms + _SLACK_MS for turn in turns)
+        return at_ms, is_outside
+
+    def _turns(self) -> list[TurnSummary]:
+        found: list[TurnSummary] = []
+        for turn in self.history.turns.values():
+            edited = [
+                [edit for edit in file.edits if edit.turn == turn.id] for file in self.history.files.values()
+            ]
+            totals = [totals_of(edits) for edits in edited if edits]
+            totals = [total for total in totals if not (total.is_new and total.is_gone)]
+            if totals:
+                found.append(
+                    TurnSummary(
+                        id=turn.id,
+                        number=turn.number,
+                        title=turn.title,
+                        started_ms=turn.started_ms,
+                        files=len(totals),
+                        added=sum(total.added for total in totals),
+                        removed=sum(total.removed for total in totals),
+                    )
+                )
+        return found
+
+    def _git(self) -> GitSummary | None:
+        repository = self.repository
+        if repository is None or self.why_no_git:
+            return None
+        try:
+            head, branch = repository.head(), repository.branch()
+            return GitSummary(
+                branch=branch, head=head, base=repository.base()[0], has_hooks=repository.has_hooks()
+            )
+        except GitFailed as error:
+            self.why_no_git = error.message
+            return None
+
+
+def _letter(file: Reviewed) -> ChangeLetter:
+    words = [edit.change for edit in file.edits]
+    if file.old_path:
+        return "R"
+    if file.after is ABSENT or (file.after is None and words and words[-1] == "delete"):
+        return "D"
+    if file.before is ABSENT or (file.before is None and words and words[0] == "create"):
+        return "A"
+    return "M"
+
+
+def _counts(file: Reviewed) -> tuple[int, int, bool]:
+    """Lines added and removed, and whether these are all."""
+    if file.is_known:
+        old = file.before if isinstance(file.before, str) else ""
+        new = file.after if isinstance(file.after, str) else ""
+        return *counts(old, new), True
+    if not file.edits or file.source == "git":
+        return 0, 0, file.now.is_binary
+    totals = totals_of(file.edits)
+    is_complete = all(edit.has_text and (edit.passages or edit.change == "create") for edit in file.edits)
+    return totals.added, totals.removed, is_complete
+
+
+def _rows(file: Reviewed, summary: FileSummary, context: int) -> tuple[list[DiffRow], str]:
+    if summary.is_binary:
+        return [], "This is no text."
+    if file.is_known:
+        old = file.before if isinstance(file.before, str) else ""
+        new = file.after if isinstance(file.after, str) else ""
+        return rows_of(old, new, context=context), ""
+    if file.source == "git":
+        return [], f"Its text is not shown: {file.now.why_unread or 'it is no text'}."
+    rows: list[DiffRow] = []
+    for edit in file.edits:
+        for passage in edit.passages:
+            rows.append(DiffRow("place", "", passage.line, passage.line))
+            rows += rows_of(passage.old, passage.new, first_line=passage.line)[passage.line is not None :]
+        if not edit.passages and edit.content is not None:
+            rows.append(DiffRow("place", "The whole file"))
+            rows += [DiffRow("added", row.text, None, row.new) for row in rows_of("", edit.content)[1:]]
+    if not rows:
+        return [], "The log does not have what was written."
+    return (
+        rows,
+        "The log does not have the text from before: this is what the agent wrote, where it wrote it.",
+    )

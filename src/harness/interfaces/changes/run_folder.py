@@ -1,0 +1,124 @@
+"""The folder that a conversation works in: files in it are read and replaced, and none outside of it.
+
+A path is checked after following every symbolic link, and opened without following any.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.sources.tool import ToolFailure
+from harness.sources.workspace.files import Change, TextFile, apply, decode, open_for_reading
+from harness.sources.workspace.roots import ToolWorkspace
+from harness.views.changes.texts import ABSENT, Text
+
+LARGEST_SHOWN_BYTES = 16 * 1024 * 1024
+
+
+class NotInFolder(UsageError):
+    """The path is outside of the folder, or leads out of it."""
+
+
+class FileNow(msgspec.Struct, frozen=True):
+    """A file as it is. Without `data` and without a reason there is none."""
+
+    data: bytes | None = None
+    modified_ms: int = 0
+    why_unread: str = ""
+    decoded: TextFile | None = None
+
+    @property
+    def digest(self) -> str:
+        """Of its content; empty if there is no file."""
+        return "" if self.data is None else digest_of(self.data)
+
+    @property
+    def text(self) -> Text:
+        """None: it is no text, or cannot be read."""
+        if self.decoded is not None:
+            return self.decoded.text
+        return ABSENT if self.data is None and not self.why_unread else None
+
+    @property
+    def is_binary(self) -> bool:
+        return self.data is not None and self.decoded is None
+
+    def encoded(self, text: str) -> bytes:
+        """A text in the encoding and with the line ends of this file."""
+        return (self.decoded or TextFile("")).encode(text)
+
+
+def digest_of(data: bytes) -> str:
+    return sha256(data).hexdigest()[:32]
+
+
+def file_of(data: bytes, modified_ms: int = 0) -> FileNow:
+    try:
+        return FileNow(data, modified_ms, decoded=decode(data, "the file"))
+    except ToolFailure:
+        return FileNow(data, modified_ms)
+
+
+class RunFolder:
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+        self._workspace = ToolWorkspace(self.root)
+
+    def named(self, path: str) -> str:
+        """A path for people: relative if it is in the folder."""
+        absolute = os.path.normpath(os.path.join(self.root, path))
+        return os.path.relpath(absolute, self.root) if self._has(absolute) else path
+
+    def has(self, path: str) -> bool:
+        try:
+            self._real(path)
+        except NotInFolder:
+            return False
+        return True
+
+    def read(self, path: str) -> FileNow:
+        """Raises NotInFolder."""
+        real = self._real(path)
+        try:
+            descriptor = open_for_reading(real)
+        except FileNotFoundError:
+            return FileNow()
+        except NotADirectoryError:
+            return FileNow()
+        except OSError as error:
+            return FileNow(why_unread=f"it cannot be read: {error.strerror or error}")
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            modified_ms = status.st_mtime_ns // 1_000_000
+            if status.st_size > LARGEST_SHOWN_BYTES:
+                return FileNow(modified_ms=modified_ms, why_unread="it is larger than 16 MB")
+            return file_of(file.read(LARGEST_SHOWN_BYTES), modified_ms)
+
+    def replace(self, changes: Sequence[tuple[str, bytes | None, bytes | None]]) -> None:
+        """Path, content before and after: all of them are made, or none. Raises UsageError."""
+        try:
+            apply([Change(self._writable(path), before, after) for path, before, after in changes])
+        except OSError as error:
+            raise UsageError(
+                f"nothing was changed: {error.filename or ''} {error.strerror or error}"
+            ) from error
+
+    def _real(self, path: str) -> str:
+        try:
+            return self._workspace.readable(path)
+        except ToolFailure as error:
+            raise NotInFolder(f"{path[:200]} is not in the folder of the conversation") from error
+
+    def _writable(self, path: str) -> str:
+        try:
+            return self._workspace.writable(path)
+        except ToolFailure as error:
+            raise NotInFolder(f"{path[:200]} may not be changed: {error}") from error
+
+    def _has(self, absolute: str) -> bool:
+        return absolute.startswith(self.root if self.root.endswith(os.sep) else self.root + os.sep)
