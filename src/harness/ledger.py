@@ -12,7 +12,8 @@ Rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -36,15 +37,15 @@ WORDS = (
 )
 """Lines of a log without any of these say nothing about usage."""
 
-By: TypeAlias = Literal["agent", "model", "day", "session", "sub-agent"]
+By: TypeAlias = Literal["agent", "model", "day", "project", "session", "sub-agent"]
 CostSource: TypeAlias = Literal["stated", "computed", "mixed"]
 
 
 class Charge(NamedTuple):
-    """What one run used of one model on one day."""
+    """What one run used of one model on one day; or the sum of several."""
 
     session_id: str
-    """Of the log."""
+    """Of the log; empty for a sum over several."""
     started_ms: int
     """Of the run, or of the run that it is a sub-agent of."""
     run_id: str
@@ -56,6 +57,8 @@ class Charge(NamedTuple):
     usage: Usage
     is_unpriced: bool
     """Tokens were used, no cost is stated, and there is no price for them."""
+    project: str = ""
+    """The directory that the agent worked in."""
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +107,7 @@ class _Invocation(msgspec.Struct, kw_only=True):
     deltas: list[_Delta]
     is_cumulative: bool = False
     is_over: bool = False
+    cwd: str = ""
 
     @property
     def session(self) -> tuple[str, str]:
@@ -192,15 +196,18 @@ class Ledger:
         return deltas
 
 
-def rolled_up(charges: Iterable[Charge], by: By) -> list[Row]:
-    """Days in order, sessions newest first, everything else by cost, highest first."""
+def rolled_up(charges: Iterable[Charge], by: By, more: Mapping[str, int] = MappingProxyType({})) -> list[Row]:
+    """Days in order, sessions newest first, everything else by cost, highest first.
+
+    `more`: by key, how many sessions there are of which the charges have only sums.
+    """
     groups: dict[str, list[Charge]] = {}
     for charge in charges:
         groups.setdefault(_KEYS[by](charge), []).append(charge)
     rows = [
         Row(
             key=key,
-            amount=total(group),
+            amount=total(group, more.get(key, 0)),
             latest_ms=max(charge.started_ms for charge in group),
             agents=tuple(dict.fromkeys(charge.agent for charge in group)),
         )
@@ -209,7 +216,8 @@ def rolled_up(charges: Iterable[Charge], by: By) -> list[Row]:
     return sorted(rows, key=_ORDERS.get(by, _by_size))
 
 
-def total(charges: Iterable[Charge]) -> Amount:
+def total(charges: Iterable[Charge], more: int = 0) -> Amount:
+    """`more`: how many sessions there are of which the charges have only sums."""
     charges = list(charges)
     usage = Usage()
     sources = {charge.usage.cost_source for charge in charges if charge.usage.cost_usd is not None}
@@ -219,7 +227,7 @@ def total(charges: Iterable[Charge]) -> Amount:
     if sources:
         source = "mixed" if len(sources) > 1 else "computed" if sources == {"computed"} else "stated"
     return Amount(
-        sessions=len({charge.session_id for charge in charges}),
+        sessions=len({charge.session_id for charge in charges if charge.session_id}) + more,
         **{name: getattr(usage, name) for name in CLASSES},
         cost_usd=usage.cost_usd,
         cost_source=source,
@@ -231,6 +239,7 @@ _KEYS: dict[By, Callable[[Charge], str]] = {
     "agent": lambda charge: charge.agent,
     "model": lambda charge: charge.model,
     "day": lambda charge: charge.day,
+    "project": lambda charge: charge.project,
     "session": lambda charge: charge.session_id,
     "sub-agent": lambda charge: charge.sub_agent,
 }
@@ -257,6 +266,7 @@ def _begun(metadata: Metadata, event: Event) -> _Invocation:
         models={event.run_id: metadata.model},
         names={},
         deltas=[],
+        cwd=metadata.cwd,
     )
 
 
@@ -352,7 +362,16 @@ def _charged(
             sub_agent=invocation.names.get(run_id, ""),
             usage=priced,
             is_unpriced=not is_stated and priced.cost_usd is None and _is_any(usage),
+            project=invocation.cwd,
         )
+
+
+def priced(charge: Charge, prices: Prices) -> Charge:
+    """A charge that was summed up elsewhere, with its cost where none is stated."""
+    if charge.usage.cost_usd is not None:
+        return charge
+    usage = _priced(charge.usage, charge.model, prices)
+    return charge._replace(usage=usage, is_unpriced=usage.cost_usd is None and _is_any(usage))
 
 
 def _priced(usage: Usage, model: str, prices: Prices) -> Usage:

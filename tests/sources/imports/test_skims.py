@@ -3,50 +3,77 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from stored_corpus import Corpus
 from stored_homes import HomeCase, cases, sessions
 
-from harness.events.usage import CLASSES
-from harness.sources.imports.history import Home, StoredSession
+from harness.sources.imports.history import AgentHistory, Home, StoredSession
 from harness.sources.imports.registry import load, load_all
-from harness.sources.imports.summary import SessionSummary, read_whole
+from harness.sources.imports.summary import CannotSkim, Reading, read_whole
 
 SKIMMED = [history.agent for history in load_all() if history.skim is not None]
 READ_WHOLE = {"claude/2.1.325/handed-over", "codex/0.166.0/handed-over"}
 """Their files were written by other programs, with spaces between keys and values. Also read whole are files of
 sub-agents that older versions of Claude write beside their session's, which have no prompt."""
+IN_ANOTHER_SESSION = Counter({"COUNT-FILES in src": 1})
+"""What a sub-agent of Codex was asked for is the prompt of its own session."""
 FIELDS = ("title", "prompt", "model", "cwd", "version", "parent_id", "started_ms", "outcome", "runs")
 
 
-def _skimmed(agent: str, session: StoredSession) -> SessionSummary | None:
+def _joined(readings: Iterable[Reading]) -> Reading:
+    """All parts as one."""
+    parts = [*readings]
+    return Reading(
+        parts[-1].summary,
+        [document for part in parts for document in part.documents],
+        [used for part in parts for used in part.used],
+        parts[-1].state,
+    )
+
+
+def _history(agent: str) -> AgentHistory:
     history = load(agent)
     assert history is not None
-    assert history.skim is not None
-    return history.skim(session)
+    return history
 
 
-def _whole(agent: str, session: StoredSession) -> SessionSummary:
-    history = load(agent)
-    assert history is not None
-    return read_whole(history, session)
+def _skimmed(agent: str, session: StoredSession, state: bytes = b"") -> Reading | None:
+    skim = _history(agent).skim
+    assert skim is not None
+    try:
+        return _joined(skim(session, state))
+    except CannotSkim:
+        return None
 
 
-def _tokens(summary: SessionSummary) -> Counter[tuple[str, str]]:
-    found = Counter[tuple[str, str]]()
-    for used in summary.used:
-        for name in CLASSES:
-            found[used.model, name] += getattr(used.usage, name) or 0
+def _tokens(reading: Reading) -> Counter[tuple[str, int]]:
+    found = Counter[tuple[str, int]]()
+    for used in reading.used:
+        for number, count in enumerate(used.counts):
+            found[used.model, number] += int(count or 0)
     return +found
 
 
+def _texts(reading: Reading) -> Counter[str]:
+    return Counter(text for document in reading.documents for text in document.texts if text)
+
+
+def _written(reading: Reading) -> set[str]:
+    return {file for document in reading.documents for file in document.files if file.startswith("w ")}
+
+
 def _expect_same(agent: str, session: StoredSession) -> None:
-    short, long = _skimmed(agent, session), _whole(agent, session)
+    short, long = _skimmed(agent, session), _joined(read_whole(_history(agent), session))
     assert short is not None
-    assert {name: getattr(short, name) for name in FIELDS} == {name: getattr(long, name) for name in FIELDS}
+    assert {name: getattr(short.summary, name) for name in FIELDS} == {
+        name: getattr(long.summary, name) for name in FIELDS
+    }
     assert _tokens(short) == _tokens(long)
+    assert not _texts(long) - _texts(short) - IN_ANOTHER_SESSION
+    assert _written(long) <= _written(short)
 
 
 @pytest.mark.parametrize("case", [case for agent in SKIMMED for case in cases(agent)], ids=str)

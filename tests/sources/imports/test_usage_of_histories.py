@@ -15,7 +15,7 @@ from harness.sources.imports.registry import load_all
 
 def _found(catalogue: Catalogue) -> Truth:
     found: Truth = Counter()
-    for row in catalogue.used():
+    for row in catalogue.usage.rows():
         for name in CLASSES:
             if count := getattr(row.usage, name):
                 found[row.agent, row.model, day_of(row.at_ms), row.cwd, name] += count

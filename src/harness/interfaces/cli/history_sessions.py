@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from harness.config import cache_directory
+from harness.config.prices import Prices
 from harness.errors import UnknownAgent, UnknownSession
 from harness.events import Event, SessionStart, UsageDelta
 from harness.interfaces.cli.console import Console
+from harness.ledger import By, Charge, priced
 from harness.log.query import age
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CataloguedSession
+from harness.sources.imports.catalogue_usage import UsageSum
 from harness.sources.imports.history import Activity, AgentHistory, current_home
 from harness.sources.imports.registry import load, load_all
 from harness.sources.registry import load as load_agent
@@ -40,6 +43,19 @@ class HistoryList(NamedTuple):
     """Of all that there are."""
     by_id: dict[str, CataloguedSession]
     """The listed ones."""
+
+
+class UsedElsewhere(NamedTuple):
+    """What the catalogue says was used."""
+
+    charges: list[Charge]
+    """Sums over sessions."""
+    sessions: dict[str, int]
+    """How many sessions these are, by the key of the grouping."""
+    total: int
+    """And in all."""
+    rest: list[tuple[Metadata, list[Event]]]
+    """Sessions that Harness has recorded in part."""
 
 
 class HistorySessions:
@@ -72,20 +88,41 @@ class HistorySessions:
             console.say(f"reading {len(unread)} sessions of other programs, once")
         self.read(unread)
 
-    def used(self, store: FileStore) -> Iterator[tuple[Metadata, list[Event]]]:
-        """What was used in each session, as events, without the runs that Harness has recorded itself."""
-        by_name = {(session.agent, session.session_id): session for session in self._catalogue.sessions()}
+    def used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
+        """What was used in all of them, without the runs that Harness has recorded itself."""
         ours = _recorded_times(store)
-        for name, rows in groupby(self._catalogue.used(), key=lambda row: (row.agent, row.session_id)):
-            metadata = as_metadata(by_name[name])
+        numbers = {
+            session.number: ours[session.agent, session.session_id]
+            for session in self.sessions
+            if (session.agent, session.session_id) in ours
+        }
+        usage = self._catalogue.usage
+        charges = [_charge_of(one, by) for one in usage.sums(by, since_ms, numbers)]
+        more = usage.sessions(by, since_ms, numbers)
+        total = sum(usage.sessions("sub-agent", since_ms, numbers).values())
+        return UsedElsewhere([priced(charge, prices) for charge in charges], more, total, self._rest(numbers))
+
+    def _rest(self, numbers: Mapping[int, list[tuple[int, int]]]) -> list[tuple[Metadata, list[Event]]]:
+        """What was used in sessions that Harness has recorded in part, as events."""
+        by_name = {
+            (session.agent, session.session_id): session
+            for session in self.sessions
+            if session.number in numbers
+        }
+        found: list[tuple[Metadata, list[Event]]] = []
+        rows = self._catalogue.usage.rows(numbers)
+        for name, own in groupby(rows, key=lambda row: (row.agent, row.session_id)):
+            session = by_name[name]
             deltas: list[Event] = [
                 UsageDelta(run_id=row.session_id, timestamp_ms=row.at_ms, usage=row.usage, model=row.model)
-                for row in rows
-                if not any(_is_within(row.at_ms, times) for times in ours.get(name, ()))
+                for row in own
+                if not any(_is_within(row.at_ms, times) for times in numbers[session.number])
             ]
+            metadata = as_metadata(session)
             if deltas:
                 start = SessionStart(run_id=name[1], session_id=name[1], timestamp_ms=metadata.created_ms)
-                yield metadata, [start, *deltas]
+                found.append((metadata, [start, *deltas]))
+        return found
 
     def listed(self, arguments: argparse.Namespace, store: FileStore, console: Console) -> HistoryList:
         """Those that are asked for, the last changed first."""
@@ -130,6 +167,21 @@ class HistorySessions:
             hint = "give more characters of the id, or AGENT:ID"
             raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
         return next(iter(self.read(found)), None)
+
+
+def _charge_of(summed: UsageSum, by: By) -> Charge:
+    return Charge(
+        session_id=summed.key if by == "session" else "",
+        started_ms=summed.latest_ms,
+        run_id="",
+        agent=summed.agent,
+        model=summed.model,
+        day=summed.key if by == "day" else "",
+        sub_agent="",
+        usage=summed.usage,
+        is_unpriced=False,
+        project=summed.key if by == "project" else "",
+    )
 
 
 def _recorded_times(store: FileStore) -> dict[tuple[str, str], list[tuple[int, int]]]:

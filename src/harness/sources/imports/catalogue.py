@@ -7,57 +7,19 @@ takes milliseconds; `read` reads those that have changed since. A session that i
 # ruff: noqa: S608 nothing but names of our own is put into a statement
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 
-from harness.events import Usage
-from harness.log.private_files import make_private_directory, open_private
+from harness.sources.imports.catalogue_file import connected, in_memory
+from harness.sources.imports.catalogue_usage import CatalogueUsage
+from harness.sources.imports.catalogue_writer import CatalogueWriter
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
-from harness.sources.imports.summary import SessionSummary, summarize
+from harness.sources.imports.summary import Reading, SessionSummary, readings
 
-_VERSION = 1
-"""A file of another version is deleted and made anew."""
-_TABLES = """
-CREATE TABLE sessions (
-    number INTEGER PRIMARY KEY,
-    agent TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    path TEXT NOT NULL,
-    mark TEXT NOT NULL,
-    changed_ms INTEGER NOT NULL,
-    size INTEGER NOT NULL,
-    cwd TEXT NOT NULL,
-    started_ms INTEGER NOT NULL,
-    title TEXT NOT NULL,
-    is_child INTEGER NOT NULL,
-    parent_id TEXT NOT NULL,
-    gone_ms INTEGER NOT NULL DEFAULT 0,
-    read_mark TEXT NOT NULL DEFAULT '',
-    prompt TEXT NOT NULL DEFAULT '',
-    model TEXT NOT NULL DEFAULT '',
-    version TEXT NOT NULL DEFAULT '',
-    outcome TEXT NOT NULL DEFAULT '',
-    runs INTEGER NOT NULL DEFAULT 0,
-    ended_ms INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (agent, session_id)
-);
-CREATE TABLE used (
-    agent TEXT NOT NULL,
-    key TEXT NOT NULL,
-    session INTEGER NOT NULL,
-    at_ms INTEGER NOT NULL,
-    model TEXT NOT NULL,
-    usage BLOB NOT NULL,
-    PRIMARY KEY (agent, key)
-) WITHOUT ROWID;
-CREATE INDEX used_by_sessions ON used (session);
-"""
 _FOUND = ("path", "mark", "changed_ms", "size")
 """What each search for sessions says anew."""
 _PERHAPS_FOUND = {"cwd": "''", "started_ms": "0", "title": "''"}
@@ -77,9 +39,12 @@ _READ = (
     "parent_id",
 )
 """What reading a session says."""
-_SESSIONS_IN_A_BATCH = 50
-_PATIENCE_S = 5.0
-"""How long another process is waited for."""
+_BYTES_IN_A_BATCH = 48 * 1024 * 1024
+"""So much of the stores is read between two transactions."""
+
+
+_WHOLE_BYTES = 1024 * 1024
+"""As which a document counts that does not say where its bytes are."""
 
 
 class CataloguedSession(msgspec.Struct, frozen=True, gc=False):
@@ -134,24 +99,16 @@ class CataloguedSession(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class CataloguedUsage(NamedTuple):
-    agent: str
-    session_id: str
-    cwd: str
-    at_ms: int
-    model: str
-    usage: Usage
-
-
-_decode_usage = msgspec.json.Decoder(Usage).decode
-
-
 class Catalogue:
     """Contract: never changes a store. Where its own file cannot be used, it works in memory."""
 
     def __init__(self, path: str, histories: Sequence[AgentHistory]) -> None:
         self._histories = {history.agent: history for history in histories}
-        self._connection = _connected(path)
+        self._connection = connected(path)
+
+    @property
+    def usage(self) -> CatalogueUsage:
+        return CatalogueUsage(self._connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -162,7 +119,7 @@ class Catalogue:
             self._refresh(home)
         except sqlite3.Error:  # locked by another process for long, a full disk, damage
             self.close()
-            self._connection = _prepared(sqlite3.connect(":memory:"))
+            self._connection = in_memory()
             self._refresh(home)
 
     def _refresh(self, home: Home) -> None:
@@ -208,47 +165,56 @@ class Catalogue:
     ) -> list[CataloguedSession]:
         """The same sessions, each as it is now. What was read so far stays read if this is interrupted."""
         found: list[CataloguedSession] = []
-        unsaved: list[tuple[CataloguedSession, SessionSummary]] = []
+        batch = _Batch(self._connection)
         for session in sessions:
             history = self._histories.get(session.agent)
             if session.is_read or history is None:
                 found.append(session)
                 continue
-            summary = summarize(history, session.stored)
-            unsaved.append((session, summary))
-            found.append(_with_summary(session, summary))
-            if len(unsaved) >= _SESSIONS_IN_A_BATCH:
-                self._save(unsaved)
-                unsaved = []
+            found.append(batch.read(history, session))
             if on_progress is not None:
                 on_progress(len(found))
-        self._save(unsaved)
+        batch.save()
         return found
 
-    def used(self) -> Iterator[CataloguedUsage]:
-        """What was used, each model call once, as far as the sessions were read."""
-        rows = self._connection.execute(
-            "SELECT used.agent, session_id, sessions.cwd, at_ms, used.model, usage"
-            " FROM used JOIN sessions ON session = number ORDER BY session, at_ms"
-        )
-        for agent, session_id, cwd, at_ms, model, usage in rows:
-            yield CataloguedUsage(agent, session_id, cwd, at_ms, model, _decode_usage(usage))
 
-    def _save(self, found: Sequence[tuple[CataloguedSession, SessionSummary]]) -> None:
-        """What cannot be saved is read again next time."""
+class _Batch:
+    """Readings that are saved together. What cannot be saved is read again next time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._writer = CatalogueWriter(connection)
+        self._unsaved: list[tuple[CataloguedSession, Reading, bool]] = []
+        self._bytes = 0
+
+    def read(self, history: AgentHistory, session: CataloguedSession) -> CataloguedSession:
+        state = self._writer.state(session.number)
+        before, read = None, session
+        for reading in readings(history, session.stored, state):
+            if before is not None:
+                self._add(session, before)
+            before, read = reading, _with_summary(session, reading.summary)
+        if before is not None:
+            self._add(read, before)
+        return read
+
+    def _add(self, session: CataloguedSession, reading: Reading) -> None:
+        """A session whose mark is not that of its last reading counts as unread."""
+        self._unsaved.append((session, reading, session.is_read))
+        self._bytes += sum(one.end - one.start or _WHOLE_BYTES for one in reading.documents)
+        if self._bytes >= _BYTES_IN_A_BATCH:
+            self.save()
+
+    def save(self) -> None:
+        unsaved, self._unsaved, self._bytes = self._unsaved, [], 0
+        if not unsaved:
+            return
         with suppress(sqlite3.Error), self._connection:
-            for session, summary in found:
-                read = _with_summary(session, summary)
-                values = [getattr(read, name) for name in _READ]
-                self._connection.execute(_UPDATE, (*values, session.number))
-                self._connection.execute("DELETE FROM used WHERE session = ?", (session.number,))
-                self._connection.executemany(
-                    "INSERT OR REPLACE INTO used VALUES (?, ?, ?, ?, ?, ?)",
-                    (
-                        (session.agent, key, session.number, at_ms, model, msgspec.json.encode(usage))
-                        for key, at_ms, model, usage in summary.used
-                    ),
-                )
+            for session, reading, is_last in unsaved:
+                self._writer.add(session.number, session.agent, reading)
+                values = [getattr(session, name) for name in _READ]
+                if is_last:
+                    self._connection.execute(_UPDATE, (*values, session.number))
 
 
 _COLUMNS = ", ".join(CataloguedSession.__struct_fields__)
@@ -284,43 +250,3 @@ def _with_summary(session: CataloguedSession, summary: SessionSummary) -> Catalo
         is_child=int(session.is_child or bool(summary.parent_id)),
         parent_id=summary.parent_id or session.parent_id,
     )
-
-
-def _connected(path: str) -> sqlite3.Connection:
-    """The file of this version; a broken one is replaced, and where none can be made it is in memory."""
-    for _attempt in range(2):
-        try:
-            return _opened(path)
-        except (sqlite3.DatabaseError, OSError) as error:
-            if isinstance(error, (OSError, sqlite3.OperationalError)):
-                break
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                if os.path.lexists(path + suffix):
-                    os.unlink(path + suffix)
-    return _prepared(sqlite3.connect(":memory:"))
-
-
-def _opened(path: str) -> sqlite3.Connection:
-    make_private_directory(os.path.dirname(path))
-    os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-    connection = sqlite3.connect(path, timeout=_PATIENCE_S)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return _prepared(connection)
-    except BaseException:
-        connection.close()
-        raise
-
-
-def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == _VERSION:
-        return connection
-    with connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            connection.execute(f'DROP TABLE "{name}"')
-        for statement in _TABLES.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-    return connection

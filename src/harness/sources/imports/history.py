@@ -12,7 +12,7 @@ from harness.sources.translator import Record
 
 if TYPE_CHECKING:
     from harness.sources.imports.rewording import Rewording
-    from harness.sources.imports.summary import SessionSummary
+    from harness.sources.imports.summary import Reading
 
 Activity: TypeAlias = Literal["busy", "idle", "open"]
 """What an agent says of a session that it has open; `open`: that it has, and no more."""
@@ -89,5 +89,7 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The sessions that a process has open now, where the agent says so."""
     deleted_after_days: Callable[[Home], int | None] | None = None
     """After how many days without a change the agent deletes a session; None: never."""
-    skim: Callable[[StoredSession], SessionSummary | None] | None = None
-    """A short way to a session's summary, for large stores; None where it cannot be taken."""
+    skim: Callable[[StoredSession, bytes], Iterator[Reading]] | None = None
+    """A short way through a session, for large stores; with the state of an earlier reading, only what is new.
+
+    Raises CannotSkim where a file is not as expected."""

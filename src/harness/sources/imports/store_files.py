@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from harness.log.codec import storable
-from harness.sources.imports.history import StoredRecord
+from harness.sources.imports.history import StoredRecord, StoredSession
 from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 from harness.sources.translator import Record
 
@@ -32,6 +32,11 @@ class StoreFile(NamedTuple):
     inode: int
     mark: str
     """Changes when the file is written or replaced."""
+
+    def session(self, agent: str, session_id: str, **known: Any) -> StoredSession:
+        """The session that is in this file. `known`: fields of it that were found elsewhere."""
+        found = {"path": self.path, "mark": self.mark, "changed_ms": self.changed_ms, "size": self.size}
+        return StoredSession(agent=agent, session_id=session_id, **{**found, **known})
 
 
 def files_in(folder: str, suffix: str) -> Iterator[StoreFile]:
@@ -67,7 +72,7 @@ def look_at(path: str) -> StoreFile | None:
 
 def lines(path: str) -> Iterator[bytes | int]:
     """The lines of a file, the last one also without a newline; of a line that is too long its length."""
-    fd = _opened(path)
+    fd = open_file(path)
     if fd is None:
         return
     with os.fdopen(fd, "rb", buffering=_BLOCK_BYTES) as file:
@@ -114,7 +119,7 @@ def array(path: str) -> list[Any]:
 
 
 def _decoded(path: str) -> Any:
-    fd = _opened(path)
+    fd = open_file(path)
     if fd is None:
         return None
     try:
@@ -127,7 +132,7 @@ def _decoded(path: str) -> Any:
 
 def first_line(path: str, most: int = 4_096) -> str:
     """The beginning of a small text file, up to its first newline."""
-    fd = _opened(path)
+    fd = open_file(path)
     if fd is None:
         return ""
     with os.fdopen(fd, "rb") as file:
@@ -155,7 +160,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def _opened(path: str) -> int | None:
+def open_file(path: str) -> int | None:
     """A descriptor of a regular file; a pipe with no writer does not block."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

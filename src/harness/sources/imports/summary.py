@@ -1,30 +1,102 @@
-"""What is known of a stored session once it was read: what it was about, how it ended, what it used."""
+"""What is known of a stored session once it was read: what it was about, how it ended, what it used, what it said.
+
+A session is read in parts, so that a file of any size needs little memory, and so that a file that has grown is read
+only from where it was left. `readings` reads it by the short way (`skim`) where the agent's store has one.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from harness.events import Event, Message, Result, SessionStart, Usage, UsageDelta
+from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart, Usage, UsageDelta
+from harness.events.operation import Command, Operation, Read, Write
 from harness.sources.imports.history import AgentHistory, StoredSession
 
-_LONGEST_PROMPT = 2_000
+LONGEST_PROMPT = 2_000
+_LONGEST_COMMAND = 400
+"""Of a command so much can be found; more is data that was pasted into it."""
+_LONGEST_DOCUMENT = 1_000_000
+"""Characters; a session without a short way is searched in parts of this size."""
+_COMMITTED = re.compile(r"^\[[^\]\n]{1,200}? ([0-9a-f]{7,40})\]", re.MULTILINE)
+_COMMIT = re.compile(r"\bgit\b[^|;&\n]*\bcommit\b")
+
+
+class CannotSkim(Exception):
+    """A file is not as expected: it must be read whole."""
+
+
+TokenCounts: TypeAlias = tuple[int | None, int | None, int | None, int | None, int | None, float | None]
+"""The classes of tokens as `harness.events.usage.CLASSES` names them, and the cost."""
 
 
 class UsedTokens(NamedTuple):
     """What one model call has used, or as many as the store counts together."""
 
     key: str
-    """The same for copies of the same call: of a fork, the copy has the id of the original."""
+    """The same for copies of the same call: of a fork, the copy has the id of the original. Empty where no other
+    session can have a copy."""
+    run: int
     at_ms: int
     model: str
-    usage: Usage
+    counts: TokenCounts
 
 
-class SessionSummary(msgspec.Struct, kw_only=True):
+class Document(msgspec.Struct, kw_only=True):
+    """A part of a session as it can be searched."""
+
+    file: str = ""
+    """The file that it is in, relative to the folder of the session's; empty for the session's own."""
+    start: int = 0
+    end: int = 0
+    """Its bytes in the file; both 0 where it is the whole session."""
+    at_ms: int = 0
+    texts: list[str] = msgspec.field(default_factory=list)
+    commands: dict[str, None] = msgspec.field(default_factory=dict)
+    files: dict[str, None] = msgspec.field(default_factory=dict)
+    """Paths after `r ` if it was read, or `w ` if it was written."""
+    commits: list[str] = msgspec.field(default_factory=list)
+
+    def add_command(self, command: str) -> bool:
+        """Says whether its output may name a commit."""
+        self.commands[command[:_LONGEST_COMMAND]] = None
+        return makes_commit(command)
+
+    def add_operations(self, operations: Iterable[Operation]) -> bool:
+        may_commit = False
+        for operation in operations:
+            match operation:
+                case Command(command=command):
+                    may_commit = self.add_command(command) or may_commit
+                case Read(path=path):
+                    self.files[f"r {path}"] = None
+                case Write(path=path):
+                    self.files[f"w {path}"] = None
+                case _:
+                    pass
+        return may_commit
+
+    def add_output(self, output: str) -> None:
+        """Of a command that makes a commit."""
+        self.commits += commits_in(output)
+
+
+def makes_commit(command: str) -> bool:
+    return "commit" in command and _COMMIT.search(command) is not None
+
+
+def commits_in(output: str) -> list[str]:
+    """The commits that `git commit` says it has made."""
+    return _COMMITTED.findall(output)
+
+
+class SessionSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A fold of a session's events."""
 
     title: str = ""
@@ -39,58 +111,149 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     outcome: str = ""
     """Of the last run; empty for a session without one."""
     runs: int = 0
-    used: list[UsedTokens] = msgspec.field(default_factory=list)
-
-    def feed(self, events: Iterable[Event], session_id: str) -> None:
-        top, models = "", dict[str, str]()
-        for event in events:
-            self.started_ms = self.started_ms or event.timestamp_ms
-            self.ended_ms = max(self.ended_ms, event.timestamp_ms)
-            match event:
-                case SessionStart():
-                    models[event.run_id] = event.model or models.get(top, "")
-                    if not event.parent_id:
-                        top = event.run_id
-                        self._begin(event)
-                case Message(role="user") if event.run_id == top:
-                    self.prompt = self.prompt or event.text[:_LONGEST_PROMPT]
-                case Result() if event.run_id == top:
-                    self.outcome = event.outcome
-                case UsageDelta():
-                    key = event.id or f"{session_id}#{len(self.used)}"
-                    model = event.model or models.get(event.run_id, "")
-                    self.used.append(UsedTokens(key, event.timestamp_ms, model, event.usage))
-                case _:
-                    pass
-
-    def _begin(self, start: SessionStart) -> None:
-        self.runs += 1
-        self.model = start.model or self.model
-        self.cwd = start.cwd or self.cwd
-        self.version = start.version or self.version
 
 
-def summarize(history: AgentHistory, session: StoredSession) -> SessionSummary:
-    """By the short way, or else by reading it whole. Secrets in its texts are masked."""
-    summary = history.skim(session) if history.skim is not None else None
-    if summary is None:
-        return read_whole(history, session)
-    from harness.log.redact.redactor import redact_text, secrets_in
+class Reading(NamedTuple):
+    """A part of a session that was read."""
 
-    secrets = secrets_in(os.environ)
-    summary.prompt = redact_text(summary.prompt[:_LONGEST_PROMPT], secrets)
-    summary.title = redact_text(summary.title or session.title, secrets)
-    return summary
+    summary: SessionSummary
+    """Of all that was read so far."""
+    documents: list[Document]
+    used: list[UsedTokens]
+    state: bytes = b""
+    """With it, reading continues behind this part; empty where it cannot."""
+    is_more: bool = False
+    """Whether it adds to what was read before, or replaces it."""
 
 
-def read_whole(history: AgentHistory, session: StoredSession) -> SessionSummary:
+def readings(history: AgentHistory, session: StoredSession, state: bytes = b"") -> Iterator[Reading]:
+    """The session as it is now, or with a state what is new in it. Secrets in texts are masked."""
+    is_skimmed = False
+    if history.skim is not None:
+        with suppress(CannotSkim):
+            for reading in history.skim(session, state):
+                yield _masked(reading)
+            is_skimmed = True
+    if not is_skimmed:
+        yield from read_whole(history, session)
+
+
+def read_whole(history: AgentHistory, session: StoredSession) -> Iterator[Reading]:
     # Imported when a session is read: a list of sessions that are known needs no translator.
     from harness.sources.imports.stored_log import StoredLog
 
     log = StoredLog(history, session)
-    summary = SessionSummary()
+    fold = _Fold(session.session_id)
+    is_more = False
     for batch in log.batches():
-        summary.feed(batch, session.session_id)
-    summary.title, summary.parent_id = log.title, log.parent_id
-    summary.cwd = summary.cwd or log.cwd
-    return summary
+        fold.feed(batch)
+        if fold.size >= _LONGEST_DOCUMENT:
+            yield fold.reading(is_more=is_more)
+            is_more = True
+    fold.summary.title, fold.summary.parent_id = log.title, log.parent_id
+    fold.summary.cwd = fold.summary.cwd or log.cwd
+    yield fold.reading(is_more=is_more)
+
+
+def counts_of(usage: Usage) -> TokenCounts:
+    return (
+        usage.input,
+        usage.output,
+        usage.cache_read,
+        usage.cache_write,
+        usage.reasoning,
+        usage.cost_usd,
+    )
+
+
+class _Fold:
+    def __init__(self, session_id: str) -> None:
+        self.summary = SessionSummary()
+        self.size = 0
+        self._session_id = session_id
+        self._document = Document()
+        self._used: list[UsedTokens] = []
+        self._top = ""
+        self._models: dict[str, str] = {}
+        self._commits: set[str] = set()
+        """Calls that may make a commit."""
+
+    def feed(self, events: Iterable[Event]) -> None:
+        summary = self.summary
+        for event in events:
+            summary.started_ms = summary.started_ms or event.timestamp_ms
+            summary.ended_ms = max(summary.ended_ms, event.timestamp_ms)
+            match event:
+                case SessionStart():
+                    self._begin(event)
+                case Message():
+                    self._say(event)
+                case Result() if event.run_id == self._top:
+                    summary.outcome = event.outcome
+                case ToolStart():
+                    if self._document.add_operations(event.operations):
+                        self._commits.add(event.call_id)
+                case ToolEnd():
+                    if event.operations:
+                        self._document.add_operations(event.operations)
+                    if event.call_id in self._commits:
+                        self._document.add_output(event.output or "")
+                case UsageDelta():
+                    model = event.model or self._models.get(event.run_id, "")
+                    counts = counts_of(event.usage)
+                    self._used.append(UsedTokens(event.id, summary.runs, event.timestamp_ms, model, counts))
+                case _:
+                    pass
+
+    def reading(self, *, is_more: bool) -> Reading:
+        document, used = self._document, self._used
+        self._document, self._used, self.size = Document(), [], 0
+        return Reading(self.summary, [document], used, is_more=is_more)
+
+    def _begin(self, start: SessionStart) -> None:
+        self._models[start.run_id] = start.model or self._models.get(self._top, "")
+        if not start.parent_id:
+            self._top = start.run_id
+            self.summary.runs += 1
+            self.summary.model = start.model or self.summary.model
+            self.summary.cwd = start.cwd or self.summary.cwd
+            self.summary.version = start.version or self.summary.version
+
+    def _say(self, message: Message) -> None:
+        if message.role == "user" and message.run_id == self._top:
+            self.summary.prompt = self.summary.prompt or message.text[:LONGEST_PROMPT]
+        if message.text:
+            self._document.texts.append(message.text)
+            self._document.at_ms = self._document.at_ms or message.timestamp_ms
+            self.size += len(message.text)
+
+
+_BETWEEN = "\0\n"
+
+
+@cache
+def _secrets() -> dict[str, str]:
+    from harness.log.redact.redactor import secrets_in
+
+    return secrets_in(os.environ)
+
+
+def masked(text: str) -> str:
+    """The text without secrets."""
+    from harness.log.redact.redactor import redact_text
+
+    return redact_text(text, _secrets())
+
+
+def _masked(reading: Reading) -> Reading:
+    """All texts of a document in one go, since most of the time goes into the beginning of a search."""
+    for document in reading.documents:
+        parts = (document.texts, document.commands, document.files)
+        whole = _BETWEEN.join("\0".join(part) for part in parts)
+        safe = masked(whole)
+        if safe is not whole:
+            texts, commands, files = safe.split(_BETWEEN, 2)
+            document.texts = texts.split("\0")
+            document.commands = dict.fromkeys(commands.split("\0"))
+            document.files = dict.fromkeys(files.split("\0"))
+    return reading

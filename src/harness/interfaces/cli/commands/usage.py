@@ -16,11 +16,11 @@ from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import moment_ms
 
 if TYPE_CHECKING:
-    from harness.ledger import Charge, Ledger, Row
+    from harness.ledger import Amount, Charge, Ledger, Row
     from harness.log.stores.files import FileStore
 
 SUMMARY = "tokens and cost of all sessions"
-_GROUPINGS = ("agent", "model", "day", "session", "sub-agent")
+_GROUPINGS = ("agent", "model", "day", "project", "session", "sub-agent")
 _QUARTER_HOUR_MS = 900_000
 """No time zone's day begins at any other time."""
 
@@ -44,7 +44,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.ledger import Ledger, rolled_up
+    from harness.ledger import Ledger, rolled_up, total
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     prices = load(settings, arguments.prices)
@@ -53,17 +53,22 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     _read(store, ledger, console)
     histories = HistorySessions()
     histories.read_all(arguments.since, console)
-    for metadata, events in histories.used(store):
+    theirs = histories.used(store, arguments.by, arguments.since, prices)
+    for metadata, events in theirs.rest:
         ledger.add(metadata, events)
-    charges = ledger.charges(prices, _day_of, arguments.since)
-    rows = rolled_up(charges, arguments.by)
+    charges = [*ledger.charges(prices, _day_of, arguments.since), *theirs.charges]
+    more = 0 if arguments.by == "session" else theirs.total
+    rows = rolled_up(charges, arguments.by, theirs.sessions if more else {})
+    amount = total(charges, more)
     if arguments.json:
         silent = ledger.silent(arguments.since)
-        write_json({**_as_data(arguments.by, rows, charges, prices.date), "sessions_without_usage": silent})
+        data = _as_data(arguments.by, rows, amount, prices.date)
+        unpriced = {"models_without_price": _unpriced(charges)}
+        write_json({**data, **unpriced, "sessions_without_usage": silent})
     elif not charges:
         console.say(f"no usage was recorded in {store.directory}")
     else:
-        write_text(_as_table(arguments.by, rows, charges, store))
+        write_text(_as_table(arguments.by, rows, amount, charges, store))
         _explain(charges, ledger, prices.date, console)
     if not arguments.json and (silent := ledger.silent(arguments.since)):
         noun = "session says" if silent == 1 else "sessions say"
@@ -100,24 +105,20 @@ def _day_of_quarter(number: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(number * _QUARTER_HOUR_MS / 1000))
 
 
-def _as_data(by: str, rows: list[Row], charges: list[Charge], prices_date: str) -> dict[str, Any]:
+def _as_data(by: str, rows: list[Row], amount: Amount, prices_date: str) -> dict[str, Any]:
     from msgspec.structs import asdict
-
-    from harness.ledger import total
 
     name = by.replace("-", "_")
     return {
         "by": by,
         "rows": [{name: row.key or None, **asdict(row.amount)} for row in rows],
-        "total": asdict(total(charges)),
+        "total": asdict(amount),
         "prices_date": prices_date,
-        "models_without_price": _unpriced(charges),
     }
 
 
-def _as_table(by: str, rows: list[Row], charges: list[Charge], store: FileStore) -> str:
+def _as_table(by: str, rows: list[Row], amount: Amount, charges: list[Charge], store: FileStore) -> str:
     from harness.interfaces.cli.session_ids import abbreviated, all_ids, in_order
-    from harness.ledger import total
     from harness.views.formatting.amounts import table
 
     known = in_order([*all_ids(store), *(charge.session_id for charge in charges)]) if by == "session" else []
@@ -128,7 +129,7 @@ def _as_table(by: str, rows: list[Row], charges: list[Charge], store: FileStore)
             return " ".join((abbreviated(row.key, known), started, *row.agents))
         return row.key or ("(the agents themselves)" if by == "sub-agent" else "")
 
-    return table(by, [(name_of(row), row.amount) for row in rows], total(charges))
+    return table(by, [(name_of(row), row.amount) for row in rows], amount)
 
 
 def _unpriced(charges: list[Charge]) -> list[str]:

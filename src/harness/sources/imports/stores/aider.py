@@ -69,13 +69,9 @@ def find(home: Home) -> Iterator[StoredSession]:
         if file is None:
             continue
         for started in _starts(file.path):
-            yield StoredSession(
-                agent="aider",
-                session_id=_session_id(file.path, started),
-                path=file.path,
-                mark=file.mark,
-                changed_ms=file.changed_ms,
-                size=file.size,
+            yield file.session(
+                "aider",
+                _session_id(file.path, started),
                 cwd=project,
                 started_ms=milliseconds(started) or 0,
             )

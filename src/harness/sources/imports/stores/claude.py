@@ -17,7 +17,7 @@ from harness.sources.formats.fields import count_of, first_text, items_of, recor
 from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.processes import is_same_process
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.skims import skim_claude
+from harness.sources.imports.skim_claude import skim_claude
 from harness.sources.imports.store_files import document, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
@@ -295,13 +295,9 @@ def find(home: Home) -> Iterator[StoredSession]:
         for file in files_in(folder, _SUFFIX):
             session_id = file.name.removesuffix(_SUFFIX)
             if is_log_id(session_id):
-                yield StoredSession(
-                    agent="claude",
-                    session_id=session_id,
-                    path=file.path,
-                    mark=file.mark,
-                    changed_ms=file.changed_ms,
-                    size=file.size,
+                yield file.session(
+                    "claude",
+                    session_id,
                     is_child=session_id.startswith(_SIDECHAIN),
                 )
 

@@ -134,13 +134,10 @@ def find(home: Home) -> Iterator[StoredSession]:
 
 
 def _session_of(file: StoreFile, session_id: str, about: Record, parent_id: str = "") -> StoredSession:
-    return StoredSession(
-        agent="cline",
-        session_id=session_id,
-        path=file.path,
+    return file.session(
+        "cline",
+        session_id,
         mark=f"{file.mark} {text_of(about.get('status'))}",
-        changed_ms=file.changed_ms,
-        size=file.size,
         cwd=text_of(about.get("cwd")),
         started_ms=milliseconds(about.get("started_at")) or 0,
         title="" if parent_id else text_of(record_of(about.get("metadata")).get("title")),

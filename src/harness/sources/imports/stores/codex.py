@@ -28,7 +28,7 @@ from harness.sources.formats.fields import (
 from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.processes import locked_inodes
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.skims import skim_codex
+from harness.sources.imports.skim_codex import PATCHED, SHELLS, skim_codex
 from harness.sources.imports.store_files import StoreFile, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
@@ -36,13 +36,9 @@ from harness.sources.translator import Record
 _SUFFIX = ".jsonl"
 _THREAD_ID = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
-_SHELLS = frozenset(
-    {"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"}
-)
 _EXIT_CODE = re.compile(r"(?:Process exited with code|Exit code:?) (-?\d+)")
 _OUTPUT = re.compile(r"\A(?:Chunk ID|Exit code|Wall time).*?\nOutput:\n", re.DOTALL)
 _ABORTED = "aborted by user"
-_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _COUNTS = (
     "input_tokens",
     "cached_input_tokens",
@@ -356,7 +352,7 @@ def _item_of_call(call_id: str, call: Record, output: Any) -> Record:
     given = arguments_of(call.get("arguments", call.get("input", call.get("action"))))
     asked, text = record_of(given), _text_of_output(output)
     status = "in_progress" if output is None else "completed"
-    if name in _SHELLS or call.get("type") == "local_shell_call":
+    if name in SHELLS or call.get("type") == "local_shell_call":
         command = asked.get("cmd", asked.get("command"))
         line = (
             " ".join(map(_quoted, map(text_of, command))) if isinstance(command, list) else text_of(command)
@@ -370,7 +366,7 @@ def _item_of_call(call_id: str, call: Record, output: Any) -> Record:
         return {"id": call_id, "type": "todo_list", "items": plan}
     if name == "apply_patch":
         patch = text_of(given) or first_text(asked, "input", "patch")
-        changes = [{"path": path.strip(), "kind": kind.lower()} for kind, path in _PATCHED.findall(patch)]
+        changes = [{"path": path.strip(), "kind": kind.lower()} for kind, path in PATCHED.findall(patch)]
         is_done = output is None or _exit_code_of(output, text) == 0 or text.startswith("Success")
         return {
             "id": call_id,
@@ -410,13 +406,9 @@ def find(home: Home) -> Iterator[StoredSession]:
     for file in _files(home):
         named = _THREAD_ID.fullmatch(file.name)
         if named is not None and is_log_id(named[1]):
-            yield StoredSession(
-                agent="codex",
-                session_id=named[1],
-                path=file.path,
-                mark=file.mark,
-                changed_ms=file.changed_ms,
-                size=file.size,
+            yield file.session(
+                "codex",
+                named[1],
             )
 
 

@@ -62,13 +62,9 @@ def find(home: Home) -> Iterator[StoredSession]:
         entry = known.get(session_id, {})
         created = text_of(entry.get("dateCreated"))
         started_ms = milliseconds(int(created)) if created.isdecimal() else milliseconds(created)
-        yield StoredSession(
-            agent="continue",
-            session_id=session_id,
-            path=file.path,
-            mark=file.mark,
-            changed_ms=file.changed_ms,
-            size=file.size,
+        yield file.session(
+            "continue",
+            session_id,
             cwd=text_of(entry.get("workspaceDirectory")),
             started_ms=started_ms or file.changed_ms,
             title=text_of(entry.get("title")),

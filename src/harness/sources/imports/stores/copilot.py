@@ -84,13 +84,9 @@ def find(home: Home) -> Iterator[StoredSession]:
     for session_id, folder in folders_in(place(home)):
         file = look_at(os.path.join(folder, _EVENTS))
         if file is not None and is_log_id(session_id):
-            yield StoredSession(
-                agent="copilot",
-                session_id=session_id,
-                path=file.path,
-                mark=file.mark,
-                changed_ms=file.changed_ms,
-                size=file.size,
+            yield file.session(
+                "copilot",
+                session_id,
             )
 
 

@@ -114,13 +114,9 @@ def find(home: Home) -> Iterator[StoredSession]:
         for file in files_in(folder, _SUFFIX):
             session_id = file.name.removesuffix(_SUFFIX)
             if is_log_id(session_id):
-                yield StoredSession(
-                    agent="droid",
-                    session_id=session_id,
-                    path=file.path,
-                    mark=file.mark,
-                    changed_ms=file.changed_ms,
-                    size=file.size,
+                yield file.session(
+                    "droid",
+                    session_id,
                 )
 
 

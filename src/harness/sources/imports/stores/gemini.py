@@ -145,13 +145,9 @@ def _session_of(file: StoreFile, cwd: str, parent_id: str = "") -> StoredSession
     session_id = text_of(header.get("sessionId"))
     if not is_log_id(session_id):
         return None
-    return StoredSession(
-        agent="gemini",
-        session_id=session_id,
-        path=file.path,
-        mark=file.mark,
-        changed_ms=file.changed_ms,
-        size=file.size,
+    return file.session(
+        "gemini",
+        session_id,
         cwd=cwd,
         started_ms=milliseconds(header.get("startTime")) or 0,
         is_child=bool(parent_id),

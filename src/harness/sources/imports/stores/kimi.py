@@ -143,13 +143,9 @@ def find(home: Home) -> Iterator[StoredSession]:
                 own_id = session_id if is_main else f"{session_id}__{agent}"
                 if file is None or not is_log_id(own_id):
                     continue
-                yield StoredSession(
-                    agent="kimi",
-                    session_id=own_id,
-                    path=file.path,
-                    mark=file.mark,
-                    changed_ms=file.changed_ms,
-                    size=file.size,
+                yield file.session(
+                    "kimi",
+                    own_id,
                     cwd=text_of(about.get("cwd")),
                     started_ms=milliseconds(about.get("createdAt")) or 0,
                     title=text_of(about.get("title")) if is_main else "",

@@ -112,13 +112,9 @@ def find(home: Home) -> Iterator[StoredSession]:
         for file in files_in(folder, _SUFFIX):
             session_id = file.name.removesuffix(_SUFFIX).rpartition("_")[2]
             if is_log_id(session_id):
-                yield StoredSession(
-                    agent="pi",
-                    session_id=session_id,
-                    path=file.path,
-                    mark=file.mark,
-                    changed_ms=file.changed_ms,
-                    size=file.size,
+                yield file.session(
+                    "pi",
+                    session_id,
                 )
 
 

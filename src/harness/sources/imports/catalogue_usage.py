@@ -1,0 +1,93 @@
+"""What was used in all sessions of the catalogue, as far as they were read: each model call once."""
+
+# ruff: noqa: S608 nothing but names of our own is put into a statement
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from harness.events import Usage
+from harness.sources.imports.catalogue_writer import COUNTS
+
+_JOINED = "used JOIN sessions ON session = sessions.number JOIN models ON used.model = models.number"
+_KEYS = {
+    "agent": "agent",
+    "model": "models.name",
+    "day": "date(quarter * 900, 'unixepoch', 'localtime')",
+    "project": "cwd",
+    "session": "session_id",
+    "sub-agent": "''",
+}
+
+
+class CataloguedUsage(NamedTuple):
+    """What one run has used of one model within a quarter of an hour."""
+
+    agent: str
+    session_id: str
+    cwd: str
+    at_ms: int
+    """When the first of it was used."""
+    model: str
+    usage: Usage
+
+
+class UsageSum(NamedTuple):
+    key: str
+    agent: str
+    model: str
+    latest_ms: int
+    usage: Usage
+
+
+class CatalogueUsage:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, only: Collection[int] | None = None) -> Iterator[CataloguedUsage]:
+        """Of these sessions, by their numbers, or of all."""
+        some = "" if only is None else " WHERE session IN (SELECT value FROM json_each(?))"
+        rows = self._connection.execute(
+            f"SELECT agent, session_id, cwd, at_ms, models.name, {', '.join(COUNTS)} FROM {_JOINED}{some}"
+            " ORDER BY session, run, quarter",
+            () if only is None else (json.dumps([*only]),),
+        )
+        for agent, session_id, cwd, at_ms, model, *counts in rows:
+            if usage := _usage_of(counts):
+                yield CataloguedUsage(agent, session_id, cwd, at_ms, model, usage)
+
+    def sums(self, by: str, since_ms: int, without: Collection[int]) -> list[UsageSum]:
+        """Since then, without these sessions, by agent and model, and by one thing more."""
+        counts = ", ".join(f"sum({name})" for name in COUNTS)
+        rows = self._connection.execute(
+            f"SELECT {_KEYS[by]}, agent, models.name, max(at_ms), {counts} FROM {_JOINED}"
+            f"{_CONDITION} GROUP BY 1, 2, 3",
+            (since_ms, json.dumps([*without])),
+        )
+        found = (
+            UsageSum(key, agent, model, latest_ms, _usage_of(sums))
+            for key, agent, model, latest_ms, *sums in rows
+        )
+        return [one for one in found if one.usage]
+
+    def sessions(self, by: str, since_ms: int, without: Collection[int]) -> dict[str, int]:
+        """How many sessions have used something, of the same."""
+        rows = self._connection.execute(
+            f"SELECT {_KEYS[by]}, count(DISTINCT session) FROM {_JOINED}{_CONDITION} GROUP BY 1",
+            (since_ms, json.dumps([*without])),
+        )
+        return dict(rows.fetchall())
+
+
+_SOMETHING = " OR ".join(f"{name} > 0" for name in COUNTS)
+_CONDITION = f" WHERE at_ms >= ? AND ({_SOMETHING}) AND session NOT IN (SELECT value FROM json_each(?))"
+
+
+def _usage_of(counts: Sequence[Any]) -> Usage:
+    """Falsy where nothing is left of it."""
+    if not any(counts):
+        return Usage()
+    given = dict(zip(COUNTS, counts, strict=True))
+    return Usage(**given, cost_source="" if given["cost_usd"] is None else "stated")

@@ -1,0 +1,263 @@
+"""The short way through the files of Claude Code.
+
+Contract: it says what reading the session whole says, apart from times within a run and the ids of model calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.sources.imports.history import StoredSession
+from harness.sources.imports.skimming import HEAD_BYTES, Skim, SkimState, TokenCount, skimmed, time_of
+from harness.sources.imports.store_files import files_in
+from harness.sources.imports.summary import (
+    LONGEST_PROMPT,
+    CannotSkim,
+    Document,
+    Reading,
+    SessionSummary,
+    TokenCounts,
+    UsedTokens,
+    masked,
+)
+
+_RESULT_BYTES = 700
+"""Where a line with the result of a tool shows that it is one."""
+_TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"', b'{"type":"summary"')
+_INTERRUPTION = "[Request interrupted by user"
+_SYNTHETIC = "<synthetic>"
+_CHILDREN = "subagents"
+
+
+class _Thinking(msgspec.Struct, gc=False):
+    thinking_tokens: TokenCount = 0
+
+
+class _Used(msgspec.Struct, gc=False):
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+    cache_read_input_tokens: TokenCount | None = None
+    cache_creation_input_tokens: TokenCount | None = None
+    output_tokens_details: _Thinking | None = None
+
+
+class _CallInput(msgspec.Struct, gc=False):
+    command: Any = None
+    file_path: Any = None
+    notebook_path: Any = None
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str = ""
+    id: str = ""
+    name: str = ""
+    input: _CallInput | None = None
+    tool_use_id: str = ""
+    content: msgspec.Raw = msgspec.Raw()
+
+
+class _Message(msgspec.Struct, gc=False):
+    id: str = ""
+    model: str = ""
+    stop_reason: str | None = None
+    usage: _Used | None = None
+    content: str | list[_Block] = ""
+
+
+class _Line(msgspec.Struct, rename="camel", gc=False):
+    type: str = ""
+    timestamp: str = ""
+    request_id: str = ""
+    cwd: str = ""
+    version: str = ""
+    is_meta: bool = False
+    is_compact_summary: bool = False
+    message: _Message | None = None
+    custom_title: str = ""
+    ai_title: str = ""
+    summary: str = ""
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_FILES = {
+    "Read": "r ",
+    "NotebookRead": "r ",
+    "Write": "w ",
+    "Edit": "w ",
+    "MultiEdit": "w ",
+    "NotebookEdit": "w ",
+}
+
+
+_SHELLS = ("Bash", "PowerShell")
+
+
+class _State(SkimState, kw_only=True, omit_defaults=True):
+    model: str = ""
+    stop_reason: str = ""
+    is_failed: bool = False
+    is_interrupted: bool = False
+    is_local: bool = False
+
+
+class _ClaudeSkim(Skim[_State]):
+    def __init__(self, session: StoredSession, state: _State) -> None:
+        super().__init__(session, state)
+        self._calls: dict[tuple[str, str], tuple[int, str, str, _Used]] = {}
+        """Message and request → run, time, model and usage, of several lines the last."""
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        yield "", self.session.path
+        folder = os.path.join(self.session.path.removesuffix(".jsonl"), _CHILDREN)
+        for file in files_in(folder, ".jsonl"):
+            yield file.name, file.path
+
+    def feed(self, lines: Sequence[bytes], document: Document) -> None:
+        is_child = bool(document.file)
+        for line in lines:
+            head = line[:HEAD_BYTES]
+            if head.startswith(b'{"type":"api-request'):
+                continue
+            if b'"role":"assistant"' in head or b'"type":"assistant"' in head:
+                self._answer(_decode(line), document)
+            elif b'"role":"user"' in head or b'"type":"user"' in head:
+                if b'"tool_result"' in line[:_RESULT_BYTES]:
+                    if self.state.commits:
+                        self._result(line, document)
+                else:
+                    self._user(_decode(line), document)
+            elif not is_child and head.startswith(_TITLES):
+                record = _decode(line)
+                title = record.custom_title or record.ai_title or record.summary
+                self.summary.title = masked(title) or self.summary.title
+
+    def used(self) -> list[UsedTokens]:
+        self._end_run()
+        found = [
+            UsedTokens(f"{message}:{request}", run, time_of(timestamp), model, _counts_of(usage))
+            for (message, request), (run, timestamp, model, usage) in self._calls.items()
+        ]
+        self._calls = {}
+        self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
+        return found
+
+    def _answer(self, record: _Line, document: Document) -> None:
+        message, runs = record.message, self.state.summary.runs
+        if record.type != "assistant" or message is None:
+            return
+        if not runs:
+            raise CannotSkim
+        if not document.at_ms:
+            document.at_ms = time_of(record.timestamp)
+        is_real = message.model != _SYNTHETIC
+        if is_real and message.id and message.usage is not None:
+            call = runs, record.timestamp, message.model, message.usage
+            self._calls[message.id, record.request_id] = call
+        if not document.file:
+            state = self.state
+            state.model = state.model or (message.model if is_real else "")
+            state.stop_reason, state.is_failed = message.stop_reason or "", not is_real
+        if isinstance(message.content, str):
+            document.texts.append(message.content)
+            return
+        for block in message.content:
+            if block.type == "text":
+                document.texts.append(block.text)
+            elif block.type == "tool_use" and block.input is not None:
+                self._called(block.id, block.name, block.input, document)
+
+    def _called(self, call_id: str, name: str, given: _CallInput, document: Document) -> None:
+        if mark := _FILES.get(name):
+            path = given.file_path or given.notebook_path
+            if isinstance(path, str):
+                document.files[mark + path] = None
+        elif name in _SHELLS and isinstance(given.command, str) and document.add_command(given.command):
+            self.state.commits.append(call_id)
+
+    def _result(self, line: bytes, document: Document) -> None:
+        if not any(call_id.encode() in line for call_id in self.state.commits):
+            return
+        message = _decode(line).message
+        for block in message.content if message is not None else ():
+            if isinstance(block, _Block) and block.tool_use_id in self.state.commits:
+                from harness.sources.formats.fields import output_of
+
+                self.state.commits.remove(block.tool_use_id)
+                document.add_output(output_of(msgspec.json.decode(block.content or b'""')))
+
+    def _user(self, record: _Line, document: Document) -> None:
+        from harness.sources.imports.stores.claude import prompt_of, words_of
+
+        if record.type != "user" or record.message is None or record.is_meta or record.is_compact_summary:
+            return
+        content = record.message.content
+        given = (
+            content
+            if isinstance(content, str)
+            else [{"type": block.type, "text": block.text} for block in content]
+        )
+        prompt = prompt_of({}, given)
+        if document.file:  # what a sub-agent was asked for
+            document.texts.append(prompt or "")
+            return
+        state = self.state
+        if prompt is None:
+            words = words_of(given).lstrip()
+            state.is_interrupted = state.is_interrupted or words.startswith(_INTERRUPTION)
+            state.is_local = state.is_local or words.startswith("<local-command-stdout>")
+            return
+        self._end_run()
+        at_ms = time_of(record.timestamp)
+        document.texts.append(prompt)
+        document.at_ms = document.at_ms or at_ms
+        _begin_run(self.summary, record, prompt, at_ms)
+        state.model, state.stop_reason = "", ""
+        state.is_failed = state.is_interrupted = state.is_local = False
+
+    def _end_run(self) -> None:
+        from harness.sources.imports.stores.claude import UNFINISHED
+
+        state, summary = self.state, self.summary
+        if not summary.runs:
+            return
+        summary.model = state.model or summary.model
+        is_done = state.stop_reason not in UNFINISHED or (state.is_local and not state.stop_reason)
+        if state.is_interrupted:
+            summary.outcome = "interrupted"
+        elif state.is_failed:
+            summary.outcome = "failed"
+        else:
+            summary.outcome = "completed" if is_done else "unknown"
+
+
+def _begin_run(summary: SessionSummary, record: _Line, prompt: str, at_ms: int) -> None:
+    summary.runs += 1
+    summary.prompt = summary.prompt or masked(prompt[:LONGEST_PROMPT])
+    summary.cwd, summary.version = record.cwd or summary.cwd, record.version or summary.version
+    summary.started_ms = summary.started_ms or at_ms
+    summary.ended_ms = max(summary.ended_ms, at_ms)
+
+
+def _counts_of(stated: _Used) -> TokenCounts:
+    """As the model API writes it, which counts thinking as output."""
+    details, output = stated.output_tokens_details, stated.output_tokens
+    thinking = None if details is None else details.thinking_tokens
+    if output is not None and thinking:
+        output = max(0, output - thinking)
+    return (
+        stated.input_tokens,
+        output,
+        stated.cache_read_input_tokens,
+        stated.cache_creation_input_tokens,
+        thinking,
+        None,
+    )
+
+
+def skim_claude(session: StoredSession, state: bytes) -> Iterator[Reading]:
+    return skimmed(_ClaudeSkim, _State, session, state)
