@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import groupby
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from harness.config import cache_directory
 from harness.config.prices import Prices
@@ -21,6 +23,7 @@ from harness.log.query import age
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CataloguedSession
+from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.catalogue_usage import UsageSum
 from harness.sources.imports.history import Activity, AgentHistory, current_home
 from harness.sources.imports.registry import load, load_all
@@ -65,7 +68,6 @@ class HistorySessions:
         self._catalogue = Catalogue(os.path.join(cache_directory(), _CATALOGUE), load_all())
         self.home = current_home(dict.fromkeys([os.getcwd(), *self._catalogue.projects()]))
         self._catalogue.refresh(self.home)
-        self.sessions = self._catalogue.sessions()
 
     def live(self) -> dict[tuple[str, str], Activity]:
         """The sessions that some process has open, by agent and id."""
@@ -76,24 +78,22 @@ class HistorySessions:
             for session_id, activity in history.live(self.home).items()
         }
 
-    def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
-        return self._catalogue.read(sessions)
+    def sessions(self, chosen: SessionFilter = EVERYTHING) -> list[CataloguedSession]:
+        return self._catalogue.sessions(chosen)
 
-    def read_all(self, since_ms: int, console: Console) -> None:
-        """All that have changed since then; a message says so when it takes a while."""
-        unread = [
-            session for session in self.sessions if not session.is_read and session.changed_ms >= since_ms
-        ]
+    def read_all(self, console: Console, chosen: SessionFilter = EVERYTHING) -> None:
+        """All that are not read and may be meant; a message says so when it takes a while."""
+        unread = self._catalogue.sessions(chosen.before_reading())
         if len(unread) > _MANY:
             console.say(f"reading {len(unread)} sessions of other programs, once")
-        self.read(unread)
+        self._catalogue.read(unread)
 
     def used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
         """What was used in all of them, without the runs that Harness has recorded itself."""
         ours = _recorded_times(store)
         numbers = {
             session.number: ours[session.agent, session.session_id]
-            for session in self.sessions
+            for session in (self.sessions() if ours else ())
             if (session.agent, session.session_id) in ours
         }
         usage = self._catalogue.usage
@@ -106,7 +106,7 @@ class HistorySessions:
         """What was used in sessions that Harness has recorded in part, as events."""
         by_name = {
             (session.agent, session.session_id): session
-            for session in self.sessions
+            for session in (self.sessions() if numbers else ())
             if session.number in numbers
         }
         found: list[tuple[Metadata, list[Event]]] = []
@@ -126,30 +126,32 @@ class HistorySessions:
 
     def listed(self, arguments: argparse.Namespace, store: FileStore, console: Console) -> HistoryList:
         """Those that are asked for, the last changed first."""
-        ids = [session.session_id for session in self.sessions]
         ours = {(one.agent_name, one.agent_session_id) for one in store.find(Query()) if one.agent_session_id}
         live = self.live()
-        chosen = [
-            session
-            for session in self.sessions
-            if (session.agent, session.session_id) not in ours and _may_fit(session, arguments, live)
-        ]
-        most = arguments.limit or len(chosen)
+        chosen = as_filter(arguments)
+        if chosen.needs_reading():
+            self.read_all(console, chosen)
+        if arguments.live:
+            chosen = replace(chosen, only_ids=tuple(session_id for _agent, session_id in live))
         found: list[CataloguedSession] = []
-        rest = len(chosen)
-        if _needs_reading(arguments) and sum(not session.is_read for session in chosen) > _MANY:
-            console.say(f"reading {len(chosen)} sessions of other programs, once")
-        for part in _parts(chosen):
-            rest -= len(part)
-            found += [session for session in self.read(part) if _fits(session, arguments)]
-            if len(found) >= most and not _needs_reading(arguments):
+        behind = chosen
+        while not arguments.limit or len(found) < arguments.limit:
+            part = self._catalogue.sessions(behind, _READ_AT_ONCE)
+            if not part:
                 break
-        rest += max(0, len(found) - most)
-        by_id = {session.session_id: session for session in found[:most]}
-        shown = [
-            as_metadata(session, live.get((session.agent, session.session_id))) for session in found[:most]
-        ]
-        return HistoryList(shown, rest, ids, by_id)
+            behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
+            theirs = [one for one in part if (one.agent, one.session_id) not in ours]
+            read = self._catalogue.read(theirs)
+            found += [one for one in read if not one.is_empty and (arguments.all or not one.is_child)]
+        rest = self._catalogue.count(behind) if behind is not chosen else 0
+        rest += max(0, len(found) - (arguments.limit or len(found)))
+        found = found[: arguments.limit or None]
+        return HistoryList(
+            [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
+            rest,
+            [session_id for _agent, session_id in self._catalogue.ids()],
+            {one.session_id: one for one in found},
+        )
 
     def find(self, text: str) -> CataloguedSession | None:
         """The session of that id, of a beginning of it, or of `AGENT:ID`; None if there is none.
@@ -157,16 +159,28 @@ class HistorySessions:
         Raises UnknownSession where there are several.
         """
         agent, colon, wanted = text.strip().rpartition(":")
-        candidates = [session for session in self.sessions if not colon or session.agent == _name_of(agent)]
-        exact = [session for session in candidates if session.session_id == wanted]
-        found = exact or [
-            session for session in candidates if wanted and session.session_id.startswith(wanted)
-        ]
+        name = _name_of(agent) if colon else ""
+        found = self._catalogue.named(wanted, name) if wanted and (name or not colon) else []
         if len(found) > 1:
             some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
             hint = "give more characters of the id, or AGENT:ID"
             raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
-        return next(iter(self.read(found)), None)
+        return next(iter(self._catalogue.read(found)), None)
+
+
+def as_filter(arguments: argparse.Namespace) -> SessionFilter:
+    """What the options of a list ask for. These sessions have no tags."""
+    return SessionFilter(
+        agent=arguments.agent,
+        project=arguments.project,
+        model=arguments.model,
+        outcome=arguments.outcome,
+        since_ms=arguments.since,
+        until_ms=arguments.until,
+        with_children=arguments.all,
+        with_deleted=arguments.all,
+        never=bool(arguments.tag),
+    )
 
 
 def _charge_of(summed: UsageSum, by: By) -> Charge:
@@ -232,38 +246,6 @@ def as_metadata(session: CataloguedSession, activity: Activity | None = None) ->
     )
 
 
-def _may_fit(
-    session: CataloguedSession, arguments: argparse.Namespace, live: dict[tuple[str, str], Activity]
-) -> bool:
-    """What can be said without reading it."""
-    is_live = (session.agent, session.session_id) in live
-    return (
-        arguments.agent in ("", session.agent)
-        and not arguments.tag
-        and (arguments.all or not (session.is_child or session.gone_ms))
-        and (is_live or not arguments.live)
-        and (arguments.since is None or session.changed_ms >= arguments.since)
-    )
-
-
-def _needs_reading(arguments: argparse.Namespace) -> bool:
-    times = (arguments.since, arguments.until)
-    return bool(arguments.outcome or arguments.model or arguments.project or times != (None, None))
-
-
-def _fits(session: CataloguedSession, arguments: argparse.Namespace) -> bool:
-    started_ms = session.started_ms or session.changed_ms
-    return (
-        not session.is_empty
-        and (arguments.all or not session.is_child)
-        and arguments.outcome in ("", session.outcome)
-        and has_model(session.model, arguments.model)
-        and is_below(session.cwd, arguments.project)
-        and (arguments.since is None or started_ms >= arguments.since)
-        and (arguments.until is None or started_ms < arguments.until)
-    )
-
-
 def has_model(model: str, wanted: str) -> bool:
     """Whether a model's name contains these words."""
     return wanted.lower() in model.lower()
@@ -275,11 +257,6 @@ def is_below(directory: str, project: str) -> bool:
         return True
     root = os.path.abspath(os.path.expanduser(project))
     return directory == root or directory.startswith(root.rstrip(os.sep) + os.sep)
-
-
-def _parts(sessions: Sequence[CataloguedSession]) -> Iterator[Sequence[CataloguedSession]]:
-    for start in range(0, len(sessions), _READ_AT_ONCE):
-        yield sessions[start : start + _READ_AT_ONCE]
 
 
 def _name_of(agent: str) -> str:

@@ -15,6 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from harness.sources.imports.catalogue_file import connected, in_memory
+from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.catalogue_usage import CatalogueUsage
 from harness.sources.imports.catalogue_writer import CatalogueWriter
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
@@ -123,22 +124,23 @@ class Catalogue:
             self._refresh(home)
 
     def _refresh(self, home: Home) -> None:
-        known = {
-            (agent, session_id): (number, mark, gone_ms)
-            for number, agent, session_id, mark, gone_ms in self._connection.execute(
-                "SELECT number, agent, session_id, mark, gone_ms FROM sessions"
-            )
-        }
-        seen = set[tuple[str, str]]()
+        known: dict[str, dict[str, tuple[int, str, int]]] = {agent: {} for agent in self._histories}
+        rows = self._connection.execute("SELECT agent, session_id, number, mark, gone_ms FROM sessions")
+        for agent, session_id, number, mark, gone_ms in rows:
+            known.setdefault(agent, {})[session_id] = number, mark, gone_ms
         new: list[StoredSession] = []
-        for history in self._histories.values():
+        gone: list[int] = []
+        for agent, history in self._histories.items():
+            before, seen = known[agent], set[str]()
             for session in history.find(home):
-                name = session.agent, session.session_id
-                before = known.get(name)
-                if name not in seen and (before is None or before[1:] != (session.mark, 0)):
+                session_id = session.session_id
+                entry = before.get(session_id)
+                if (entry is None or entry[1] != session.mark or entry[2]) and session_id not in seen:
                     new.append(session)
-                seen.add(name)
-        gone = [known[name][0] for name in known.keys() - seen if not known[name][2]]
+                seen.add(session_id)
+            gone += [
+                number for name, (number, _, gone_ms) in before.items() if name not in seen and not gone_ms
+            ]
         if new or gone:
             with self._connection:
                 self._connection.executemany(_ENTER, (msgspec.structs.asdict(session) for session in new))
@@ -153,12 +155,36 @@ class Catalogue:
             cwd for (cwd,) in self._connection.execute("SELECT DISTINCT cwd FROM sessions WHERE cwd != ''")
         ]
 
-    def sessions(self) -> list[CataloguedSession]:
-        """All of them, the last changed first."""
+    def ids(self) -> list[tuple[str, str]]:
+        """Agent and id of all sessions."""
+        return self._connection.execute("SELECT agent, session_id FROM sessions").fetchall()
+
+    def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
+        """Those that are meant, as far as they are known, the last changed first."""
+        condition, values = chosen.condition()
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM sessions ORDER BY changed_ms DESC, number DESC"
+            f"SELECT {_COLUMNS} FROM sessions WHERE {condition}{_IN_ORDER} LIMIT ?",
+            (*values, limit),
         )
         return [CataloguedSession(*row) for row in rows]
+
+    def count(self, chosen: SessionFilter = EVERYTHING) -> int:
+        condition, values = chosen.condition()
+        rows = self._connection.execute(f"SELECT count(*) FROM sessions WHERE {condition}", values)
+        return int(rows.fetchone()[0])
+
+    def named(self, session_id: str, agent: str = "") -> list[CataloguedSession]:
+        """The session of that id, or else those whose ids begin so; of any agent, or of this one."""
+        of_agent = "(? = '' OR agent = ?)"
+        for condition in ("session_id = ?", "substr(session_id, 1, length(?)) = ?"):
+            values = (session_id,) * condition.count("?")
+            rows = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{_IN_ORDER}",
+                (*values, agent, agent),
+            )
+            if found := [CataloguedSession(*row) for row in rows]:
+                return found
+        return []
 
     def read(
         self, sessions: Iterable[CataloguedSession], on_progress: Callable[[int], object] | None = None
@@ -217,6 +243,7 @@ class _Batch:
                     self._connection.execute(_UPDATE, (*values, session.number))
 
 
+_IN_ORDER = " ORDER BY changed_ms DESC, number DESC"
 _COLUMNS = ", ".join(CataloguedSession.__struct_fields__)
 _NEW = StoredSession.__struct_fields__
 _CHANGES = [

@@ -35,8 +35,15 @@ class StoreFile(NamedTuple):
 
     def session(self, agent: str, session_id: str, **known: Any) -> StoredSession:
         """The session that is in this file. `known`: fields of it that were found elsewhere."""
-        found = {"path": self.path, "mark": self.mark, "changed_ms": self.changed_ms, "size": self.size}
-        return StoredSession(agent=agent, session_id=session_id, **{**found, **known})
+        return StoredSession(
+            agent=agent,
+            session_id=session_id,
+            path=self.path,
+            mark=known.pop("mark", self.mark),
+            changed_ms=self.changed_ms,
+            size=self.size,
+            **known,
+        )
 
 
 def files_in(folder: str, suffix: str) -> Iterator[StoreFile]:
@@ -48,7 +55,7 @@ def files_in(folder: str, suffix: str) -> Iterator[StoreFile]:
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield _store_file(entry.path, status)
+                yield _store_file(entry.path, entry.name, status)
 
 
 def folders_in(folder: str) -> Iterator[tuple[str, str]]:
@@ -67,7 +74,7 @@ def look_at(path: str) -> StoreFile | None:
         status = os.lstat(path)
     except (OSError, ValueError):
         return None
-    return _store_file(path, status) if stat.S_ISREG(status.st_mode) else None
+    return _store_file(path, os.path.basename(path), status) if stat.S_ISREG(status.st_mode) else None
 
 
 def lines(path: str) -> Iterator[bytes | int]:
@@ -172,7 +179,6 @@ def open_file(path: str) -> int | None:
     return None
 
 
-def _store_file(path: str, status: os.stat_result) -> StoreFile:
-    mark = f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
-    changed_ms = status.st_mtime_ns // 1_000_000
-    return StoreFile(path, os.path.basename(path), status.st_size, changed_ms, status.st_ino, mark)
+def _store_file(path: str, name: str, status: os.stat_result) -> StoreFile:
+    size, changed_ns, inode = status.st_size, status.st_mtime_ns, status.st_ino
+    return StoreFile(path, name, size, changed_ns // 1_000_000, inode, f"{inode} {size} {changed_ns}")

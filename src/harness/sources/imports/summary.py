@@ -1,7 +1,7 @@
 """What is known of a stored session once it was read: what it was about, how it ended, what it used, what it said.
 
 A session is read in parts, so that a file of any size needs little memory, and so that a file that has grown is read
-only from where it was left. `readings` reads it by the short way (`skim`) where the agent's store has one.
+only from where it was left. `readings` reads it by the short way (`scan`) where the agent's store has one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMMITTED = re.compile(r"^\[[^\]\n]{1,200}? ([0-9a-f]{7,40})\]", re.MULTILINE)
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]*\bcommit\b")
 
 
-class CannotSkim(Exception):
+class CannotScan(Exception):
     """A file is not as expected: it must be read whole."""
 
 
@@ -128,13 +128,13 @@ class Reading(NamedTuple):
 
 def readings(history: AgentHistory, session: StoredSession, state: bytes = b"") -> Iterator[Reading]:
     """The session as it is now, or with a state what is new in it. Secrets in texts are masked."""
-    is_skimmed = False
-    if history.skim is not None:
-        with suppress(CannotSkim):
-            for reading in history.skim(session, state):
+    is_scanned = False
+    if history.scan is not None:
+        with suppress(CannotScan):
+            for reading in history.scan(session, state):
                 yield _masked(reading)
-            is_skimmed = True
-    if not is_skimmed:
+            is_scanned = True
+    if not is_scanned:
         yield from read_whole(history, session)
 
 

@@ -45,7 +45,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _about(history: AgentHistory, found: HistorySessions) -> dict[str, Any]:
-    own = [session for session in found.sessions if session.agent == history.agent and not session.gone_ms]
+    from harness.sources.imports.catalogue_filter import SessionFilter
+
+    own = found.sessions(SessionFilter(agent=history.agent, with_deleted=False))
     main = [session for session in own if not session.is_child]
     days = history.deleted_after_days(found.home) if history.deleted_after_days is not None else None
     live = [session_id for agent, session_id in found.live() if agent == history.agent]

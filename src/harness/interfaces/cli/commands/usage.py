@@ -45,6 +45,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import write_json, write_text
     from harness.ledger import Ledger, rolled_up, total
+    from harness.sources.imports.catalogue_filter import SessionFilter
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     prices = load(settings, arguments.prices)
@@ -52,7 +53,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     ledger = Ledger()
     _read(store, ledger, console)
     histories = HistorySessions()
-    histories.read_all(arguments.since, console)
+    histories.read_all(console, SessionFilter(since_ms=max(0, arguments.since)))
     theirs = histories.used(store, arguments.by, arguments.since, prices)
     for metadata, events in theirs.rest:
         ledger.add(metadata, events)
@@ -84,8 +85,9 @@ def _read(store: FileStore, ledger: Ledger, console: Console) -> None:
     from harness.log.grep_events import grep_events
     from harness.log.private_files import open_private
 
-    replays = player()
-    for log_id in reversed(all_ids(store)):
+    log_ids = all_ids(store)
+    replays = player() if log_ids else None
+    for log_id in reversed(log_ids):
         metadata = store.metadata(log_id)
         if replays is not None and metadata.agent_name == replays.name:
             continue

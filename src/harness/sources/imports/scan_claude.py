@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
+from harness.sources.imports.file_scan import HEAD_BYTES, FileScan, ScanState, TokenCount, scanned, time_of
 from harness.sources.imports.history import StoredSession
-from harness.sources.imports.skimming import HEAD_BYTES, Skim, SkimState, TokenCount, skimmed, time_of
 from harness.sources.imports.store_files import files_in
 from harness.sources.imports.summary import (
     LONGEST_PROMPT,
-    CannotSkim,
+    CannotScan,
     Document,
     Reading,
     SessionSummary,
@@ -97,7 +97,7 @@ _FILES = {
 _SHELLS = ("Bash", "PowerShell")
 
 
-class _State(SkimState, kw_only=True, omit_defaults=True):
+class _State(ScanState, kw_only=True, omit_defaults=True):
     model: str = ""
     stop_reason: str = ""
     is_failed: bool = False
@@ -105,7 +105,7 @@ class _State(SkimState, kw_only=True, omit_defaults=True):
     is_local: bool = False
 
 
-class _ClaudeSkim(Skim[_State]):
+class _ClaudeScan(FileScan[_State]):
     def __init__(self, session: StoredSession, state: _State) -> None:
         super().__init__(session, state)
         self._calls: dict[tuple[str, str], tuple[int, str, str, _Used]] = {}
@@ -151,7 +151,7 @@ class _ClaudeSkim(Skim[_State]):
         if record.type != "assistant" or message is None:
             return
         if not runs:
-            raise CannotSkim
+            raise CannotScan
         if not document.at_ms:
             document.at_ms = time_of(record.timestamp)
         is_real = message.model != _SYNTHETIC
@@ -259,5 +259,5 @@ def _counts_of(stated: _Used) -> TokenCounts:
     )
 
 
-def skim_claude(session: StoredSession, state: bytes) -> Iterator[Reading]:
-    return skimmed(_ClaudeSkim, _State, session, state)
+def scan_claude(session: StoredSession, state: bytes) -> Iterator[Reading]:
+    return scanned(_ClaudeScan, _State, session, state)

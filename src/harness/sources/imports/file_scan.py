@@ -18,7 +18,7 @@ import msgspec
 
 from harness.sources.imports.history import StoredSession
 from harness.sources.imports.store_files import LONGEST_LINE_BYTES, open_file
-from harness.sources.imports.summary import CannotSkim, Document, Reading, SessionSummary, UsedTokens
+from harness.sources.imports.summary import CannotScan, Document, Reading, SessionSummary, UsedTokens
 from harness.sources.imports.times import milliseconds
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
@@ -57,7 +57,7 @@ class LineBlock(NamedTuple):
 def new_blocks(path: str, position: FilePosition | None = None) -> Iterator[LineBlock]:
     """What is new in a file: its whole lines. A line that is too long is left out.
 
-    Raises Replaced; CannotSkim where the first line has spaces after its keys: no agent writes it so, and nothing
+    Raises Replaced; CannotScan where the first line has spaces after its keys: no agent writes it so, and nothing
     would be found.
     """
     fd = open_file(path)
@@ -69,7 +69,7 @@ def new_blocks(path: str, position: FilePosition | None = None) -> Iterator[Line
         inode = os.fstat(fd).st_ino
         offset = 0 if position is None else _checked(fd, inode, position)
         if not offset and _SPACED.match(os.pread(fd, HEAD_BYTES, 0)):
-            raise CannotSkim
+            raise CannotScan
         yield from _blocks(fd, inode, offset)
     except OSError:  # the medium fails, or the file was taken away
         return
@@ -126,8 +126,8 @@ def time_of(text: str) -> int:
     return milliseconds(text) or 0
 
 
-class SkimState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a skim knows so far. It is stored without secrets."""
+class ScanState(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a scan knows so far. It is stored without secrets."""
 
     summary: SessionSummary = msgspec.field(default_factory=SessionSummary)
     positions: dict[str, FilePosition] = msgspec.field(default_factory=dict)
@@ -136,10 +136,10 @@ class SkimState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Calls whose outputs may name a commit."""
 
 
-State = TypeVar("State", bound=SkimState)
+State = TypeVar("State", bound=ScanState)
 
 
-class Skim(ABC, Generic[State]):
+class FileScan(ABC, Generic[State]):
     """A fold of a session's lines, which can be stored and continued. Inherit one for each store."""
 
     def __init__(self, session: StoredSession, state: State) -> None:
@@ -156,7 +156,7 @@ class Skim(ABC, Generic[State]):
 
     @abstractmethod
     def feed(self, lines: Sequence[bytes], document: Document) -> None:
-        """Take whole lines. May raise CannotSkim, and whatever odd values lead to."""
+        """Take whole lines. May raise CannotScan, and whatever odd values lead to."""
 
     @abstractmethod
     def used(self) -> list[UsedTokens]:
@@ -183,8 +183,8 @@ class Skim(ABC, Generic[State]):
         return Reading(self.summary, documents, used, msgspec.json.encode(self.state), is_more)
 
 
-def skimmed(
-    kind: Callable[[StoredSession, State], Skim[State]],
+def scanned(
+    kind: Callable[[StoredSession, State], FileScan[State]],
     state_type: type[State],
     session: StoredSession,
     state: bytes,
@@ -196,4 +196,4 @@ def skimmed(
         except Replaced:
             yield from kind(session, state_type()).readings()
     except (Replaced, AttributeError, TypeError, ValueError, *DECODE_ERRORS) as error:
-        raise CannotSkim from error  # odd values in the few records that are decoded
+        raise CannotScan from error  # odd values in the few records that are decoded

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from harness.sources.formats.fields import arguments_of, first_text, items_of, record_of, text_of
+from harness.sources.imports.file_scan import HEAD_BYTES, FileScan, ScanState, TokenCount, scanned, time_of
 from harness.sources.imports.history import StoredSession
-from harness.sources.imports.skimming import HEAD_BYTES, Skim, SkimState, TokenCount, skimmed, time_of
 from harness.sources.imports.summary import (
     LONGEST_PROMPT,
-    CannotSkim,
+    CannotScan,
     Document,
     Reading,
     UsedTokens,
@@ -102,7 +102,7 @@ _MINUTE = len("2026-11-15T19:13")
 _NOTHING: _Classes = (None, None, None, None, None)
 
 
-class _State(SkimState, kw_only=True, omit_defaults=True):
+class _State(ScanState, kw_only=True, omit_defaults=True):
     model: str = ""
     total: _Classes = _NOTHING
     has_calls: bool = False
@@ -111,7 +111,7 @@ class _State(SkimState, kw_only=True, omit_defaults=True):
     """Whether commands and changes are items: then the calls of the model only repeat them."""
 
 
-class _CodexSkim(Skim[_State]):
+class _CodexScan(FileScan[_State]):
     def __init__(self, session: StoredSession, state: _State) -> None:
         super().__init__(session, state)
         self._used: list[UsedTokens] = []
@@ -128,7 +128,7 @@ class _CodexSkim(Skim[_State]):
             found = _kind_of(head)
             if found is None:
                 if b'"role":"assistant"' in head and not self.summary.runs:
-                    raise CannotSkim
+                    raise CannotScan
                 continue
             match found[1]:
                 case b"token_count":
@@ -148,7 +148,7 @@ class _CodexSkim(Skim[_State]):
 
     def used(self) -> list[UsedTokens]:
         if not self.summary.runs:
-            raise CannotSkim
+            raise CannotScan
         found, sums = self._used, self._sums
         self._used, self._sums = [], {}
         for (run, _minute, model), (timestamp, counts) in sums.items():
@@ -313,5 +313,5 @@ def _more(left: int | None, right: int | None) -> int | None:
     return right if left is None else left if right is None else left + right
 
 
-def skim_codex(session: StoredSession, state: bytes) -> Iterator[Reading]:
-    return skimmed(_CodexSkim, _State, session, state)
+def scan_codex(session: StoredSession, state: bytes) -> Iterator[Reading]:
+    return scanned(_CodexScan, _State, session, state)

@@ -12,9 +12,9 @@ from stored_homes import HomeCase, cases, sessions
 
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
 from harness.sources.imports.registry import load, load_all
-from harness.sources.imports.summary import CannotSkim, Reading, read_whole
+from harness.sources.imports.summary import CannotScan, Reading, read_whole
 
-SKIMMED = [history.agent for history in load_all() if history.skim is not None]
+SCANNED = [history.agent for history in load_all() if history.scan is not None]
 READ_WHOLE = {"claude/2.1.325/handed-over", "codex/0.166.0/handed-over"}
 """Their files were written by other programs, with spaces between keys and values. Also read whole are files of
 sub-agents that older versions of Claude write beside their session's, which have no prompt."""
@@ -40,12 +40,12 @@ def _history(agent: str) -> AgentHistory:
     return history
 
 
-def _skimmed(agent: str, session: StoredSession, state: bytes = b"") -> Reading | None:
-    skim = _history(agent).skim
-    assert skim is not None
+def _scanned(agent: str, session: StoredSession, state: bytes = b"") -> Reading | None:
+    scan = _history(agent).scan
+    assert scan is not None
     try:
-        return _joined(skim(session, state))
-    except CannotSkim:
+        return _joined(scan(session, state))
+    except CannotScan:
         return None
 
 
@@ -66,7 +66,7 @@ def _written(reading: Reading) -> set[str]:
 
 
 def _expect_same(agent: str, session: StoredSession) -> None:
-    short, long = _skimmed(agent, session), _joined(read_whole(_history(agent), session))
+    short, long = _scanned(agent, session), _joined(read_whole(_history(agent), session))
     assert short is not None
     assert {name: getattr(short.summary, name) for name in FIELDS} == {
         name: getattr(long.summary, name) for name in FIELDS
@@ -76,18 +76,18 @@ def _expect_same(agent: str, session: StoredSession) -> None:
     assert _written(long) <= _written(short)
 
 
-@pytest.mark.parametrize("case", [case for agent in SKIMMED for case in cases(agent)], ids=str)
+@pytest.mark.parametrize("case", [case for agent in SCANNED for case in cases(agent)], ids=str)
 def test_the_short_way_says_the_same_of_every_recorded_store(case: HomeCase, tmp_path: Path) -> None:
     for session in sessions(case, case.unpack(tmp_path)):
         if str(case) in READ_WHOLE or session.is_child:
-            assert _skimmed(case.agent, session) is None
+            assert _scanned(case.agent, session) is None
         else:
             _expect_same(case.agent, session)
 
 
 def test_the_short_way_says_the_same_of_a_corpus(tmp_path: Path) -> None:
     Corpus(tmp_path, seed=5, mean_bytes=20_000).fill(30)
-    for agent in SKIMMED:
+    for agent in SCANNED:
         history = load(agent)
         assert history is not None
         for session in history.find(Home(str(tmp_path))):
@@ -98,6 +98,6 @@ def test_a_file_that_is_not_as_expected_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"type":"assistant","message":{"id":5}}\n{"type":"user","message":7}\n')
     session = StoredSession(agent="claude", session_id="a", path=str(path), mark="", changed_ms=0)
-    assert _skimmed("claude", session) is None
+    assert _scanned("claude", session) is None
     path.write_text('{"timestamp":"x","type":"turn_context","payload":[]}\n')
-    assert _skimmed("codex", session) is None
+    assert _scanned("codex", session) is None
