@@ -16,7 +16,7 @@ MAXIMUM_FUNCTION_LINES = 50
 
 NAMES_THAT_SAY_NOTHING = re.compile(r"utils?|helpers?|common|misc|shared|lib|types|managers?|base_.*")
 
-SPAWNERS = {"sources/process/child.py", "sources/process/watchdog.py"}
+SPAWNERS = {"sources/process/child.py", "sources/process/watchdog.py", "sources/process/detached.py"}
 SPAWNING = (
     "subprocess",
     "_posixsubprocess",

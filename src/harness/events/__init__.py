@@ -8,7 +8,8 @@ the modules group them by subject:
     tool       tool calls, code in a REPL       operation  what a call means (a read, a command, …)
     relay      questions to a person            usage      tokens and money
     notice     errors, warnings, unreadable     steering   what was decided around the agent
-    memory     observational memory             envelope   what every event carries
+    memory     observational memory             fleet      many runs, planned and compared
+    envelope   what every event carries
 """
 
 from __future__ import annotations
@@ -16,6 +17,16 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from harness.events.envelope import Event
+from harness.events.fleet import (
+    BudgetReached,
+    CaseLost,
+    CaseScored,
+    CaseSession,
+    CaseStarted,
+    FleetEnded,
+    FleetPlanned,
+    ProviderLimited,
+)
 from harness.events.memory import (
     BufferingEnd,
     BufferingFailed,
@@ -125,6 +136,14 @@ AnyEvent: TypeAlias = (
     | BufferingFailed
     | MemoryActivated
     | MemoryModelChanged
+    | FleetPlanned
+    | CaseStarted
+    | CaseSession
+    | CaseScored
+    | CaseLost
+    | ProviderLimited
+    | BudgetReached
+    | FleetEnded
     | Error
     | Warning
     | Info
@@ -135,12 +154,19 @@ AnyEvent: TypeAlias = (
 __all__ = [
     "AnyEvent",
     "Briefed",
+    "BudgetReached",
     "BufferingEnd",
     "BufferingFailed",
     "BufferingStart",
+    "CaseLost",
+    "CaseScored",
+    "CaseSession",
+    "CaseStarted",
     "Compacted",
     "Error",
     "Event",
+    "FleetEnded",
+    "FleetPlanned",
     "FollowUpsChanged",
     "Forked",
     "GoalChanged",
@@ -159,6 +185,7 @@ __all__ = [
     "ObservationStart",
     "Operation",
     "Outcome",
+    "ProviderLimited",
     "ReasoningDelta",
     "ReflectionEnd",
     "ReflectionFailed",

@@ -1,4 +1,4 @@
-"""Start an agent, read what it writes, and stop it: the only file that spawns.
+"""Start an agent, read what it writes, and stop it: the file that spawns.
 
     Harness ── requests ──▶ watchdog ──▶ agent ──▶ whatever the agent starts
        ▲ ▲ ◀── reports ────────┘           │

@@ -1,0 +1,45 @@
+"""The contract of an engine, and the choice of one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from harness.fleet.fleet import Fleet
+from harness.fleet.plan import FleetCase
+
+EngineName: TypeAlias = Literal["local"]
+
+
+class Engine(Protocol):
+    """Starts workers and says when they have ended. It starts a case once each time it is asked to."""
+
+    name: EngineName
+
+    def start(self, case: FleetCase) -> None:
+        """Raises HarnessError where it cannot be started."""
+        ...
+
+    def ended(self, timeout_s: float) -> Sequence[tuple[str, str]]:
+        """Wait until a worker has ended, at most that long; the cases of those that have, and how."""
+        ...
+
+    def stop(self, case_id: str, *, force: bool = False) -> None:
+        """Ask the worker of a case to stop; with `force`, kill it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def worker_command(fleet: Fleet, case: FleetCase) -> list[str]:
+    options = ["--keep"] if fleet.keeps_workspaces else []
+    return [sys.executable, "-m", "harness", "fleet", "work", *options, *fleet.words, case.id]
+
+
+def open_engine(name: EngineName, fleet: Fleet) -> Engine:
+    """Raises UsageError, MissingExtra where the engine is not there."""
+    del name
+    from harness.fleet.engines.local import LocalEngine
+
+    return LocalEngine(fleet)

@@ -1,0 +1,202 @@
+"""A fleet that exists: its folder, its plan, its records, its log, and the store of its runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from harness.config import data_directory
+from harness.errors import LogLocked, StoreError, UnknownSession, UsageError
+from harness.fleet import plan as plans
+from harness.fleet.attempt import Attempt
+from harness.fleet.plan import FleetCase, FleetPlan, FleetTask
+from harness.fleet.records.contract import FleetRecords
+from harness.fleet.records.files import FileRecords
+from harness.fleet.workspace import copy_tree, remove
+from harness.log.clock import new_clock
+from harness.log.hub import Hub
+from harness.log.private_files import make_private_directory
+from harness.log.store import Metadata, Store
+from harness.log.stores.files import FileStore
+from harness.log.stores.open_store import open_store
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_LOG_ID = "fleet"
+STORE_VARIABLE = "HARNESS_FLEET_STORE"
+
+
+class Fleet:
+    """Contract: the same in every process that names it the same way (`words`)."""
+
+    def __init__(self, name: str, directory: str, records: FleetRecords, database: str = "") -> None:
+        self.name = name
+        self.directory = directory
+        self.records = records
+        self.database = database
+        """The PostgreSQL database of records and logs; empty: they are files."""
+        self.keeps_workspaces = False
+        """Those of cases that are not solved, for a look at them."""
+
+    @cached_property
+    def plan(self) -> FleetPlan:
+        return plans.decode(self.records.plan())
+
+    @cached_property
+    def sessions(self) -> Store:
+        """Where the logs of the runs are."""
+        return open_store(self.plan.sessions)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How another process names this fleet on its command line, with `environment`."""
+        return (self.name,) if self.database else (self.directory,)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What another process needs besides; not on its command line, which anyone may read."""
+        return {STORE_VARIABLE: self.database} if self.database else {}
+
+    @property
+    def log_id(self) -> str:
+        return f"{_LOG_ID}-{self.name}" if self.database else _LOG_ID
+
+    @cached_property
+    def log_store(self) -> Store:
+        """Where the fleet's own log is."""
+        return self.sessions if self.database else FileStore(self.directory)
+
+    def case(self, case_id: str) -> FleetCase:
+        """By its id or the beginning of it. Raises UsageError."""
+        found = [case for case in self.plan.cases.values() if case.id.startswith(case_id)]
+        if len(found) != 1 or not case_id:
+            what = "several cases begin with" if found and case_id else "there is no case"
+            raise UsageError(
+                f"{what} {case_id!r} in the fleet {self.name}",
+                hint=f"`harness fleet status {self.name}` lists its cases",
+            )
+        return found[0]
+
+    def workspace(self, case_id: str) -> str:
+        return os.path.join(self.directory, "work", case_id)
+
+    def kept_workspace(self, attempt: Attempt) -> str:
+        return os.path.join(self.directory, "kept", f"{attempt.case}.{attempt.number}")
+
+    def output(self, case_id: str) -> str:
+        """What the worker of a case wrote itself, which is nothing unless something is wrong."""
+        return os.path.join(self.directory, "output", f"{case_id}.log")
+
+    def open_log(self) -> Hub:
+        """The fleet's own log, for writing. Raises LogLocked when another process has it."""
+        clock = new_clock()
+        try:
+            writer = self.log_store.open(self.log_id)
+        except UnknownSession:
+            about = Metadata(session_id=self.log_id, name=f"fleet {self.name}", tags=[f"fleet={self.name}"])
+            writer = self.log_store.create(about)
+        except LogLocked as error:
+            raise LogLocked(
+                f"the fleet {self.name} is being run by process {error.holder or 'unknown'}",
+                holder=error.holder,
+                hint="`--join` works beside it, `harness fleet status` shows it, `harness fleet stop` stops it",
+            ) from error
+        return Hub(self.log_store, self.log_id, writer, clock)
+
+    def close(self) -> None:
+        self.records.close()
+
+
+def fleets_directory() -> str:
+    return os.path.join(data_directory(), "fleets")
+
+
+def open_fleet(reference: str, database: str = "") -> Fleet:
+    """The fleet of a name, or in a folder. Raises UsageError where there is none."""
+    fleet = _fleet(reference, database)
+    fleet.records.plan()
+    return fleet
+
+
+def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
+    """Fix the plan of a fleet. One that exists with the same cases is continued; with others it is refused."""
+    fleet = _fleet(reference or plan.name, database)
+    make_private_directory(fleet.directory)
+    frozen = replace(
+        plan,
+        name=fleet.name,
+        tasks=tuple(_frozen(task, fleet.directory) for task in plan.tasks),
+        variants=tuple(
+            replace(one, added=_frozen_files(one.added, fleet.directory, one.digest)) for one in plan.variants
+        ),
+    )
+    stored = plans.decode(fleet.records.save_plan(plans.encode(frozen)))
+    if stored.cases.keys() != plan.cases.keys():
+        raise UsageError(
+            f"the fleet {fleet.name} exists with other cases: the plan or a task has changed since",
+            hint="give it another name with --name",
+        )
+    return fleet
+
+
+def _frozen(task: FleetTask, directory: str) -> FleetTask:
+    """With copies of the workspace and the hidden files, so that a later change of them changes no case."""
+    workspace = task.workspace
+    if workspace and not task.commit:
+        workspace = _copied(workspace, directory, task.digest, "workspace")
+    return replace(task, workspace=workspace, files=_frozen_files(task.files, directory, task.digest))
+
+
+def _frozen_files(files: dict[str, str], directory: str, digest: str) -> dict[str, str]:
+    return {
+        there: _copied(here, directory, digest, f"file-{number}")
+        for number, (there, here) in enumerate(files.items())
+    }
+
+
+def _copied(source: str, directory: str, digest: str, name: str) -> str:
+    target = os.path.join(directory, "tasks", digest, name)
+    if os.path.lexists(target):
+        return target
+    make_private_directory(os.path.dirname(target))
+    temporary = f"{target}.{os.getpid()}.new"
+    try:
+        if os.path.isdir(source):
+            copy_tree(source, temporary)
+        else:
+            shutil.copy2(source, temporary)
+        os.rename(temporary, target)
+    except OSError as error:
+        remove(temporary)
+        if not os.path.lexists(target):  # else another process has just copied the same
+            raise StoreError(f"cannot copy {source} into {directory}: {error.strerror}") from error
+    return target
+
+
+def _fleet(reference: str, database: str) -> Fleet:
+    is_path = "/" in reference or reference in {".", ".."}
+    name = os.path.basename(os.path.abspath(reference)) if is_path else reference
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a fleet", hint="up to 64 letters, digits, `_` and `-`"
+        )
+    directory = os.path.abspath(reference) if is_path else os.path.join(fleets_directory(), name)
+    if database:
+        from harness.fleet.records.postgres import PostgresRecords
+
+        return Fleet(name, directory, PostgresRecords(database, name), database)
+    return Fleet(name, directory, FileRecords(directory))
+
+
+def fleet_names() -> list[str]:
+    """Those of the user's own folder."""
+    try:
+        names = os.listdir(fleets_directory())
+    except FileNotFoundError:
+        return []
+    return sorted(
+        name for name in names if os.path.isfile(os.path.join(fleets_directory(), name, "plan.json"))
+    )

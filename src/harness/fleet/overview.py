@@ -1,0 +1,63 @@
+"""The state of every case of a fleet, as its records have it now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from harness.fleet.attempt import Attempt, counts
+from harness.fleet.fleet import Fleet
+from harness.fleet.plan import FleetCase, FleetPlan
+
+CaseState: TypeAlias = Literal["passed", "failed", "done", "error", "running", "waiting"]
+"""`done`: it has a result, but no check. `error`: all of its attempts ended without a result."""
+STATES: tuple[CaseState, ...] = ("passed", "failed", "done", "error", "running", "waiting")
+
+
+class CaseOverview(NamedTuple):
+    case: FleetCase
+    state: CaseState
+    result: Attempt | None
+    faults: Sequence[Attempt]
+    log_id: str
+    """Of the latest attempt."""
+
+    @property
+    def cost_usd(self) -> float:
+        attempts = [*self.faults, *([self.result] if self.result else [])]
+        return sum(attempt.cost_usd or 0.0 for attempt in attempts)
+
+
+def overview(fleet: Fleet) -> list[CaseOverview]:
+    """In the order of the plan: by task, variant and repeat."""
+    results, faults, begun = fleet.records.results(), fleet.records.faults(), fleet.records.in_progress()
+    found = []
+    for case in in_order(fleet.plan):
+        result, lost = results.get(case.id), faults.get(case.id, ())
+        progress = begun.get(case.id)
+        latest = result or (progress if progress else lost[-1] if lost else None)
+        is_running = result is None and progress is not None and fleet.records.is_claimed(case.id)
+        state = _state(fleet, result, lost, is_running=is_running)
+        found.append(CaseOverview(case, state, result, lost, latest.log_id if latest else ""))
+    return found
+
+
+def in_order(plan: FleetPlan) -> list[FleetCase]:
+    tasks = {task.id: number for number, task in enumerate(plan.tasks)}
+    variants = {variant.name: number for number, variant in enumerate(plan.variants)}
+    return sorted(
+        plan.cases.values(), key=lambda case: (tasks[case.task.id], variants[case.variant.name], case.repeat)
+    )
+
+
+def tally(cases: Sequence[CaseOverview]) -> Counter[CaseState]:
+    return Counter(case.state for case in cases)
+
+
+def _state(fleet: Fleet, result: Attempt | None, lost: Sequence[Attempt], *, is_running: bool) -> CaseState:
+    if result is not None:
+        return "done" if result.passed is None else "passed" if result.passed else "failed"
+    if is_running:
+        return "running"
+    return "error" if sum(map(counts, lost)) > fleet.plan.retries else "waiting"

@@ -1,0 +1,179 @@
+"""What a fleet is to do: tasks × variants × repeats. Fixed once, when the fleet is created."""
+
+from __future__ import annotations
+
+import random
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.sources.request import Limits, Permissions, Request
+
+WorkspaceKind: TypeAlias = Literal["auto", "clone", "worktree", "copy"]
+
+
+class FleetTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One problem: a prompt, a workspace to work in, and a check that says whether it was solved."""
+
+    id: str
+    prompt: str
+    workspace: str = ""
+    """A folder that is copied; with `commit`, a Git repository. Empty: an empty folder."""
+    commit: str = ""
+    setup: str = ""
+    """A shell command that prepares the workspace before the agent starts."""
+    check: str = ""
+    """A shell command that ends with 0 when the task is solved."""
+    score_file: str = ""
+    """A file of the workspace that the check writes: a number, or JSON of numbers by name."""
+    files: dict[str, str] = {}
+    """Put into the workspace only for the check: path there → path here."""
+    env: dict[str, str] = {}
+    timeout_s: float | None = None
+    setup_timeout_s: float = 1800.0
+    check_timeout_s: float = 600.0
+    image: str = ""
+    """A container image that the task needs."""
+    source: str = "plan"
+    """The format it was read from: `plan`, `harbor`, `terminal-bench`, `swe-bench`."""
+    metadata: dict[str, Any] = {}
+    digest: str = ""
+    """Changes with anything that could change the outcome; see `digests`."""
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One of the things that are compared: an agent with a model, settings, and files of the workspace."""
+
+    name: str
+    agent: str
+    model: str = ""
+    provider: str = ""
+    """Whose slots its runs take; empty: those of the agent's name."""
+    permissions: Permissions = "full-access"
+    sandbox: bool = False
+    effort: str = ""
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    system_prompt: str = ""
+    append_system_prompt: str = ""
+    extra_args: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    binary: str = ""
+    home: Literal["fresh", "user"] = "fresh"
+    """`fresh`: an empty home for each run. `user`: that of the user, with its logins and settings."""
+    without: tuple[str, ...] = ()
+    """Files of the workspace that are left out; patterns."""
+    added: dict[str, str] = msgspec.field(name="with", default_factory=dict)
+    """Files that are added to the workspace: path there → path here."""
+    digest: str = ""
+    """Of the files that are added."""
+
+    @property
+    def slots_of(self) -> str:
+        return self.provider or self.agent
+
+
+class RunLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """For each run."""
+
+    run_budget_usd: float | None = None
+    timeout_s: float | None = None
+    first_output_s: float | None = None
+    inactivity_s: float | None = None
+    max_turns: int | None = None
+
+
+class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    name: str
+    tasks: tuple[FleetTask, ...]
+    variants: tuple[Variant, ...]
+    repeats: int = 1
+    retries: int = 2
+    """How often a case is attempted again when an attempt ends by no fault of the agent."""
+    retry_wait_s: float = 15.0
+    budget_usd: float | None = None
+    providers: dict[str, int] = {}
+    limits: RunLimits = RunLimits()
+    workspaces: WorkspaceKind = "auto"
+    seed: int = 0
+    directory: str = ""
+    """Where it was planned: settings and prices are those that hold there."""
+    sessions: str = ""
+    """The store of the runs' logs: a folder or `postgresql://…`."""
+    redact: bool = True
+
+    @cached_property
+    def cases(self) -> dict[str, FleetCase]:
+        """By id, in an order that is the same each time; a fleet that ends early is then a fair sample."""
+        # Where the added files are is no part of a variant; what is in them is.
+        variants = [(one, msgspec.json.encode(replace(one, added={}))) for one in self.variants]
+        found = [
+            FleetCase(_case_id(task, encoded, repeat), task, variant, repeat)
+            for task in self.tasks
+            for variant, encoded in variants
+            for repeat in range(self.repeats)
+        ]
+        random.Random(self.seed).shuffle(found)
+        return {case.id: case for case in found}
+
+
+class FleetCase(NamedTuple):
+    """One task for one variant, one of its repeats."""
+
+    id: str
+    task: FleetTask
+    variant: Variant
+    repeat: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.task.id} · {self.variant.name} · {self.repeat + 1}"
+
+    def request(self, plan: FleetPlan, cwd: str, env: dict[str, str]) -> Request:
+        variant, limits = self.variant, plan.limits
+        return Request(
+            agent=variant.agent,
+            prompt=self.task.prompt,
+            cwd=cwd,
+            model=variant.model,
+            permissions=variant.permissions,
+            sandbox=variant.sandbox,
+            effort=variant.effort,
+            temperature=variant.temperature,
+            max_output_tokens=variant.max_output_tokens,
+            system_prompt=variant.system_prompt,
+            append_system_prompt=variant.append_system_prompt,
+            extra_args=variant.extra_args,
+            mcp=variant.mcp,
+            env=env | self.task.env | variant.env,
+            binary=variant.binary,
+            name=self.title,
+            tags=(f"fleet={plan.name}", f"case={self.id}"),
+            limits=Limits(
+                timeout_s=_sooner(self.task.timeout_s, limits.timeout_s),
+                first_output_s=limits.first_output_s,
+                inactivity_s=limits.inactivity_s,
+                max_turns=limits.max_turns,
+                max_budget_usd=limits.run_budget_usd,
+            ),
+        )
+
+
+def _case_id(task: FleetTask, variant: bytes, repeat: int) -> str:
+    return sha256(b"%s\0%s\0%d" % (task.digest.encode(), variant, repeat)).hexdigest()[:12]
+
+
+def _sooner(first_s: float | None, second_s: float | None) -> float | None:
+    return min((one for one in (first_s, second_s) if one is not None), default=None)
+
+
+def encode(plan: FleetPlan) -> bytes:
+    return msgspec.json.encode(plan)
+
+
+def decode(data: bytes) -> FleetPlan:
+    return msgspec.json.decode(data, type=FleetPlan)

@@ -1,0 +1,143 @@
+"""From a plan file and a command line to a plan that can be carried out: everything that can be wrong is found here,
+before anything starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.fleet.digests import files_digest, path_digest, task_digest
+from harness.fleet.plan import FleetPlan, FleetTask, RunLimits, Variant
+from harness.fleet.plan_file import PlanText
+from harness.fleet.step import run_step
+from harness.fleet.tasks.load import load_tasks
+from harness.sources.process.launch import find_binary, not_found
+from harness.sources.registry import load
+
+_GIT_TIMEOUT_S = 60.0
+
+
+def plan_of_file(path: str, name: str = "") -> FleetPlan:
+    """The plan in a TOML file. Its tasks have no digests yet. Raises UsageError."""
+    text = PlanText(path)
+    given = text.plan
+    tasks = text.own_tasks()
+    for number, pattern in enumerate(given.tasks):
+        try:
+            tasks += load_tasks(os.path.join(text.folder, pattern), _folder(text, given.repositories))
+        except UsageError as error:
+            raise text.error(("tasks", number), error.words) from error
+    return FleetPlan(
+        name=name or given.name or os.path.splitext(os.path.basename(path))[0],
+        tasks=tuple(tasks),
+        variants=tuple(text.variants()),
+        repeats=given.repeats,
+        retries=given.retries,
+        retry_wait_s=text.retry_wait_s(),
+        budget_usd=given.budget_usd,
+        providers=given.providers,
+        limits=text.limits(),
+        workspaces=given.workspaces,
+        seed=given.seed,
+    )
+
+
+def plan_of_paths(paths: Sequence[str], name: str = "") -> FleetPlan:
+    """The plan of the tasks at these paths, without agents. Raises UsageError."""
+    tasks = [task for path in paths for task in load_tasks(path, "")]
+    usual = os.path.basename(os.path.abspath(paths[0])) if paths else ""
+    return FleetPlan(name=name or usual, tasks=tuple(tasks), variants=(), limits=RunLimits())
+
+
+def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, is_local: bool) -> FleetPlan:
+    """Check the plan, and fix what its tasks are made of. `is_local`: the agents run on this machine."""
+    _require_some(plan)
+    variants = tuple(map(resolve_model, plan.variants))
+    for variant in variants:
+        agent = load(variant.agent)
+        if is_local and agent.work is None and not find_binary(agent, variant.binary, os.environ):
+            raise not_found(agent)
+    refused = [f"{task.id}: {reason}" for task in plan.tasks if (reason := _refusal(task))]
+    if refused:
+        more = f"\n  … and {len(refused) - 10} more" if len(refused) > 10 else ""
+        raise UsageError(
+            f"{len(refused)} of {len(plan.tasks)} tasks cannot be run here:\n  "
+            + "\n  ".join(refused[:10])
+            + more,
+            hint="leave them out of `tasks`",
+        )
+    known: dict[str, str] = {}
+    variants = tuple(replace(one, digest=files_digest(one.added, known)) for one in variants)
+    tasks = tuple(_fixed(task, known) for task in plan.tasks)
+    return replace(plan, tasks=tasks, variants=variants)
+
+
+def _require_some(plan: FleetPlan) -> None:
+    if not plan.tasks:
+        raise UsageError("the plan has no tasks", hint="add a [[task]], or name folders of tasks")
+    if not plan.variants:
+        raise UsageError("the plan has no agents", hint="add `agents = [ … ]`, or name them with -a")
+    for what, names in (
+        ("task", [task.id for task in plan.tasks]),
+        ("agent", [one.name for one in plan.variants]),
+    ):
+        name, times = Counter(names).most_common(1)[0]
+        if times > 1:
+            raise UsageError(f"{times} {what}s are called {name!r}", hint="give each one a name of its own")
+
+
+def _refusal(task: FleetTask) -> str:
+    """Why a task cannot be run here; empty when it can."""
+    if task.image:
+        return f"it needs the container image {task.image}, and Harness starts no containers"
+    if task.workspace and not os.path.isdir(task.workspace):
+        return f"there is no folder {task.workspace}"
+    missing = [here for here in task.files.values() if not os.path.exists(here)]
+    return f"there is no {missing[0]}" if missing else ""
+
+
+def _fixed(task: FleetTask, known: dict[str, str]) -> FleetTask:
+    """With its commit as a hash, and its digest."""
+    if not task.workspace:
+        return replace(task, digest=task_digest(task, "", known))
+    if not task.commit:
+        return replace(task, digest=task_digest(task, path_digest(task.workspace, known), known))
+    key = f"{task.workspace}\0{task.commit}"
+    if key not in known:
+        known[key] = _commit_and_tree(task)
+    commit, tree = known[key].split()
+    return replace(task, commit=commit, digest=task_digest(task, tree, known))
+
+
+def _commit_and_tree(task: FleetTask) -> str:
+    wanted = f"{task.commit}^{{commit}}", f"{task.commit}^{{tree}}"
+    env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1"}
+    found = [
+        run_step(
+            ("git", "rev-parse", "--verify", "--quiet", "--end-of-options", name),
+            task.workspace,
+            env,
+            _GIT_TIMEOUT_S,
+        )
+        for name in wanted
+    ]
+    if not all(end.is_ok for end in found):
+        raise UsageError(
+            f"task {task.id}: {task.workspace} has no commit {task.commit!r}",
+            hint="name a commit, branch or tag of that Git repository",
+        )
+    if not os.path.lexists(os.path.join(task.workspace, ".git")):
+        raise UsageError(
+            f"task {task.id}: {task.workspace} is not the top of a Git repository",
+            hint="name its top folder, or leave `commit` out to copy the folder as it is",
+        )
+    return " ".join(end.output.strip() for end in found)
+
+
+def _folder(text: PlanText, name: str) -> str:
+    return os.path.normpath(os.path.join(text.folder, os.path.expanduser(name))) if name else ""

@@ -1,0 +1,217 @@
+"""The records of a fleet in PostgreSQL, for workers on several machines.
+
+A claim is an advisory lock of a connection of its own: it ends with the worker, or with its machine. A worker whose
+connection broke may find that another one has its case; then the first result counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, LiteralString, cast
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.fleet.attempt import Attempt, CaseProgress
+from harness.fleet.records.contract import StopRequest
+from harness.log.stores.postgres.connection import PostgresConnection, connect, failure, load
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_TABLES: LiteralString = """
+CREATE TABLE IF NOT EXISTS harness_fleets (
+    name text PRIMARY KEY, plan bytea NOT NULL, stop text NOT NULL DEFAULT ''
+);
+CREATE TABLE IF NOT EXISTS harness_fleet_attempts (
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    fleet text NOT NULL, case_id text NOT NULL, attempt integer NOT NULL, is_result boolean NOT NULL,
+    data bytea NOT NULL, diff bytea NOT NULL,
+    PRIMARY KEY (fleet, case_id, attempt)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS harness_fleet_results
+    ON harness_fleet_attempts (fleet, case_id) WHERE is_result;
+CREATE INDEX IF NOT EXISTS harness_fleet_attempts_in_order ON harness_fleet_attempts (fleet, number);
+CREATE TABLE IF NOT EXISTS harness_fleet_progress (
+    fleet text NOT NULL, case_id text NOT NULL, data bytea NOT NULL, PRIMARY KEY (fleet, case_id)
+);
+"""
+_ONE_AT_A_TIME = 0x464C4545
+_LATE = 200
+"""So many of the last attempts are read again: a number may become visible after a larger one."""
+
+
+class PostgresRecords:
+    def __init__(self, url: str, fleet: str) -> None:
+        """Raises MissingExtra."""
+        load()
+        self._url = url
+        self._fleet = fleet
+        self._line = PostgresConnection(url)
+        self._is_prepared = False
+        self._known: dict[tuple[str, int], Attempt] = {}
+        self._last = 0
+
+    def save_plan(self, plan: bytes) -> bytes:
+        self._prepare()
+        with self._line.use() as connection:
+            connection.execute(
+                "INSERT INTO harness_fleets (name, plan) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                (self._fleet, plan),
+            )
+        return self.plan()
+
+    def plan(self) -> bytes:
+        self._prepare()
+        rows = self._rows("SELECT plan FROM harness_fleets WHERE name = %s")
+        if not rows:
+            raise UsageError(f"there is no fleet {self._fleet} in the database", hint="see --store")
+        return bytes(rows[0][0])
+
+    def claim(self, case: str) -> AbstractContextManager[None] | None:
+        connection, key = self._connected(), self._key(case)
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+        if row is None or not row[0]:
+            connection.close()
+            return None
+        return _releasing(connection, key)
+
+    def is_claimed(self, case: str) -> bool:
+        key = self._key(case) & 0xFFFF_FFFF_FFFF_FFFF
+        rows = self._line.ask(
+            lambda connection: connection.execute(
+                "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+                " AND classid::bigint = %s AND objid::bigint = %s",
+                (key >> 32, key & 0xFFFF_FFFF),
+            ).fetchall()
+        )
+        return bool(rows)
+
+    def add(self, attempt: Attempt, diff: bytes = b"") -> bool:
+        values = (attempt.case, attempt.number, attempt.is_result, msgspec.json.encode(attempt), diff)
+        with self._line.use() as connection:
+            done = connection.execute(
+                "INSERT INTO harness_fleet_attempts (fleet, case_id, attempt, is_result, data, diff)"
+                " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                (self._fleet, *values),
+            )
+            return bool(done.rowcount)
+
+    def results(self) -> Mapping[str, Attempt]:
+        return {one.case: one for one in self._attempts() if one.is_result}
+
+    def result(self, case: str) -> Attempt | None:
+        return next((one for one in self._attempts_of(case) if one.is_result), None)
+
+    def faults(self) -> Mapping[str, Sequence[Attempt]]:
+        found: dict[str, list[Attempt]] = {}
+        for attempt in sorted(self._attempts(), key=lambda one: one.number):
+            if not attempt.is_result:
+                found.setdefault(attempt.case, []).append(attempt)
+        return found
+
+    def faults_of(self, case: str) -> Sequence[Attempt]:
+        return [one for one in self._attempts_of(case) if not one.is_result]
+
+    def diff(self, attempt: Attempt) -> bytes:
+        rows = self._rows(
+            "SELECT diff FROM harness_fleet_attempts WHERE fleet = %s AND case_id = %s AND attempt = %s",
+            attempt.case,
+            attempt.number,
+        )
+        return bytes(rows[0][0]) if rows else b""
+
+    def note(self, progress: CaseProgress) -> None:
+        with self._line.use() as connection:
+            connection.execute(
+                "INSERT INTO harness_fleet_progress VALUES (%s, %s, %s)"
+                " ON CONFLICT (fleet, case_id) DO UPDATE SET data = excluded.data",
+                (self._fleet, progress.case, msgspec.json.encode(progress)),
+            )
+
+    def progress(self, case: str) -> CaseProgress | None:
+        rows = self._rows("SELECT data FROM harness_fleet_progress WHERE fleet = %s AND case_id = %s", case)
+        return msgspec.json.decode(rows[0][0], type=CaseProgress) if rows else None
+
+    def in_progress(self) -> Mapping[str, CaseProgress]:
+        rows = self._rows("SELECT data FROM harness_fleet_progress WHERE fleet = %s")
+        found = [msgspec.json.decode(data, type=CaseProgress) for (data,) in rows]
+        return {one.case: one for one in found}
+
+    def forget(self, case: str) -> None:
+        with self._line.use() as connection:
+            connection.execute(
+                "DELETE FROM harness_fleet_progress WHERE fleet = %s AND case_id = %s", (self._fleet, case)
+            )
+
+    def request_stop(self, request: StopRequest) -> None:
+        with self._line.use() as connection:
+            connection.execute("UPDATE harness_fleets SET stop = %s WHERE name = %s", (request, self._fleet))
+
+    def stop_requested(self) -> StopRequest:
+        rows = self._rows("SELECT stop FROM harness_fleets WHERE name = %s")
+        return cast("StopRequest", rows[0][0]) if rows else ""
+
+    def close(self) -> None:
+        self._line.close()
+
+    def _attempts(self) -> list[Attempt]:
+        rows = self._rows(
+            "SELECT number, data FROM harness_fleet_attempts WHERE fleet = %s AND number > %s",
+            self._last - _LATE,
+        )
+        for number, data in rows:
+            attempt = msgspec.json.decode(data, type=Attempt)
+            self._known[attempt.case, attempt.number] = attempt
+            self._last = max(self._last, number)
+        return list(self._known.values())
+
+    def _attempts_of(self, case: str) -> list[Attempt]:
+        rows = self._rows(
+            "SELECT data FROM harness_fleet_attempts WHERE fleet = %s AND case_id = %s ORDER BY attempt", case
+        )
+        return [msgspec.json.decode(data, type=Attempt) for (data,) in rows]
+
+    def _rows(self, question: LiteralString, *values: object) -> list[Any]:
+        return self._line.ask(
+            lambda connection: connection.execute(question, (self._fleet, *values)).fetchall()
+        )
+
+    def _prepare(self) -> None:
+        if self._is_prepared:
+            return
+        with self._line.use() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
+            connection.execute(_TABLES)
+        self._is_prepared = True
+
+    def _connected(self) -> Connection[Any]:
+        import psycopg
+
+        try:
+            return connect(self._url)
+        except psycopg.Error as error:
+            raise failure(error) from error
+
+    def _key(self, case: str) -> int:
+        """Locks are counted in the whole database, so the schema is a part of the key."""
+        (schema,) = self._line.ask(
+            lambda connection: connection.execute("SELECT current_schema()").fetchone() or ("",)
+        )
+        digest = sha256(f"{schema}\0{self._fleet}\0{case}".encode()).digest()
+        return int.from_bytes(digest[:8], "big", signed=True)
+
+
+@contextmanager
+def _releasing(connection: Connection[Any], key: int) -> Iterator[None]:
+    import psycopg
+
+    try:
+        yield
+    finally:
+        with suppress(psycopg.Error):  # the lock ends with the connection anyway, but a little later
+            connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+        connection.close()

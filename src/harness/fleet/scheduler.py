@@ -1,0 +1,419 @@
+"""Works through the cases of a fleet: starts workers, takes in their results, and writes the fleet's log.
+
+         ┌────────── retry (not the agent's fault) ───────────┐
+         ▼                                                    │
+    waiting ── slot, job and budget free ──▶ running ── ended ┴─▶ scored, or given up
+                                                ▲
+                    claimed by another process ─┘  (a scheduler that was killed, or one on another machine)
+
+What is true is in the records; the log says what became known when. So a scheduler may be killed at any moment: the
+next one finds workers that still run, and says what was not said.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from harness.errors import HarnessError, LogLocked
+from harness.events import (
+    BudgetReached,
+    CaseLost,
+    CaseScored,
+    CaseSession,
+    CaseStarted,
+    Event,
+    FleetEnded,
+    FleetPlanned,
+    ProviderLimited,
+)
+from harness.fleet.attempt import Attempt, counts
+from harness.fleet.engines.engine import Engine
+from harness.fleet.fleet import Fleet
+from harness.fleet.plan import FleetCase
+from harness.fleet.records.contract import StopRequest
+from harness.fleet.resources import FleetBudget, ProviderSlots
+from harness.fleet.work import store_lost
+from harness.fleet.workspace import remove
+from harness.log.hub import Hub
+from harness.log.store import read_all
+
+_LOOK_EVERY_S = 0.5
+"""How often records are looked at that other processes write."""
+_OUTPUT_TAIL = 500
+
+
+class _Running(msgspec.Struct):
+    case: FleetCase
+    is_own: bool
+    """Started by this scheduler's engine."""
+    session_said: bool = False
+
+
+class Scheduler:
+    """`hub`: the fleet's log, closed by `close`; None when another scheduler writes it. `show` gets every event, as it is in the log."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        engine: Engine,
+        jobs: int,
+        hub: Hub | None,
+        show: Callable[[Event], None],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """`retry`: cases whose attempts all ended without a result get as many again."""
+        self.fleet = fleet
+        self.running: dict[str, _Running] = {}
+        self.waiting: list[str] = []
+        self.given_up: set[str] = set()
+        """Cases whose attempts all ended without a result."""
+        self.scored: dict[str, Attempt] = {}
+        plan = fleet.plan
+        self.budget = FleetBudget(plan.budget_usd, plan.limits.run_budget_usd)
+        self.slots = ProviderSlots(plan.providers)
+        self._engine = engine
+        self._jobs = jobs
+        self._hub = hub
+        self._source = None if hub is None else hub.source(hub.log_id)
+        self._show = show
+        self._said: set[tuple[str, int]] = set()
+        """Attempts whose end is in the log."""
+        self._not_before: dict[str, float] = {}
+        self._faults: Counter[str] = Counter()
+        self._retries = dict.fromkeys(plan.cases, plan.retries)
+        self._retry = retry
+        self._stop: StopRequest = ""
+        self._look_at = 0.0
+        self._is_over_budget = False
+
+    def run(self) -> FleetEnded:
+        """Until everything is done, the budget is reached, or the fleet is stopped."""
+        self._take_over()
+        while self.waiting or self.running:
+            self._start_cases()
+            if not self.running and (self._stop or self._is_over_budget):
+                break
+            for case_id, how in self._engine.ended(self._pause_s()):
+                self._worker_ended(case_id, how)
+            if time.monotonic() >= self._look_at:
+                self._look()
+        return self._end()
+
+    def stop(self) -> None:
+        """Called once: no more cases are started. Again: those that run are stopped; again: killed. From any thread."""
+        if not self._stop:
+            self._stop = "after"
+            return
+        for case_id in [case_id for case_id, one in self.running.items() if one.is_own]:
+            self._engine.stop(case_id, force=self._stop == "now")
+        self._stop = "now"
+
+    # What is there
+
+    def _take_over(self) -> None:
+        """Find out what is done, what other processes do, and what the log does not say yet."""
+        self._read_log()
+        plan, records, cases = self.fleet.plan, self.fleet.records, self.fleet.plan.cases
+        faults = records.faults()
+        if self._source is None:  # the other scheduler has said all of this
+            self._said |= {(one.case, one.number) for group in faults.values() for one in group}
+            self._said |= {(one.case, one.number) for one in records.results().values()}
+        for case_id, attempts in faults.items():
+            for attempt in attempts:
+                if case_id in cases:
+                    self._settle_fault(cases[case_id], attempt)
+        for case_id, attempt in records.results().items():
+            if case_id in cases:
+                self._settle_result(cases[case_id], attempt)
+        if self._retry:
+            for case_id in self.given_up:
+                self._retries[case_id] += 1 + plan.retries
+            self.given_up.clear()
+        begun = records.in_progress()
+        for case in cases.values():
+            if case.id in self.scored or case.id in self.given_up:
+                continue
+            if case.id in begun and records.is_claimed(case.id):
+                self.running[case.id] = _Running(case, is_own=False)
+            else:
+                self.waiting.append(case.id)
+
+    def _read_log(self) -> None:
+        plan = self.fleet.plan
+        if self._source is None:
+            return
+        self.fleet.records.request_stop("")  # of an earlier time
+        is_new = True
+        for event in read_all(self.fleet.log_store, self.fleet.log_id):
+            is_new = False
+            if isinstance(event, CaseScored | CaseLost):
+                self._said.add((event.case, event.attempt))
+            elif isinstance(event, ProviderLimited):
+                self.slots.limits[event.provider] = event.limit
+        if not is_new:
+            return
+        self._say(
+            FleetPlanned(
+                name=plan.name,
+                tasks=len(plan.tasks),
+                variants=[variant.name for variant in plan.variants],
+                repeats=plan.repeats,
+                cases=len(plan.cases),
+                budget_usd=plan.budget_usd,
+                providers=plan.providers or None,
+            )
+        )
+
+    def _look(self) -> None:
+        """At what other processes have written."""
+        self._look_at = time.monotonic() + _LOOK_EVERY_S
+        records, cases = self.fleet.records, self.fleet.plan.cases
+        requested = records.stop_requested()
+        if requested and self._stop != requested:
+            self.stop()
+            if requested == "now":
+                self.stop()
+        for case_id, attempt in records.results().items():
+            if case_id not in self.scored and case_id in cases:
+                self._settle_result(cases[case_id], attempt)
+        for case_id, one in list(self.running.items()):
+            self._say_session(one)
+            if not one.is_own and not records.is_claimed(case_id):
+                self._worker_ended(case_id, "it has ended")
+
+    # Cases
+
+    def _start_cases(self) -> None:
+        if self._stop:
+            return
+        now = time.monotonic()
+        used = Counter(one.case.variant.slots_of for one in self.running.values())
+        self._is_over_budget = False
+        for case_id in list(self.waiting):
+            if len(self.running) >= self._jobs:
+                return
+            case = self.fleet.plan.cases[case_id]
+            if self._not_before.get(case_id, 0.0) > now:
+                continue
+            if not self.slots.has_room(case.variant.slots_of, used):
+                continue
+            if not self.budget.allows(
+                case.variant.name, [one.case.variant.name for one in self.running.values()]
+            ):
+                self._is_over_budget = True
+                continue
+            self.waiting.remove(case_id)
+            used[case.variant.slots_of] += 1
+            self._start(case)
+
+    def _start(self, case: FleetCase) -> None:
+        if self._is_done_elsewhere(case):
+            return
+        self.running[case.id] = _Running(case, is_own=True)
+        self._say(
+            CaseStarted(
+                case=case.id,
+                task=case.task.id,
+                variant=case.variant.name,
+                repeat=case.repeat,
+                engine=self._engine.name,
+            )
+        )
+        try:
+            self._engine.start(case)
+        except HarnessError as error:
+            self._worker_ended(case.id, error.words)
+
+    def _is_done_elsewhere(self, case: FleetCase) -> bool:
+        """Another scheduler may have had the case since it was looked at last."""
+        if (result := self.fleet.records.result(case.id)) is not None:
+            self._settle_result(case, result)
+            return True
+        for attempt in self.fleet.records.faults_of(case.id)[self._faults[case.id] :]:
+            self._settle_fault(case, attempt)
+        return case.id in self.given_up
+
+    def _worker_ended(self, case_id: str, how: str) -> None:
+        one = self.running.pop(case_id, None)
+        if one is None:
+            return
+        records = self.fleet.records
+        self._say_session(one)
+        result = records.result(case_id)
+        if result is not None:
+            self._settle_result(one.case, result)
+            return
+        claim = records.claim(case_id)
+        if claim is None:  # the worker found that another one has the case
+            self.running[case_id] = _Running(one.case, is_own=False)
+            return
+        with claim:
+            store_lost(self.fleet, case_id)
+            attempts = records.faults_of(case_id)
+            if len(attempts) <= self._faults[case_id]:
+                self._store_silent(case_id, len(attempts) + 1, how)
+                attempts = records.faults_of(case_id)
+        for attempt in attempts[self._faults[case_id] :]:
+            self._settle_fault(one.case, attempt)
+        if case_id not in self.given_up:
+            self.waiting.append(case_id)
+
+    def _store_silent(self, case_id: str, number: int, how: str) -> None:
+        """A worker that ended before it could say anything."""
+        try:
+            with open(self.fleet.output(case_id), "rb") as file:
+                output = file.read()[-_OUTPUT_TAIL:].decode("utf-8", "replace").strip()
+        except OSError:
+            output = ""
+        detail = ": ".join(filter(None, (how, output)))
+        host, now_ms = os.uname().nodename, time.time_ns() // 1_000_000
+        self.fleet.records.add(
+            Attempt(case=case_id, number=number, fault="lost", detail=detail, started_ms=now_ms, host=host)
+        )
+
+    def _settle_result(self, case: FleetCase, attempt: Attempt) -> None:
+        self.running.pop(case.id, None)
+        if case.id in self.waiting:
+            self.waiting.remove(case.id)
+        self.scored[case.id] = attempt
+        self._settle(case, attempt)
+        self._say_result(case, attempt)
+
+    def _say_result(self, case: FleetCase, attempt: Attempt) -> None:
+        if (case.id, attempt.number) in self._said:
+            return
+        self._said.add((case.id, attempt.number))
+        self._say(
+            CaseScored(
+                case=case.id,
+                task=case.task.id,
+                variant=case.variant.name,
+                repeat=case.repeat,
+                attempt=attempt.number,
+                log_id=attempt.log_id,
+                outcome=attempt.outcome,
+                passed=attempt.passed,
+                score=attempt.score or None,
+                check_exit=attempt.check_exit,
+                cost_usd=attempt.cost_usd,
+                usage=attempt.usage or None,
+                duration_s=attempt.duration_s,
+            )
+        )
+
+    def _settle_fault(self, case: FleetCase, attempt: Attempt) -> None:
+        """Whether to try again is decided here, and nowhere else."""
+        self._faults[case.id] += 1
+        self._settle(case, attempt)
+        plan = self.fleet.plan
+        used = sum(counts(one) for one in self.fleet.records.faults_of(case.id)[: self._faults[case.id]])
+        is_last = used > self._retries[case.id]
+        if is_last:
+            self.given_up.add(case.id)
+        elif attempt.fault == "rate_limited":
+            self._not_before[case.id] = time.monotonic() + plan.retry_wait_s * 2 ** (used - 1)
+        self._say_fault(case, attempt, retry=not is_last)
+
+    def _say_fault(self, case: FleetCase, attempt: Attempt, *, retry: bool) -> None:
+        if (case.id, attempt.number) in self._said:
+            return
+        self._said.add((case.id, attempt.number))
+        self._say(
+            CaseLost(
+                case=case.id,
+                attempt=attempt.number,
+                log_id=attempt.log_id,
+                reason=attempt.fault,
+                detail=attempt.detail,
+                cost_usd=attempt.cost_usd,
+                retry=retry,
+            )
+        )
+
+    def _settle(self, case: FleetCase, attempt: Attempt) -> None:
+        self.budget.settle(case.variant.name, attempt)
+        if (case.id, attempt.number) in self._said:
+            return  # its rate limit has had its effect
+        provider = case.variant.slots_of
+        running = 1 + sum(one.case.variant.slots_of == provider for one in self.running.values())
+        if self.slots.settle(provider, running, limited=attempt.was_limited):
+            self._say(ProviderLimited(provider=provider, limit=self.slots.limits[provider]))
+
+    def _say_session(self, one: _Running) -> None:
+        if one.session_said:
+            return
+        progress = self.fleet.records.progress(one.case.id)
+        if progress is not None and progress.log_id:
+            one.session_said = True
+            self._say(
+                CaseSession(
+                    case=one.case.id, attempt=progress.number, log_id=progress.log_id, host=progress.host
+                )
+            )
+
+    # The end
+
+    def _end(self) -> FleetEnded:
+        if self._hub is None:
+            self._take_log()
+        left = len(self.waiting)
+        if self._is_over_budget and self.budget.budget_usd is not None:
+            spent, budget = round(self.budget.spent_usd, 6), self.budget.budget_usd
+            self._say(BudgetReached(spent_usd=spent, budget_usd=budget, left=left))
+        self._sweep()
+        ended = FleetEnded(
+            reason="stopped" if left and self._stop else "budget" if left else "completed",
+            scored=len(self.scored),
+            errors=len(self.given_up),
+            left=left,
+            spent_usd=round(self.budget.spent_usd, 6),
+        )
+        self._say(ended)
+        return ended
+
+    def _take_log(self) -> None:
+        """The scheduler that wrote the log may have been killed: then say what it did not."""
+        try:
+            self._hub = self.fleet.open_log()
+        except LogLocked:
+            return
+        self._source = self._hub.source(self._hub.log_id)
+        self._said.clear()
+        self._read_log()
+        cases = self.fleet.plan.cases
+        for case_id, attempts in self.fleet.records.faults().items():
+            for number, attempt in enumerate(attempts, 1):
+                is_last = number == len(attempts) and case_id in self.given_up
+                self._say_fault(cases[case_id], attempt, retry=not is_last)
+        for case_id, attempt in self.scored.items():
+            self._say_result(cases[case_id], attempt)
+
+    def close(self) -> None:
+        if self._hub is not None:
+            self._hub.close()
+
+    def _sweep(self) -> None:
+        """Remove the workspaces of workers that were killed."""
+        try:
+            names = os.listdir(os.path.dirname(self.fleet.workspace("-")))
+        except FileNotFoundError:
+            return
+        for case_id in names:
+            claim = self.fleet.records.claim(case_id) if case_id in self.fleet.plan.cases else None
+            if claim is not None:
+                with claim:
+                    remove(self.fleet.workspace(case_id))
+
+    def _pause_s(self) -> float:
+        return max(0.0, self._look_at - time.monotonic())
+
+    def _say(self, event: Event) -> None:
+        shown: Sequence[Event] = (event,) if self._source is None else self._source.append([event])
+        for one in shown:
+            self._show(one)

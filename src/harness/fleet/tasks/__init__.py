@@ -1,0 +1,1 @@
+"""Task formats of others, each read into `FleetTask`: one file per format."""

@@ -1,0 +1,45 @@
+"""The tasks at a path: a folder of one task, a folder of such folders, a file of tasks, or a pattern of those."""
+
+from __future__ import annotations
+
+import os
+from glob import glob
+
+from harness.errors import UsageError
+from harness.fleet.plan import FleetTask
+from harness.fleet.plan_file import PlanText
+from harness.fleet.tasks import harbor, swe_bench, terminal_bench
+
+_FOLDERS = {harbor.FILE: harbor.read, terminal_bench.FILE: terminal_bench.read}
+"""The file that marks a folder as a task of a format → what reads it."""
+
+
+def load_tasks(path: str, repositories: str) -> list[FleetTask]:
+    """`repositories`: a folder of Git clones. Raises UsageError, naming the file and what is wrong with it."""
+    names = sorted(glob(os.path.expanduser(path))) if not os.path.lexists(path) else [path]
+    found = [task for name in names for task in _at(os.path.abspath(name), repositories)]
+    if not found:
+        known = (
+            f"a folder with {' or '.join(_FOLDERS)}, a .toml file with [[task]], or SWE-bench lines (.jsonl)"
+        )
+        raise UsageError(f"there are no tasks at {path}", hint=f"expected {known}")
+    return found
+
+
+def _at(path: str, repositories: str) -> list[FleetTask]:
+    if path.endswith((".jsonl", ".ndjson")):
+        return swe_bench.read(path, repositories)
+    if path.endswith(".toml"):
+        return PlanText(path).own_tasks()
+    if not os.path.isdir(path):
+        return []
+    for name, read in _FOLDERS.items():
+        if os.path.isfile(os.path.join(path, name)):
+            return [read(path)]
+    inner = (os.path.join(path, name) for name in sorted(os.listdir(path)))
+    return [
+        read(folder)
+        for folder in inner
+        for name, read in _FOLDERS.items()
+        if os.path.isfile(os.path.join(folder, name))
+    ]

@@ -1,0 +1,288 @@
+"""One case, exactly once: what every engine starts, as `harness fleet work FLEET CASE`.
+
+    claim ─▶ workspace ─▶ setup ─▶ run (an ordinary session) ─▶ hidden files ─▶ check ─▶ result
+
+The run happens in this process, so that whatever ends this process ends the run and everything it started. The worker
+may be killed at any moment: then the case has no result, and its next worker stores the attempt as `lost`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Self
+
+import msgspec
+from msgspec.structs import replace
+
+from harness import config
+from harness.config import prices
+from harness.errors import HarnessError, StoreError, UnknownSession
+from harness.events import (
+    Error,
+    Event,
+    Info,
+    Result,
+    Resumed,
+    SessionStart,
+    Suspended,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.events.usage import CLASSES
+from harness.fleet.attempt import Attempt, CaseProgress, Fault, fault_of, was_limited
+from harness.fleet.fleet import Fleet
+from harness.fleet.plan import FleetCase
+from harness.fleet.step import CommandResult, StepStopped, run_step
+from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, remove
+from harness.ledger import Ledger, total
+from harness.log.ids import is_log_id
+from harness.log.store import Metadata, read_all
+from harness.sources.registry import load
+from harness.sources.run import Run, start
+
+DONE = 0
+BUSY = 75
+"""The exit code when another worker has the case."""
+NO_RESULT = 76
+"""The exit code when the attempt ended without a result."""
+_SCORE_BYTES = 100_000
+_COUNTED = (UsageDelta, SessionStart, Result, Suspended, Resumed, Info, Warning, Error)
+"""What the cost of a run, and the reason it failed, are read from."""
+
+
+def work(fleet: Fleet, case_id: str, *, keep: bool = False) -> int:
+    """Attempt a case unless it has a result. `keep`: the workspace of a case that is not solved stays. Returns the exit code."""
+    case = fleet.case(case_id)
+    claim = fleet.records.claim(case.id)
+    if claim is None:
+        return BUSY
+    with claim, _Stop() as stop:
+        if fleet.records.result(case.id) is not None:
+            return DONE
+        store_lost(fleet, case.id)
+        number = len(fleet.records.faults_of(case.id)) + 1
+        attempt = _Worker(fleet, case, number, stop, keep=keep).attempt()
+    return DONE if attempt.is_result else NO_RESULT
+
+
+def store_lost(fleet: Fleet, case_id: str) -> Attempt | None:
+    """Store the attempt of a worker that was killed, if there is one. Only with the claim of the case."""
+    progress = fleet.records.progress(case_id)
+    if progress is None:
+        return None
+    result = fleet.records.result(case_id)
+    is_stored = result is not None or progress.number <= len(fleet.records.faults_of(case_id))
+    lost: Attempt | None = None
+    if not is_stored:
+        lost = Attempt(
+            case=case_id,
+            number=progress.number,
+            fault="lost",
+            log_id=progress.log_id,
+            started_ms=progress.started_ms,
+            host=progress.host,
+        )
+        lost = _with_cost(fleet, lost, _stored_events(fleet, progress.log_id))
+        fleet.records.add(lost)
+    fleet.records.forget(case_id)
+    remove(fleet.workspace(case_id))
+    return lost
+
+
+class _Worker:
+    def __init__(self, fleet: Fleet, case: FleetCase, number: int, stop: _Stop, *, keep: bool) -> None:
+        self._fleet = fleet
+        self._case = case
+        self._stop = stop
+        self._keep = keep
+        self._began = time.monotonic()
+        self._attempt = Attempt(
+            case=case.id, number=number, started_ms=time.time_ns() // 1_000_000, host=os.uname().nodename
+        )
+        self._workspace = CaseWorkspace(fleet.workspace(case.id), fleet.plan, case, lambda: stop.is_requested)
+        self._env = {**os.environ, **self._workspace.env(), **case.task.env, "PWD": self._workspace.repo}
+
+    def attempt(self) -> Attempt:
+        """Its result is stored when this returns, and the workspace is gone."""
+        records = self._fleet.records
+        self._note("")
+        diff = b""
+        try:
+            self._workspace.make()
+            diff = self._set_up_run_and_check()
+        except StepStopped:
+            self._fail("interrupted", "")
+        except WorkspaceFailed as error:
+            self._fail("setup_failed", str(error))
+        except OSError as error:
+            self._fail("check_failed", f"{error.strerror}: {error.filename}")
+        attempt = replace(self._attempt, duration_s=round(time.monotonic() - self._began, 3))
+        records.add(attempt, diff)
+        records.forget(self._case.id)
+        if self._keep and not attempt.passed:
+            self._workspace.keep(self._fleet.kept_workspace(attempt))
+        self._workspace.remove()
+        return attempt
+
+    def _set_up_run_and_check(self) -> bytes:
+        """What the agent changed."""
+        task = self._case.task
+        if task.setup:
+            end = self._step(task.setup, task.setup_timeout_s)
+            if not end.is_ok:
+                self._fail("setup_failed", end.trouble or f"exit code {end.code}: {end.output[-1000:]}")
+                return b""
+        self._workspace.remember()
+        if not self._run():
+            return b""
+        diff = self._workspace.diff()
+        if task.check:
+            self._check()
+        return diff
+
+    def _run(self) -> bool:
+        """Whether there is something to check."""
+        case, plan = self._case, self._fleet.plan
+        request = case.request(plan, self._workspace.repo, self._workspace.env())
+        if "on_ask" in load(request.agent).supports:
+            request = replace(request, on_ask="deny")
+        began = time.monotonic()
+        try:
+            with self._stop.ending(run := start(request, store=self._fleet.sessions, redact=plan.redact)):
+                counted = self._followed(run)
+                result = run.wait()
+        except HarnessError as error:
+            self._fail("not_started", error.words)
+            return False
+        limited = was_limited(counted, result)
+        self._attempt = replace(
+            _with_cost(self._fleet, self._attempt, counted),
+            log_id=run.log_id,
+            outcome=result.outcome,
+            was_limited=limited,
+            run_s=round(time.monotonic() - began, 3),
+        )
+        fault: Fault = "interrupted" if self._stop.is_requested else fault_of(result, limited=limited)
+        if fault:
+            self._fail(fault, _last_error(counted) or result.text[:500])
+        return fault not in {"not_started", "interrupted"}
+
+    def _followed(self, run: Run) -> list[Event]:
+        """All events that count, once the run has ended; its session is noted with the first."""
+        counted: list[Event] = []
+        for batch in run.batches():
+            if not counted:
+                self._note(run.log_id)
+            counted += [event for event in batch if isinstance(event, _COUNTED)]
+        return counted
+
+    def _check(self) -> None:
+        task = self._case.task
+        self._workspace.add_hidden_files()
+        end = self._step(task.check, task.check_timeout_s)
+        said = "\n".join(filter(None, (end.output, end.trouble)))
+        checked = replace(self._attempt, check_exit=end.code, check_output=said)
+        if end.code is None:
+            self._attempt = checked
+            self._fail("check_failed", end.trouble)
+        elif end.is_ok:  # solved, even though the agent ended badly
+            self._attempt = replace(checked, passed=True, fault="", detail="", score=self._score())
+        elif self._attempt.fault:
+            self._attempt = checked
+        else:
+            self._attempt = replace(checked, passed=False, score=self._score())
+
+    def _score(self) -> dict[str, float]:
+        if not self._case.task.score_file:
+            return {}
+        path = os.path.join(self._workspace.repo, self._case.task.score_file)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(fd, "rb") as file:
+                found = msgspec.json.decode(file.read(_SCORE_BYTES), type=dict[str, float] | float)
+        except (OSError, msgspec.DecodeError):
+            return {}
+        return found if isinstance(found, dict) else {"score": found}
+
+    def _step(self, command: str, timeout_s: float) -> CommandResult:
+        cwd = self._workspace.repo if os.path.isdir(self._workspace.repo) else self._workspace.place
+        return run_step(command, cwd, self._env, timeout_s, lambda: self._stop.is_requested)
+
+    def _fail(self, fault: Fault, detail: str) -> None:
+        self._attempt = replace(self._attempt, fault=fault, detail=detail[:2000], passed=None)
+
+    def _note(self, log_id: str) -> None:
+        attempt = self._attempt
+        self._fleet.records.note(
+            CaseProgress(
+                case=attempt.case,
+                number=attempt.number,
+                pid=os.getpid(),
+                host=attempt.host,
+                started_ms=attempt.started_ms,
+                log_id=log_id,
+            )
+        )
+
+
+class _Stop:
+    """SIGTERM, SIGINT and SIGHUP stop the attempt: its run ends with `interrupted`, its workspace is removed."""
+
+    def __init__(self) -> None:
+        self.is_requested = False
+        self._run: Run | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def ending(self, run: Run) -> Iterator[None]:
+        self._run = run
+        if self.is_requested:
+            run.cancel()
+        try:
+            yield
+        finally:
+            self._run = None
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.is_requested = True
+        if self._run is not None:
+            self._run.cancel()
+
+
+def _with_cost(fleet: Fleet, attempt: Attempt, events: list[Event]) -> Attempt:
+    ledger = Ledger()
+    ledger.add(Metadata(session_id=attempt.log_id or attempt.case), events)
+    listed = prices.load(config.load(fleet.plan.directory))
+    amount = total(charges := ledger.charges(listed, lambda _ms: ""))
+    usage = Usage(**{name: getattr(amount, name) for name in CLASSES})
+    unpriced = any(charge.is_unpriced for charge in charges)
+    return replace(attempt, cost_usd=amount.cost_usd, usage=usage, is_unpriced=unpriced)
+
+
+def _stored_events(fleet: Fleet, log_id: str) -> list[Event]:
+    if not is_log_id(log_id):
+        return []
+    try:
+        return [event for event in read_all(fleet.sessions, log_id) if isinstance(event, _COUNTED)]
+    except (StoreError, UnknownSession):
+        return []
+
+
+def _last_error(events: list[Event]) -> str:
+    return next((event.message for event in reversed(events) if isinstance(event, Error)), "")

@@ -1,0 +1,116 @@
+"""Many runs, compared: tasks × agents × repeats, each run an ordinary session, scored by a check.
+
+FLEET is the name of a fleet, or its folder. A plan is a TOML file (docs/fleet.md), or folders of tasks with -a AGENT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.parser import add_actions, completes, count, count_or_zero, positive, seconds
+
+SUMMARY = "run tasks with several agents and compare them"
+ACTIONS = {
+    "run": "carry out a plan; one that was begun is continued",
+    "resume": "continue a fleet that was begun",
+    "status": "what is done, what runs, and what is left",
+    "list": "list fleets",
+    "retry": "attempt again what ended without a result",
+    "stop": "stop a fleet that is being run; it can be continued",
+    "work": "attempt one case; this is what an engine starts",
+}
+_ENGINES = ("local",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = add_actions(parser, ACTIONS)
+    _add_run(actions["run"])
+    for name in ("resume", "retry"):
+        _add_execution(actions[name])
+    for name in ("resume", "status", "retry", "stop", "work"):
+        actions[name].add_argument("fleet", metavar="FLEET", help="the name of a fleet, or its folder")
+    actions["work"].add_argument("case", metavar="CASE", help="the id of a case, or the beginning of one")
+    _add_keep(actions["work"])
+    actions["stop"].add_argument("--now", action="store_true", help="do not wait for the cases that run")
+    for name in ("status", "list"):
+        actions[name].add_argument("--json", action="store_true", help="print JSON")
+    for action in actions.values():
+        _add_store(action)
+
+
+def _add_keep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the workspaces of cases that are not solved"
+    )
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    help_text = "records and logs in this PostgreSQL database (postgresql://…; default: $HARNESS_FLEET_STORE, else files)"
+    parser.add_argument("--store", default="", metavar="URL", help=help_text)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PLAN", help="PLAN.toml, or folders and files of tasks")
+    help_text = "an agent, or AGENT/MODEL (may be repeated)"
+    completes(add("-a", "--agent", action="append", default=[], metavar="NAME", help=help_text), "agents")
+    add("--repeats", type=count, metavar="N", help="runs of each task by each agent")
+    add(
+        "--retries",
+        type=count_or_zero,
+        metavar="N",
+        help="further attempts where nothing was the agent's fault",
+    )
+    add("--budget-usd", type=positive, metavar="USD", help="for the whole fleet")
+    add("--max-budget-usd", type=positive, metavar="USD", help="for each run")
+    add("--timeout", type=seconds, metavar="SECONDS", help="for each run; for example 90, 90s, 5m or 2h")
+    add("--max-turns", type=count, metavar="N", help="model turns of each run")
+    add("--name", default="", metavar="NAME", help="what the fleet is called, or its folder")
+    _add_execution(parser)
+
+
+def _add_execution(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-j", "--jobs", type=count, metavar="N", help="cases at once (default: one for each processor)")
+    add("--engine", choices=_ENGINES, default="local", metavar="NAME", help=", ".join(_ENGINES))
+    _add_keep(parser)
+    add("--join", action="store_true", help="work beside another process that runs the fleet")
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.fleet.fleet import STORE_VARIABLE, open_fleet
+    from harness.interfaces.cli.fleet import running, status
+
+    arguments.store = arguments.store or os.environ.get(STORE_VARIABLE, "")
+    match arguments.action:
+        case "run":
+            return _run(arguments, console)
+        case "list":
+            return status.list_fleets(arguments, console)
+        case _:
+            fleet = open_fleet(arguments.fleet, arguments.store)
+    match arguments.action:
+        case "resume":
+            return running.run_fleet(fleet, arguments, console)
+        case "retry":
+            return running.run_fleet(fleet, arguments, console, retry=True)
+        case "stop":
+            fleet.records.request_stop("now" if arguments.now else "after")
+            return 0
+        case "work":
+            from harness.fleet.work import work
+
+            return work(fleet, arguments.case, keep=arguments.keep)
+        case _:
+            return status.show_status(fleet, arguments)
+
+
+def _run(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.fleet import planned, running
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    settings.require_valid()
+    return running.run_fleet(planned.fleet_of(arguments, settings, console), arguments, console)

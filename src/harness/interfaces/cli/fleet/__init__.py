@@ -1,0 +1,1 @@
+"""What `harness fleet` does, apart from its options."""

@@ -1,0 +1,87 @@
+"""From the options of `harness fleet run` to a fleet: its plan read, checked and stored."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from msgspec.structs import replace
+
+from harness.config import Settings
+from harness.errors import UsageError
+from harness.fleet.fleet import Fleet, create_fleet
+from harness.fleet.plan import FleetPlan, Variant
+from harness.fleet.planning import completed, plan_of_file, plan_of_paths
+from harness.interfaces.cli import inventory, preferences
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.run_request import model_of
+from harness.sources.registry import load
+
+
+def fleet_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Fleet:
+    """Raises UsageError for whatever is wrong with the plan."""
+    plan = plan_of(arguments, settings)
+    return stored(plan, arguments, settings, console)
+
+
+def stored(plan: FleetPlan, arguments: argparse.Namespace, settings: Settings, console: Console) -> Fleet:
+    """Check the plan, and create the fleet or find the one that has it."""
+    is_local = getattr(arguments, "engine", "local") == "local"
+    plan = completed(plan, lambda variant: _resolved(variant, settings, console), is_local=is_local)
+    plan = replace(
+        plan,
+        directory=os.getcwd(),
+        sessions=arguments.store or preferences.sessions_directory(settings),
+        redact=settings.value("log.redact"),
+    )
+    return create_fleet(plan, arguments.name or plan.name, arguments.store)
+
+
+def plan_of(arguments: argparse.Namespace, settings: Settings) -> FleetPlan:
+    """The plan file, or the tasks, with what the command line says over it."""
+    paths: list[str] = arguments.paths
+    if not paths:
+        raise UsageError(
+            "no plan was named", hint="give a plan (PLAN.toml) or folders of tasks, with -a AGENT"
+        )
+    is_file = len(paths) == 1 and paths[0].endswith(".toml")
+    plan = plan_of_file(paths[0]) if is_file else plan_of_paths(paths)
+    given = {
+        "variants": tuple(variant_of(words, settings) for words in arguments.agent) or plan.variants,
+        "repeats": arguments.repeats or plan.repeats,
+        "budget_usd": arguments.budget_usd or plan.budget_usd,
+        "retries": plan.retries if arguments.retries is None else arguments.retries,
+    }
+    limits = {
+        "timeout_s": arguments.timeout,
+        "run_budget_usd": arguments.max_budget_usd,
+        "max_turns": arguments.max_turns,
+    }
+    chosen = {name: value for name, value in limits.items() if value is not None}
+    return replace(plan, **given, limits=replace(plan.limits, **chosen))
+
+
+def variant_of(words: str, settings: Settings) -> Variant:
+    """`claude`, or `claude/opus` with a model."""
+    name, _, model = words.partition("/")
+    agent = load(name)
+    model = model or settings.model_for(inventory.names_of(agent))
+    return Variant(name=words, agent=agent.name, model=_script_path(model))
+
+
+def _script_path(model: str) -> str:
+    kind, _, path = model.partition("/")
+    return f"{kind}/{os.path.abspath(path)}" if kind == "scripted" and os.path.isfile(path) else model
+
+
+def _resolved(variant: Variant, settings: Settings, console: Console) -> Variant:
+    """With the model, program and arguments that the user's settings give this agent."""
+    agent = load(variant.agent)
+    spellings = inventory.names_of(agent)
+    return replace(
+        variant,
+        agent=agent.name,
+        model=model_of(variant.model, agent, settings, console),
+        binary=variant.binary or settings.binary_for(spellings),
+        extra_args=(*settings.extra_args(spellings), *variant.extra_args),
+    )

@@ -1,0 +1,146 @@
+"""Kills schedulers and workers of a fleet at random moments, until the fleet is done nevertheless.
+
+    python tests/fleet/crashes.py --sequences 100 [--database URL] [--schedulers 2]
+
+Every sequence must end with each case scored once, no process and no workspace left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import small_fleet
+from harness.events import CaseScored
+from harness.log.store import read_all
+
+SCRIPT = """
+turns = [[{ tool = "bash", input = { command = "sleep 0.2" } }],
+  [{ tool = "write", input = { file_path = "answer.txt", content = "42" } }], [{ text = "Done." }]]
+"""
+
+
+class Sequence:
+    """One fleet, killed again and again."""
+
+    def __init__(
+        self, folder: Path, seed: int, *, cases: int = 6, kills: int = 5, database: str = ""
+    ) -> None:
+        self._random = random.Random(seed)
+        self._folder = folder
+        self._kills = kills
+        variants = [small_fleet.variant(folder, SCRIPT)]
+        tasks = [small_fleet.task(f"t{number}") for number in range(cases)]
+        sessions = database or str(folder / "sessions")
+        made = small_fleet.plan(folder, variants, tasks, retries=50, sessions=sessions)
+        self.fleet = small_fleet.fleet(folder, made, database)
+        self.killed: Counter[str] = Counter()
+        self._programs: list[subprocess.Popen[bytes]] = []
+
+    def run(self, schedulers: int = 1) -> None:
+        while True:
+            while len(self._programs) < schedulers:
+                self._programs.append(self._start(joins=schedulers > 1))
+            end = time.monotonic() + self._random.uniform(0.2, 2.0)
+            while time.monotonic() < end and any(one.poll() is None for one in self._programs):
+                time.sleep(0.02)
+            self._programs = [one for one in self._programs if one.poll() is None]
+            if len(self.fleet.records.results()) == len(self.fleet.plan.cases) and not self._programs:
+                return
+            if self.killed.total() < self._kills:
+                self._kill()
+
+    def check(self) -> list[str]:
+        """What is wrong; empty: nothing is."""
+        cases = set(self.fleet.plan.cases)
+        events = read_all(self.fleet.log_store, self.fleet.log_id)
+        said = Counter(event.case for event in events if type(event) is CaseScored)
+        results = self.fleet.records.results()
+        deadline = time.monotonic() + 10
+        while (left := small_fleet.descendants_with(str(self._folder))) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        work = os.path.dirname(self.fleet.workspace("-"))
+        found = {
+            "cases without a result": cases - results.keys(),
+            "cases scored twice": {case for case, times in said.items() if times > 1},
+            "results that were not said": cases - said.keys(),
+            "cases that failed": {case for case, one in results.items() if not one.passed},
+            "processes left": left,
+            "workspaces left": os.listdir(work) if os.path.isdir(work) else [],
+            "notes left": list(self.fleet.records.in_progress()),
+        }
+        return [f"{what}: {one}" for what, one in found.items() if one]
+
+    def _start(self, *, joins: bool) -> subprocess.Popen[bytes]:
+        options = ["--join"] if joins else []
+        argv = [
+            sys.executable,
+            "-m",
+            "harness",
+            "fleet",
+            "resume",
+            *self.fleet.words,
+            "--jobs",
+            "2",
+            *options,
+        ]
+        env = {**os.environ, **self.fleet.environment, "XDG_DATA_HOME": str(self._folder / "data")}
+        if self.fleet.database:  # the folder of a fleet in a database is the user's own
+            os.makedirs(self._folder / "data/harness/fleets", exist_ok=True)
+            link = self._folder / "data/harness/fleets/small"
+            if not link.is_symlink():
+                link.symlink_to(self.fleet.directory)
+        with (self._folder / "output").open("ab") as output:
+            return subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def _kill(self) -> None:
+        workers = [one.pid for one in self.fleet.records.in_progress().values()]
+        if self._programs and (not workers or self._random.random() < 0.5):
+            program = self._random.choice(self._programs)
+            program.kill()
+            program.wait()
+            self._programs.remove(program)
+            self.killed["scheduler"] += 1
+        elif workers:
+            try:
+                os.kill(self._random.choice(workers), signal.SIGKILL)
+            except ProcessLookupError:
+                return
+            self.killed["worker"] += 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sequences", type=int, default=100)
+    parser.add_argument("--database", default="")
+    parser.add_argument("--schedulers", type=int, default=1)
+    arguments = parser.parse_args()
+    killed: Counter[str] = Counter()
+    broken = 0
+    for seed in range(arguments.sequences):
+        with tempfile.TemporaryDirectory(prefix="fleet-crash-") as name:
+            url = arguments.database
+            if url == "test":
+                import postgres_server
+
+                url = postgres_server.url()
+            sequence = Sequence(Path(name), seed, database=url)
+            sequence.run(arguments.schedulers)
+            wrong = sequence.check()
+            killed += sequence.killed
+            broken += bool(wrong)
+            print(f"sequence {seed}: killed {dict(sequence.killed)}: {wrong or 'right'}", flush=True)
+    print(f"{arguments.sequences} sequences, killed {dict(killed)}, {broken} went wrong")
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()

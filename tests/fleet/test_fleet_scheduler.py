@@ -1,0 +1,235 @@
+"""The scheduler: what it starts, what it retries, when it ends, and what its log says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small_fleet
+from harness.errors import LogLocked
+from harness.events import (
+    BudgetReached,
+    CaseLost,
+    CaseScored,
+    CaseSession,
+    CaseStarted,
+    FleetEnded,
+    FleetPlanned,
+    ProviderLimited,
+)
+from harness.fleet.attempt import Attempt
+from harness.fleet.engines.local import LocalEngine
+from harness.fleet.fleet import Fleet
+from harness.fleet.overview import overview, tally
+from harness.fleet.scheduler import Scheduler
+from harness.log.store import read_all
+from small_fleet import FAILS, REFUSED, SOLVES, InProcess, Shown
+
+
+def _scheduled(
+    fleet: Fleet, jobs: int = 2, engine: Any = None, **options: Any
+) -> tuple[FleetEnded, Shown, Any]:
+    shown = Shown()
+    engine = engine or InProcess(fleet)
+    scheduler = Scheduler(fleet, engine, jobs, fleet.open_log(), shown.append, **options)
+    try:
+        ended = scheduler.run()
+    finally:
+        scheduler.close()
+    return ended, shown, engine
+
+
+def _fleet(folder: Path, scripts: dict[str, str], tasks: int = 1, **fields: Any) -> Fleet:
+    variants = [small_fleet.variant(folder, script, name) for name, script in scripts.items()]
+    given = [small_fleet.task(f"t{number}") for number in range(tasks)]
+    return small_fleet.fleet(folder, small_fleet.plan(folder, variants, given, **fields))
+
+
+def test_all_cases_are_scored_and_the_log_says_so(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES, "bad": FAILS}, tasks=2)
+    ended, shown, engine = _scheduled(fleet)
+    assert (ended.reason, ended.scored, ended.errors, ended.left) == ("completed", 4, 0, 0)
+    assert engine.most_at_once == 2
+    assert [type(event) for event in read_all(fleet.log_store, fleet.log_id)] == [type(one) for one in shown]
+    assert len(shown.of(FleetPlanned)) == len(shown.of(FleetEnded)) == 1
+    passed = {(event.task, event.variant): event.passed for event in shown.of(CaseScored)}
+    assert passed == {("t0", "good"): True, ("t1", "good"): True, ("t0", "bad"): False, ("t1", "bad"): False}
+    assert tally(overview(fleet)) == {"passed": 2, "failed": 2}
+
+
+def test_a_fleet_that_is_done_is_not_done_again(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES})
+    _scheduled(fleet)
+    ended, shown, engine = _scheduled(fleet)
+    assert (ended.scored, engine.started) == (1, [])
+    assert [type(event) for event in shown] == [FleetEnded]
+
+
+def test_what_was_not_the_agents_fault_is_tried_again_and_then_an_error(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"refused": REFUSED}, retries=2)
+    ended, shown, engine = _scheduled(fleet)
+    assert (ended.reason, ended.scored, ended.errors) == ("completed", 0, 1)
+    assert len(engine.started) == 3
+    assert [event.retry for event in shown.of(CaseLost)] == [True, True, False]
+    assert not shown.of(CaseScored)
+    assert tally(overview(fleet)) == {"error": 1}
+    ended, shown, engine = _scheduled(fleet, retry=True)
+    assert (len(engine.started), ended.errors) == (3, 1)
+    assert len(fleet.records.faults_of(engine.started[0])) == 6
+
+
+def test_a_wrong_answer_is_never_tried_again(tmp_path: Path) -> None:
+    _ended, _shown, engine = _scheduled(_fleet(tmp_path, {"bad": FAILS}, retries=5))
+    assert len(engine.started) == 1
+
+
+def test_rate_limits_take_slots_away(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"refused": REFUSED}, tasks=4, retries=0, providers={"native": 4})
+    _ended, shown, engine = _scheduled(fleet, jobs=4)
+    assert [event.limit for event in shown.of(ProviderLimited)] == [2, 1]
+    assert engine.most_at_once == 4
+    scheduler = Scheduler(fleet, engine, 4, fleet.open_log(), Shown().append)
+    scheduler.run()
+    scheduler.close()
+    assert scheduler.slots.limits == {"native": 1}  # what was learnt is not forgotten
+
+
+def test_slots_limit_how_many_run_at_once(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES}, tasks=3, providers={"native": 1})
+    _ended, _shown, engine = _scheduled(fleet, jobs=3)
+    assert (len(engine.started), engine.most_at_once) == (3, 1)
+
+
+def test_the_budget_ends_a_fleet_and_more_of_it_continues_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config/harness").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    model = f"scripted/{tmp_path / 'good.script.toml'}"
+    (tmp_path / "config/harness/prices.toml").write_text(f'[prices."{model}"]\ninput = 10.0\noutput = 10.0\n')
+    fleet = _fleet(tmp_path, {"good": SOLVES}, tasks=5, budget_usd=0.05)  # a run costs 0.0211
+    ended, shown, _engine = _scheduled(fleet, jobs=1)
+    assert (ended.reason, ended.scored, ended.left, ended.spent_usd) == ("budget", 2, 3, 0.0422)
+    (reached,) = shown.of(BudgetReached)
+    assert (reached.spent_usd, reached.budget_usd, reached.left) == (0.0422, 0.05, 3)
+
+
+def test_a_result_that_was_not_said_is_said_by_the_next_scheduler(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES}, tasks=2)
+    first, second = fleet.plan.cases
+    fleet.records.add(Attempt(case=first, number=1, fault="lost"))
+    fleet.records.add(Attempt(case=first, number=2, passed=True))
+    _ended, shown, engine = _scheduled(fleet)
+    assert engine.started == [second]
+    assert [event.case for event in shown.of(CaseScored)] == [first, second]
+    assert [event.case for event in shown.of(CaseLost)] == [first]
+
+
+def test_a_worker_that_dies_without_a_word_is_lost(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES}, retries=1)
+
+    class Dying(InProcess):
+        def ended(self, timeout_s: float) -> list[tuple[str, str]]:
+            found, self._ended = self._ended, []
+            return [(case_id, "exit code 1") for case_id, _how in found]
+
+    ended, shown, engine = _scheduled(fleet, engine=Dying(fleet))
+    assert (ended.errors, len(engine.started)) == (1, 2)
+    assert [event.detail for event in shown.of(CaseLost)] == ["exit code 1"] * 2
+
+
+def test_only_one_process_writes_the_log_of_a_fleet(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES})
+    hub = fleet.open_log()
+    with pytest.raises(LogLocked, match="is being run by process"):
+        fleet.open_log()
+    hub.close()
+
+
+def test_a_scheduler_that_joins_leaves_the_log_to_the_other(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES}, tasks=2)
+    hub = fleet.open_log()
+    ended = Scheduler(fleet, InProcess(fleet), 1, None, Shown().append).run()
+    assert (ended.scored, hub.next_seq) == (2, 0)
+    hub.close()
+    _ended, shown, engine = _scheduled(fleet)
+    assert (len(shown.of(CaseScored)), engine.started) == (2, [])
+
+
+def test_a_scheduler_that_joined_writes_the_log_of_one_that_was_killed(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES, "refused": REFUSED}, retries=1)
+    scheduler = Scheduler(fleet, InProcess(fleet), 1, None, Shown().append)
+    scheduler.run()
+    scheduler.close()
+    said = [type(event) for event in read_all(fleet.log_store, fleet.log_id)]
+    assert said == [FleetPlanned, CaseLost, CaseLost, CaseScored, FleetEnded]
+
+
+SLOW = """
+turns = [[{ tool = "bash", input = { command = "echo > started; sleep 0.5" } }],
+  [{ tool = "write", input = { file_path = "answer.txt", content = "42" } }], [{ text = "Done." }]]
+"""
+
+
+def _program(fleet: Fleet, *words: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", "harness", "fleet", "resume", fleet.directory, *words]
+    return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _wait_until_it_runs(fleet: Fleet) -> None:
+    deadline = time.monotonic() + 30
+    while not any(one.log_id for one in fleet.records.in_progress().values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_workers_of_a_scheduler_that_was_killed_are_adopted(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"slow": SLOW})
+    process = _program(fleet)
+    _wait_until_it_runs(fleet)
+    process.kill()
+    process.wait()
+    ended, shown, engine = _scheduled(fleet)
+    assert (ended.scored, engine.started) == (1, [])
+    assert [event.attempt for event in shown.of(CaseScored)] == [1]
+    assert len(shown.of(CaseSession)) <= 1
+    assert not small_fleet.descendants_with(str(tmp_path))
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"slow": SLOW})
+    process = _program(fleet)
+    _wait_until_it_runs(fleet)
+    (progress,) = fleet.records.in_progress().values()
+    os.kill(progress.pid, signal.SIGKILL)
+    assert process.wait(timeout=40) == 0
+    (case,) = fleet.plan.cases
+    result = fleet.records.result(case)
+    assert result is not None
+    assert (result.number, result.passed) == (2, True)
+    assert [one.fault for one in fleet.records.faults_of(case)] == ["lost"]
+    started = [event for event in read_all(fleet.log_store, fleet.log_id) if type(event) is CaseStarted]
+    assert len(started) == 2
+    assert not small_fleet.descendants_with(str(tmp_path))
+    assert not os.listdir(os.path.dirname(fleet.workspace("-")))
+
+
+def test_a_fleet_is_stopped_from_outside_and_continued(tmp_path: Path) -> None:
+    script = SLOW.replace("sleep 0.5", "sleep 100")
+    fleet = _fleet(tmp_path, {"slow": script}, tasks=3)
+    process = _program(fleet, "--jobs", "1")
+    _wait_until_it_runs(fleet)
+    fleet.records.request_stop("now")
+    assert process.wait(timeout=40) == 130
+    assert not fleet.records.results()
+    assert [one.fault for group in fleet.records.faults().values() for one in group] == ["interrupted"]
+    (tmp_path / "slow.script.toml").write_text(SLOW)
+    ended, _shown, _engine = _scheduled(fleet, engine=LocalEngine(fleet))
+    assert (ended.reason, ended.scored) == ("completed", 3)

@@ -1,0 +1,186 @@
+"""One case: what its result says, and that there is exactly one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small_fleet
+from harness.events import Message
+from harness.fleet.attempt import Attempt, CaseProgress
+from harness.fleet.fleet import Fleet
+from harness.fleet.work import BUSY, DONE, NO_RESULT, work
+from harness.log.store import read_all
+from small_fleet import BROKEN, FAILS, REFUSED, SOLVES
+
+
+def _fleet(folder: Path, script: str = SOLVES, variant: dict[str, Any] | None = None, **task: Any) -> Fleet:
+    variants = [small_fleet.variant(folder, script, **(variant or {}))]
+    return small_fleet.fleet(folder, small_fleet.plan(folder, variants, [small_fleet.task(**task)]))
+
+
+def _worked(fleet: Fleet) -> Attempt:
+    (case,) = fleet.plan.cases.values()
+    code = work(fleet, case.id)
+    result = fleet.records.result(case.id)
+    assert not Path(fleet.workspace(case.id)).exists()
+    assert not fleet.records.in_progress()
+    if result is not None:
+        assert code == DONE
+        return result
+    assert code == NO_RESULT
+    return fleet.records.faults_of(case.id)[-1]
+
+
+def test_a_task_that_is_solved(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path)
+    result = _worked(fleet)
+    assert (result.passed, result.fault, result.outcome, result.check_exit) == (True, "", "completed", 0)
+    assert (result.usage.input, result.usage.output, result.cost_usd) == (2000, 110, 0.0)
+    assert b"+42" in fleet.records.diff(result)
+    metadata = fleet.sessions.metadata(result.log_id)
+    assert metadata.tags == ["fleet=small", f"case={result.case}"]
+    assert any(isinstance(event, Message) for event in read_all(fleet.sessions, result.log_id))
+
+
+def test_a_task_that_is_not_solved_is_a_result_too(tmp_path: Path) -> None:
+    result = _worked(_fleet(tmp_path, FAILS))
+    assert (result.passed, result.fault, result.check_exit) == (False, "", 1)
+
+
+def test_a_second_worker_changes_nothing(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path)
+    first = _worked(fleet)
+    assert _worked(fleet) == first
+    assert len(os.listdir(tmp_path / "sessions")) == 2  # the log and its metadata
+
+
+def test_a_case_that_another_worker_has_is_left_alone(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path)
+    (case,) = fleet.plan.cases
+    claim = fleet.records.claim(case)
+    assert claim is not None
+    with claim:
+        assert work(fleet, case) == BUSY
+
+
+@pytest.mark.parametrize(
+    ("script", "task", "fault", "detail"),
+    [
+        (SOLVES, {"setup": "echo no room; exit 9"}, "setup_failed", "exit code 9: no room"),
+        (SOLVES, {"setup": "sleep 100", "setup_timeout_s": 0.3}, "setup_failed", "timed out"),
+        (REFUSED, {}, "rate_limited", "429 Too Many Requests"),
+        (BROKEN, {}, "agent_failed", "the server is on fire"),
+    ],
+)
+def test_what_is_not_the_agents_fault_is_no_result(
+    tmp_path: Path, script: str, task: dict[str, Any], fault: str, detail: str
+) -> None:
+    attempt = _worked(_fleet(tmp_path, script, **task))
+    assert (attempt.fault, attempt.passed) == (fault, None)
+    assert detail in attempt.detail
+    assert attempt.was_limited == (fault == "rate_limited")
+
+
+def test_an_agent_that_ends_badly_may_still_have_solved_it(tmp_path: Path) -> None:
+    script = SOLVES.replace('{ text = "Done." }', '{ error = "lost the line", code = "broken" }')
+    result = _worked(_fleet(tmp_path, script))
+    assert (result.outcome, result.passed, result.fault) == ("failed", True, "")
+
+
+def test_a_run_that_takes_too_long_is_a_result(tmp_path: Path) -> None:
+    script = 'pause_ms = 60000\nturns = [[{ text = "Slow." }]]\n'
+    result = _worked(_fleet(tmp_path, script, timeout_s=0.3))
+    assert (result.outcome, result.passed, result.fault) == ("timed_out", False, "")
+
+
+def test_a_check_that_hangs_is_a_wrong_answer(tmp_path: Path) -> None:
+    result = _worked(_fleet(tmp_path, check="sleep 100", check_timeout_s=0.3))
+    assert (result.passed, result.check_exit) == (False, 124)
+    assert "timed out" in result.check_output
+
+
+def test_a_task_without_a_check_has_no_verdict(tmp_path: Path) -> None:
+    result = _worked(_fleet(tmp_path, check=""))
+    assert (result.passed, result.fault, result.check_exit) == (None, "", None)
+
+
+def test_a_task_that_deletes_its_workspace(tmp_path: Path) -> None:
+    script = SOLVES.replace(
+        '{ text = "Done." }', '{ tool = "bash", input = { command = "rm -rf $PWD" } }], [{ text = "Done." }'
+    )
+    result = _worked(_fleet(tmp_path, script))
+    assert (result.passed, result.fault) == (False, "")
+
+
+def test_hidden_files_come_after_the_agent(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden.sh"
+    hidden.write_text("exit 0\n")
+    script = 'turns = [[{ tool = "bash", input = { command = "ls -a > seen.txt" } }], [{ text = "Done." }]]\n'
+    fleet = _fleet(tmp_path, script, check="sh tests/hidden.sh", files={"tests/hidden.sh": str(hidden)})
+    result = _worked(fleet)
+    assert result.passed
+    assert b"tests" not in fleet.records.diff(result)
+
+
+def test_the_home_is_fresh_unless_the_users_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home/data"))
+    script = 'turns = [[{ tool = "bash", input = { command = "echo $HOME $XDG_DATA_HOME > where.txt" } }], [{ text = "Done." }]]\n'
+    fresh = _fleet(tmp_path, script)
+    assert b"/work/" in fresh.records.diff(_worked(fresh))
+    (tmp_path / "other").mkdir()
+    users = _fleet(tmp_path / "other", script, {"home": "user"})
+    assert f"+{tmp_path}/home {tmp_path}/home/data".encode() in users.records.diff(_worked(users))
+
+
+def test_a_score_is_read_and_nothing_else(tmp_path: Path) -> None:
+    check = 'echo \'{"tests": 0.75, "style": 1}\' > score.json; exit 1'
+    assert _worked(_fleet(tmp_path, check=check, score_file="score.json")).score == {
+        "tests": 0.75,
+        "style": 1.0,
+    }
+    for number, check in enumerate(("echo 0.5 > s", "echo nonsense > s", "ln -s /etc/passwd s", "mkfifo s")):
+        (folder := tmp_path / str(number)).mkdir()
+        found = _worked(_fleet(folder, check=check, score_file="s")).score
+        assert found == ({"score": 0.5} if number == 0 else {})
+
+
+def test_a_worker_that_was_killed_is_an_attempt_that_is_lost(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path)
+    (case,) = fleet.plan.cases
+    fleet.records.note(CaseProgress(case=case, number=1, host="there", log_id="gone"))
+    os.makedirs(Path(fleet.workspace(case), "leftover"))
+    result = _worked(fleet)
+    (lost,) = fleet.records.faults_of(case)
+    assert (lost.fault, lost.host, lost.log_id) == ("lost", "there", "gone")
+    assert (result.passed, result.number) == (True, 2)
+
+
+def test_a_worker_that_is_asked_to_stop_leaves_no_result(tmp_path: Path) -> None:
+    script = 'turns = [[{ tool = "bash", input = { command = "sleep 100" } }], [{ text = "Done." }]]\n'
+    fleet = _fleet(tmp_path, script)
+
+    def interrupt_once_it_runs() -> None:
+        while not any(one.log_id for one in fleet.records.in_progress().values()):
+            threading.Event().wait(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=interrupt_once_it_runs, daemon=True).start()
+    attempt = _worked(fleet)
+    assert (attempt.fault, attempt.outcome) == ("interrupted", "interrupted")
+
+
+def test_the_workspace_of_a_case_that_fails_can_stay(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, FAILS, check="echo left > behind; false")
+    (case,) = fleet.plan.cases
+    work(fleet, case, keep=True)
+    assert (Path(fleet.directory) / f"kept/{case}.1/behind").read_text() == "left\n"

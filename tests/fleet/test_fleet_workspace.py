@@ -1,0 +1,141 @@
+"""Workspaces: made as the plan says, compared with what they were, and never a way out of themselves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import small_fleet
+from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant
+from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, put, remove
+
+
+def _workspace(
+    place: Path, task: FleetTask, variant: Variant | None = None, kind: str = "auto"
+) -> CaseWorkspace:
+    case = FleetCase("c", task, variant or Variant(name="v", agent="native"), 0)
+    made = FleetPlan(name="x", tasks=(task,), variants=(case.variant,), workspaces=kind)  # type: ignore[arg-type]
+    return CaseWorkspace(str(place), made, case, lambda: False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    (folder / "docs").mkdir()
+    (folder / "docs/AGENTS.md").write_text("rules\n")
+    git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    hook = folder / ".git/hooks/post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/hooked\n")
+    hook.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["auto", "worktree"])
+def test_a_commit_is_checked_out_without_running_hooks(repository: Path, tmp_path: Path, kind: str) -> None:
+    (repository / "a.txt").write_text("not committed\n")
+    task = small_fleet.task(workspace=str(repository), commit="main")
+    workspace = _workspace(tmp_path / "work/c", task, kind=kind)
+    os.makedirs(tmp_path / "work")
+    workspace.make()
+    assert Path(workspace.repo, "a.txt").read_text() == "one\n"
+    workspace.remember()
+    Path(workspace.repo, "a.txt").write_text("two\n")
+    Path(workspace.repo, "new.bin").write_bytes(bytes(range(256)))
+    subprocess.run(
+        ["git", "-C", workspace.repo, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qam", "agent"],
+        check=True,
+    )
+    diff = workspace.diff()
+    assert b"-one\n+two\n" in diff
+    assert b"new.bin" in diff
+    workspace.remove()
+    assert not (tmp_path / "work/c").exists()
+    assert not (tmp_path / "hooked").exists()
+    listed = subprocess.run(
+        ["git", "-C", repository, "worktree", "list"], capture_output=True, text=True, check=True
+    )
+    assert len(listed.stdout.split("\n")) == 2
+
+
+def test_a_clone_cannot_move_the_refs_of_its_repository(repository: Path, tmp_path: Path) -> None:
+    workspace = _workspace(tmp_path / "c", small_fleet.task(workspace=str(repository), commit="main"))
+    workspace.make()
+    remotes = subprocess.run(["git", "-C", workspace.repo, "remote"], capture_output=True, check=True).stdout
+    assert remotes == b""
+    subprocess.run(["git", "-C", workspace.repo, "branch", "-f", "main", "HEAD"], check=True)
+    subprocess.run(["git", "-C", workspace.repo, "tag", "stray"], check=True)
+    tags = subprocess.run(["git", "-C", repository, "tag"], capture_output=True, check=True).stdout
+    assert tags == b""
+
+
+def test_git_of_the_workspace_is_never_asked(repository: Path, tmp_path: Path) -> None:
+    """An agent may configure programs that Git starts."""
+    workspace = _workspace(tmp_path / "c", small_fleet.task(workspace=str(repository), commit="main"))
+    workspace.make()
+    workspace.remember()
+    trap = tmp_path / "trapped"
+    config = f'[core]\n fsmonitor = "touch {trap}"\n[filter "x"]\n clean = touch {trap}\n[diff]\n external = touch {trap}\n'
+    with Path(workspace.repo, ".git/config").open("a") as file:
+        file.write(config)
+    Path(workspace.repo, ".gitattributes").write_text("* filter=x\n")
+    Path(workspace.repo, "a.txt").write_text("two\n")
+    assert b"+two" in workspace.diff()
+    assert not trap.exists()
+
+
+def test_files_are_left_out_and_added(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("notes")
+    variant = Variant(
+        name="v", agent="native", without=("docs", "*.txt"), added={"x/NOTES": str(tmp_path / "notes")}
+    )
+    workspace = _workspace(tmp_path / "c", small_fleet.task(workspace=str(repository)), variant)
+    workspace.make()
+    assert sorted(os.listdir(workspace.repo)) == [".git", "x"]
+    assert Path(workspace.repo, "x/NOTES").read_text() == "notes"
+    assert (repository / "docs").is_dir()
+
+
+def test_hidden_files_do_not_follow_links_that_the_agent_made(tmp_path: Path) -> None:
+    outside, root, hidden = tmp_path / "outside", tmp_path / "root", tmp_path / "hidden"
+    for folder in (outside, root, hidden):
+        folder.mkdir()
+    (outside / "precious").write_text("precious")
+    (hidden / "test.py").write_text("hidden")
+    (root / "tests").symlink_to(outside)
+    put(str(root), "tests", str(hidden))
+    assert (root / "tests/test.py").read_text() == "hidden"
+    (root / "deep").symlink_to(outside)
+    put(str(root), "deep/precious", str(hidden / "test.py"))
+    (root / "file").symlink_to(outside / "precious")
+    put(str(root), "file", str(hidden / "test.py"))
+    assert os.listdir(outside) == ["precious"]
+    assert (outside / "precious").read_text() == "precious"
+
+
+def test_whatever_is_in_the_way_is_removed(tmp_path: Path) -> None:
+    place, outside = tmp_path / "place", tmp_path / "outside"
+    (place / "locked/inner").mkdir(parents=True)
+    outside.mkdir(mode=0o755)
+    (place / "link").symlink_to(outside)
+    (place / "locked/inner").chmod(0)
+    (place / "locked").chmod(0)
+    remove(str(place))
+    remove(str(tmp_path / "nothing"))
+    assert not place.exists()
+    assert outside.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_workspace_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    task = small_fleet.task(workspace=str(tmp_path / "gone"))
+    with pytest.raises(WorkspaceFailed, match="No such file"):
+        _workspace(tmp_path / "c", task).make()
+    with pytest.raises(WorkspaceFailed, match="git"):
+        _workspace(tmp_path / "c", replace(task, commit="main")).make()
