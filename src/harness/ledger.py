@@ -128,21 +128,30 @@ class Account(msgspec.Struct, kw_only=True):
         tree = RunTree()
         if self.runs is not None:
             tree.restore(self.runs)
-        current = self.invocations[-1] if self.invocations else None
         for event in events:
-            run = tree.feed(event)
-            self.next_seq = max(self.next_seq, event.seq + 1)
-            begins = tree.began and not run.depth
-            if current is None and not tree.began and not isinstance(event, Info | Warning | UsageDelta):
-                continue  # before any run
-            if current is None or (begins and (current.is_over or run.id != current.run_id)):
-                current = _begun(metadata, event)
-                self.invocations.append(current)
-            elif run.top and run.top != current.run_id:
-                current = next((one for one in reversed(self.invocations) if one.run_id == run.top), current)
-            _note(current, event)
-            current.is_over = current.is_over or any(one.id == current.run_id for one in tree.ended)
+            tree.feed(event)
+            self.take(metadata, event, tree)
         self.runs = tree.snapshot()
+
+    def take(self, metadata: Metadata, event: Event, tree: RunTree) -> None:
+        """One event; `tree` has been fed it."""
+        run = tree.run
+        self.next_seq = max(self.next_seq, event.seq + 1)
+        current = self._current(tree)
+        begins = tree.began and not run.depth
+        if current is None and not tree.began and not isinstance(event, Info | Warning | UsageDelta):
+            return  # before any run
+        if current is None or (begins and (current.is_over or run.id != current.run_id)):
+            current = _begun(metadata, event)
+            self.invocations.append(current)
+        _note(current, event)
+        current.is_over = current.is_over or any(one.id == current.run_id for one in tree.ended)
+
+    def _current(self, tree: RunTree) -> _Invocation | None:
+        """The invocation of the run that the event belongs to; the last one where that is not known."""
+        top = tree.run.top
+        known = (one for one in reversed(self.invocations) if not top or one.run_id == top)
+        return next(known, self.invocations[-1] if self.invocations else None)
 
 
 class Ledger:

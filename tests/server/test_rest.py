@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,12 @@ def test_a_page_of_a_list_looks_at_nothing_but_the_index(
         world.store.save_metadata(metadata)
     with world.http() as http:
         assert http.get("/api/sessions?limit=60").json()["total"] == 30
+        deadline_s = time.monotonic() + PATIENCE_S  # the inbox reads what is new by itself
+        while {row["title"] for row in http.get("/api/inbox").json()["rows"]} != {
+            f"number {number}" for number in range(30)
+        }:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
         opened: list[str] = []
         real = os.open
         monkeypatch.setattr(os, "open", lambda path, *more: (opened.append(str(path)), real(path, *more))[1])

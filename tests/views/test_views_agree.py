@@ -47,6 +47,8 @@ from harness.sources.translation.logged_runs import runs_in
 from harness.testing.golden import Case, find_cases
 from harness.views.display import DisplayFold
 from harness.views.formatting.escapes import neutralised
+from harness.views.inbox.fold import InboxFold, Surroundings
+from harness.views.inbox.row import NEEDS_YOU, WORKS
 from harness.views.page_state.fold import StateFold
 from harness.views.session import events as wire
 from showing import shown
@@ -65,6 +67,7 @@ class Reading:
     def __init__(self, log: Log) -> None:
         self.log = log
         self.tree, self.state, self.display, self.facts = RunTree(), StateFold(), DisplayFold(), ThreadFold()
+        self.inbox = InboxFold(Metadata(session_id="x"))
         self.emitted: list[Any] = []
         self.tops: list[str] = []
         self.outcomes: dict[str, str] = {}
@@ -82,6 +85,7 @@ class Reading:
             elif self.tree.unheard and not run.depth:
                 self.said.append(self.tree.unheard)
             self.state.feed(event)
+            self.inbox.feed(event)
             self.facts.take(event)
             self.emitted += self.display.feed(event)
 
@@ -125,6 +129,10 @@ def _agree_on_ends(read: Reading) -> None:
 def _agree_on_what_waits(read: Reading) -> None:
     waiting = {relay["id"] for relay in read.state.value["relays"] if relay["status"] == "pending"}
     assert waiting == set(read.tree.open_relays) == set(read.facts.facts.relays)
+    row = read.inbox.row(Surroundings(is_live=True))
+    assert {ask.id for ask in row.asks} == waiting
+    assert (row.state in NEEDS_YOU) == bool(waiting)
+    assert (row.state in WORKS) == (read.tree.unfinished_top is not None and not waiting)
     pending = history(read.log).pending
     assert {relay.id for relay in pending.relays} <= waiting if pending is not None else not waiting
 

@@ -60,12 +60,15 @@ class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
     """From now on as well: what the first option `allow-always` of the `Relay` grants."""
     option_id: str = ""
     """The id of another option of the `Relay`."""
+    arguments_hash: str = ""
+    """Of the ask that was shown (`RowAsk.argumentsHash`): if another one is open, nothing happens."""
 
 
 class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
     tool_call_id: str = ""
     relay_id: str = ""
     reason: str = ""
+    arguments_hash: str = ""
 
 
 class AnswerCommand(_Command, frozen=True, kw_only=True, tag="answer"):
@@ -73,6 +76,7 @@ class AnswerCommand(_Command, frozen=True, kw_only=True, tag="answer"):
 
     relay_id: str
     answer: Any = None
+    arguments_hash: str = ""
 
 
 class Revoke(_Command, frozen=True, kw_only=True, tag="revoke"):

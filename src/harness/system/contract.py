@@ -15,6 +15,10 @@ class DirectoryWatch(Protocol):
         """The names of files; None when changes were missed: then everything may have changed."""
         ...
 
+    def wait(self, timeout_s: float) -> bool:
+        """Whether there is something to ask for, within that time."""
+        ...
+
     def close(self) -> None: ...
 
 

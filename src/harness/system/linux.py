@@ -169,6 +169,16 @@ class FolderNotices:
                 names.add(os.fsdecode(block[place : place + size].rstrip(b"\0")))
                 place += size
 
+    def wait(self, timeout_s: float) -> bool:
+        import select
+
+        poll = select.poll()
+        try:
+            poll.register(self._fd, select.POLLIN)
+            return bool(poll.poll(timeout_s * 1000))
+        except (OSError, ValueError, OverflowError):
+            return True  # it was closed: `changed` says so
+
     def close(self) -> None:
         if self._fd >= 0:
             try:

@@ -34,9 +34,9 @@ export type HarnessCommand = Identified &
     | { readonly type: "cancel"; readonly queue?: "keep" | "clear" }
     | { readonly type: "continue" }
     | { readonly type: "steer"; readonly message: string }
-    | { readonly type: "approve"; readonly toolCallId?: string; readonly relayId?: string; readonly always?: boolean; readonly optionId?: string }
-    | { readonly type: "deny"; readonly toolCallId?: string; readonly relayId?: string; readonly reason?: string }
-    | { readonly type: "answer"; readonly relayId: string; readonly answer: JSONValue }
+    | { readonly type: "approve"; readonly toolCallId?: string; readonly relayId?: string; readonly always?: boolean; readonly optionId?: string; readonly argumentsHash?: string }
+    | { readonly type: "deny"; readonly toolCallId?: string; readonly relayId?: string; readonly reason?: string; readonly argumentsHash?: string }
+    | { readonly type: "answer"; readonly relayId: string; readonly answer: JSONValue; readonly argumentsHash?: string }
     | { readonly type: "revoke"; readonly grantId?: string }
     | { readonly type: "resume"; readonly prompt: string; readonly sessionId: string }
     | { readonly type: "configure"; readonly config: RunConfig }

@@ -31,6 +31,8 @@ from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.chat import ChatApi
 from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.guard import RequestGuard
+from harness.interfaces.server.inbox_api import InboxApi
+from harness.interfaces.server.inbox_feed import InboxFeed
 from harness.interfaces.server.login_api import PUBLIC, LoginApi
 from harness.interfaces.server.machine_api import MachineApi
 from harness.interfaces.server.names import HostNames
@@ -89,6 +91,7 @@ class ServerApp:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.channels: Channels | None = None
+        self.inbox: InboxFeed | None = None
         self._pages = PageFiles()
         self._was_ready = False
         self._ready_until_s = float("-inf")
@@ -135,15 +138,18 @@ class ServerApp:
         self.channels = channels = Channels(plan.store, backend, tick_s=plan.tick_s)
         channels.open()
         chat = ChatApi(plan.settings, plan.default)
-        app.router.routes[:] = self._all_routes(channels, chat)
+        self.inbox = inbox = InboxFeed(channels, plan.settings)
+        inbox.open()
+        app.router.routes[:] = self._all_routes(channels, chat, inbox)
         try:
             yield
         finally:
+            inbox.close()
             await chat.close()
             await channels.close()
             catching_up.stop()
 
-    def _all_routes(self, channels: Channels, chat: ChatApi) -> list[BaseRoute]:
+    def _all_routes(self, channels: Channels, chat: ChatApi, inbox: InboxFeed) -> list[BaseRoute]:
         plan = self.plan
 
         async def socket(websocket: WebSocket) -> None:
@@ -157,6 +163,7 @@ class ServerApp:
         return [
             WebSocketRoute("/ws", socket),
             Route("/openapi.json", openapi, methods=["GET"]),
+            *InboxApi(channels, inbox).routes(),
             *SessionsApi(channels).routes(),
             *ChangesApi(channels).routes(),
             *StreamsApi(channels).routes(),

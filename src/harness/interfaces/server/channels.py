@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
+from harness.interfaces.commands import AnswerCommand, Approve, Command, Deny
 from harness.interfaces.server.backend import Backend
 from harness.interfaces.server.channel import TICK_S, SessionChannel
 from harness.interfaces.server.log_tail import LogTail
 from harness.log.store import Store
+from harness.views.inbox.asks import CHANGED
 
 _SWEEP_EVERY_S = 5.0
 _CHANGES_BEFORE_SWEEP = 16
 _MOST_UNWATCHED = 16
+_MOST_ANSWERED = 1_000
 _KEPT_S = 30.0
 """How long a conversation stays loaded without watchers, so that a reloaded page is back at once."""
 
@@ -39,6 +42,9 @@ class Channels:
         self._sweeping: asyncio.Task[None] | None = None
         self._reopening: dict[str, asyncio.Task[None]] = {}
         self._tails: dict[str, set[LogTail]] = {}
+        self._answered: dict[tuple[str, str], str] = {}
+        """Who answered which question of which log, the last of them."""
+        self.answer_listeners: list[Callable[[str, Command, str], None]] = []
         backend.listen(self._on_change)
         backend.listen_to_replacements(self._on_replacement)
 
@@ -87,6 +93,26 @@ class Channels:
             if not mine:
                 self._tails.pop(log_id, None)
             tail.close()
+
+    async def carry_out(self, log_id: str, command: Command, client: str) -> None:
+        """`client`: who asks. Raises HarnessError; for an answer that comes too late, with who was first."""
+        if not isinstance(command, Approve | Deny | AnswerCommand):
+            await self.backend.carry_out(log_id, command)
+            return
+        key = log_id, command.relay_id or getattr(command, "tool_call_id", "")
+        try:
+            await self.backend.carry_out(log_id, command)
+        except UsageError as error:
+            if key in self._answered and error.message != CHANGED:
+                raise UsageError(
+                    f"{self._answered[key]} answered first", hint="the first answer counts"
+                ) from error
+            raise
+        self._answered[key] = client
+        while len(self._answered) > _MOST_ANSWERED:
+            del self._answered[next(iter(self._answered))]
+        for listener in self.answer_listeners:
+            listener(log_id, command, client)
 
     def is_watched(self, log_id: str) -> bool:
         channel = self._channels.get(log_id)

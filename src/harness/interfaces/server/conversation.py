@@ -27,6 +27,7 @@ from harness.sources.model import Attachment
 from harness.sources.process.launch import installed_two_way
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
+from harness.views.inbox.asks import check_shown
 
 MOST_QUEUED = 100
 _LEFT_TO_THE_OTHER = "It is answered in the session that this one continues."
@@ -256,6 +257,7 @@ class HostedConversation:
             if isinstance(command, Approve | Deny) and not command.relay_id:
                 is_meant = command.tool_call_id == relay.call_id != ""
             if is_meant and (relay.kind == "permission" or suspensions.has(tool_call_id=relay.id)):
+                check_shown(relay, command.arguments_hash)
                 return relay
         raise _answered_already()
 

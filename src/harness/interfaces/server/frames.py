@@ -22,10 +22,11 @@ _STALEST_SNAPSHOT = 30
 class Packet:
     """One message, as text and as the frame that carries it; each made when it is first needed."""
 
-    __slots__ = ("_frame", "_text", "data")
+    __slots__ = ("_addressed", "_frame", "_text", "data")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+        self._addressed: tuple[bytes, Packet] | None = None
         self._text: str | None = None
         self._frame: bytes | None = None
 
@@ -34,6 +35,12 @@ class Packet:
         if self._text is None:
             self._text = self.data.decode()
         return self._text
+
+    def addressed(self, address: bytes) -> Packet:
+        """The same object with `address`, some members of it, at its beginning; made once for all clients."""
+        if self._addressed is None or self._addressed[0] != address:
+            self._addressed = address, Packet(b"{%b,%b" % (address, self.data[1:]))
+        return self._addressed[1]
 
     @property
     def frame(self) -> bytes:

@@ -16,6 +16,7 @@ from harness.interfaces.server.changes_api import (
     UndoRequest,
 )
 from harness.interfaces.server.chat import ChatModelList, ChatRequest, RelayRequest
+from harness.interfaces.server.inbox_api import AnswerResults, InboxData, ManyAnswers
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
 from harness.interfaces.server.schemas import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
@@ -83,6 +84,12 @@ ENDPOINTS = (
     Endpoint("delete", "/api/login", "Log this browser out", status=204),
     Endpoint("delete", "/api/logins", "Log all browsers out", status=204),
     Endpoint("post", "/api/links", "Another link that works once", Link, status=201),
+    Endpoint(
+        "get", "/api/inbox", "All sessions, those that need a person first", InboxData, query=("limit",)
+    ),
+    Endpoint(
+        "post", "/api/inbox/answers", "Answer several questions, each for itself", AnswerResults, ManyAnswers
+    ),
     Endpoint("get", "/api/server", "This server and its defaults", schemas.ServerData),
     Endpoint(
         "get",

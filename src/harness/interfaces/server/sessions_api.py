@@ -29,6 +29,7 @@ from harness.interfaces.server.responses import (
     with_errors,
 )
 from harness.interfaces.server.schemas import SessionData, SessionList
+from harness.interfaces.server.sockets import client_name
 from harness.log.store import Metadata, Query, Store, read_all
 from harness.session.open_thread import complete
 from harness.views.page_state.fold import StateFold
@@ -213,7 +214,7 @@ class SessionsApi:
         log_id = _id(request)
         self._store.metadata(log_id)
         for command in (await read_body(request, CommandList)).commands:
-            await self._backend.carry_out(log_id, command)
+            await self._channels.carry_out(log_id, command, client_name(request))
         return json_response({}, 202)
 
     async def _renamed(self, metadata: Metadata, title: str) -> Metadata:

@@ -27,10 +27,12 @@ from harness.events import Event, FollowUpsChanged, Message, SteeringQueued
 from harness.interfaces import commands
 from harness.interfaces.commands import Command
 from harness.interfaces.server.backend import Backend, ConversationStatus, Setup
+from harness.interfaces.server.linked_backend import LinkedBackend
 from harness.interfaces.server.local_backend import LocalBackend
 from harness.log.hub import Hub
 from harness.log.query import waits
 from harness.log.store import Store, read_all
+from harness.log.stores.files import FileStore
 from harness.log.stores.postgres.commands import PostgresCommands, TakenCommand
 from harness.log.stores.postgres.store import PostgresStore
 from harness.session.bus import Bus
@@ -248,6 +250,8 @@ class SharedBackend:
 
 def open_backend(store: Store, default: Setup) -> Backend:
     """Of a server that is alone with its store, or of one of several."""
+    if isinstance(store, FileStore):
+        return LinkedBackend(LocalBackend(store, default), store)
     if not isinstance(store, PostgresStore):
         return LocalBackend(store, default)
     return SharedBackend(LocalBackend(store, default, is_shared=True), store)

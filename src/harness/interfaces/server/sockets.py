@@ -7,16 +7,18 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from msgspec.structs import replace
+from starlette.requests import HTTPConnection
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.interfaces.commands import BadCommands, Cancel, Command, Configure, Resume, Submit, read
-from harness.interfaces.server.backend import ConversationStatus, Setup
+from harness.interfaces.server.backend import Backend, ConversationStatus, Setup
 from harness.interfaces.server.channel import PacketListener, SessionChannel
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.frames import Packet
 from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
+from harness.views.formatting.escapes import single_line
 from harness.views.formatting.json_text import compact
 from harness.views.page_state.fold import StateFold
 from harness.views.page_state.shapes import state_message
@@ -26,16 +28,18 @@ COMMANDS_AT_ONCE = 200.0
 _NEEDED = ("transport", "writable", "conn", "close_sent", "disconnected", "handshake_complete")
 """What a protocol object must have so that frames can be written to it."""
 _POLICY, _TOO_LARGE, _UNKNOWN = 1008, 1009, 4404
+_LONGEST_NAME = 60
+_BROWSERS = (("Firefox/", "Firefox"), ("Edg/", "Edge"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 
 
-def _unbegun() -> str:
+def _unbegun() -> bytes:
     """The state of a conversation that begins with the first prompt."""
     fold = StateFold()
     fold.note("capabilities", ConversationStatus(can_submit=True).capabilities)
-    return state_message(fold.encoded(), 0).decode()
+    return state_message(fold.encoded(), 0)
 
 
-_UNBEGUN = _unbegun()
+UNBEGUN = Packet(_unbegun())
 
 
 class WebSocketWriter:
@@ -110,6 +114,45 @@ class StateSender:
         return False
 
 
+class NewConversation:
+    """A conversation that begins with its first prompt; until then it can be configured."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._setup = Setup()
+
+    async def take(self, command: Command) -> tuple[str, Command]:
+        """The id of the conversation once there is one, and what is then to be carried out in it. Raises HarnessError."""
+        log_id = ""
+        if isinstance(command, Configure):
+            known = command.config
+            names = (name for name in known.__struct_fields__ if name in Setup.__struct_fields__)
+            changes = {name: value for name in names if (value := getattr(known, name)) is not None}
+            setup = replace(self._setup, **changes)
+            self._backend.check(setup)
+            self._setup = setup
+        elif isinstance(command, Submit):
+            self._backend.check(self._setup, command)
+            log_id = await self._backend.create(self._setup)
+        elif isinstance(command, Resume):
+            continuing = replace(self._setup, continues=command.session_id)
+            command = Submit(id=command.id, prompt=command.prompt)
+            self._backend.check(continuing, command)
+            log_id = await self._backend.create(continuing)
+        elif not isinstance(command, Cancel):  # there is nothing to stop, as in any conversation that is idle
+            raise UsageError("the conversation has not started", hint="submit a prompt first")
+        return log_id, command
+
+
+def client_name(connection: HTTPConnection) -> str:
+    """What a client calls itself (`?client=`), or its browser; for those who come too late with an answer."""
+    given = single_line(connection.query_params.get("client", "")).strip()
+    if given:
+        return given[:_LONGEST_NAME]
+    agent = connection.headers.get("user-agent", "")
+    return next((f"{name} in another window" for mark, name in _BROWSERS if mark in agent), "another program")
+
+
 class Socket:
     """One client. Errors are sent to it alone."""
 
@@ -122,7 +165,8 @@ class Socket:
         self._stack = AsyncExitStack()
         self._sending: asyncio.Task[None] | None = None
         self._log_id = websocket.query_params.get("session", "")
-        self._setup = Setup()
+        self._beginning = NewConversation(channels.backend)
+        self._client = client_name(websocket)
 
     async def serve(self) -> None:
         # A browser breaks the connection off when none of what it offers is taken.
@@ -133,7 +177,7 @@ class Socket:
                 if self._log_id:
                     await self._watch(self._log_id)
                 else:
-                    await self._text(_UNBEGUN)
+                    await self._text(UNBEGUN.text)
                 await self._receive()
         except (UnknownSession, StoreError) as error:
             await self._close(_UNKNOWN, error.message)
@@ -186,33 +230,13 @@ class Socket:
     async def _carry_out(self, command: Command) -> None:
         try:
             if not self._log_id:
-                command = await self._begin(command)
+                log_id, command = await self._beginning.take(command)
+                if log_id:
+                    await self._watch(log_id)
             if self._log_id:
-                await self._channels.backend.carry_out(self._log_id, command)
+                await self._channels.carry_out(self._log_id, command, self._client)
         except HarnessError as error:
             await self._error(error.words, command.id)
-
-    async def _begin(self, command: Command) -> Command:
-        """The first prompt of a socket without a conversation makes one; what is then to be carried out in it."""
-        if isinstance(command, Configure):
-            known = command.config
-            names = (name for name in known.__struct_fields__ if name in Setup.__struct_fields__)
-            changes = {name: value for name in names if (value := getattr(known, name)) is not None}
-            setup = replace(self._setup, **changes)
-            self._channels.backend.check(setup)
-            self._setup = setup
-        elif isinstance(command, Submit):
-            self._channels.backend.check(self._setup, command)
-            await self._watch(await self._channels.backend.create(self._setup))
-        elif isinstance(command, Resume):
-            continuing = replace(self._setup, continues=command.session_id)
-            prompt = Submit(id=command.id, prompt=command.prompt)
-            self._channels.backend.check(continuing, prompt)
-            await self._watch(await self._channels.backend.create(continuing))
-            return prompt
-        elif not isinstance(command, Cancel):  # there is nothing to stop, as in any conversation that is idle
-            raise UsageError("the conversation has not started", hint="submit a prompt first")
-        return command
 
     async def _error(self, message: str, command_id: str = "") -> None:
         error = {"type": "error", "message": message}

@@ -26,5 +26,10 @@ _WINDOWS: tuple[tuple[str, int], ...] = (
 
 def window_of(model: str) -> int:
     """`model`: `provider/model`, or whatever follows the provider."""
+    return known_window(model) or USUAL
+
+
+def known_window(model: str) -> int | None:
+    """The same; None for a model of which nothing is known."""
     name = model.lower()
-    return next((window for pattern, window in _WINDOWS if re.search(pattern, name)), USUAL)
+    return next((window for pattern, window in _WINDOWS if re.search(pattern, name)), None)

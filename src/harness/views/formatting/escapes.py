@@ -22,7 +22,8 @@ _JOINING = "\u00ad\u061c\u200c-\u200f\ufe00-\ufe0f"
 _BLANK = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 """Looks like a blank but is not one."""
 _COMMANDING = re.compile(f"\r\n|[{_FORBIDDEN}]")
-_UNSEEN = re.compile(f"[{_FORBIDDEN}{_JOINING}{_BLANK}]")
+UNSEEN = re.compile(f"[{_FORBIDDEN}{_JOINING}{_BLANK}]")
+"""Every character that does not look like what it is."""
 _CONTROL_PICTURES = 0x2400
 
 
@@ -36,7 +37,7 @@ def revealed(text: str, *, is_line: bool = False) -> str:
 
     `is_line`: line ends and tabs as well.
     """
-    shown = _UNSEEN.sub(_shown, text)
+    shown = UNSEEN.sub(_shown, text)
     return shown.replace("\n", "␊").replace("\t", "␉") if is_line else shown
 
 

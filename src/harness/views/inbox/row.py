@@ -104,8 +104,9 @@ class RowAsk(_Shown, frozen=True, kw_only=True):
     preview: Any = None
     """Of a permission: what the call would change in files, as in the state of a conversation."""
     marks: tuple[dict[str, Any], ...] = ()
-    """Places in `subject` that cannot be seen or look like something else: `{start, end, kind, label}`. With any, an
-    answer needs a second confirmation, and nothing can be allowed for longer than once."""
+    """Places in `subject` that cannot be seen or look like something else: `{start, end, kind, label}`,
+    in UTF-16 code units as JavaScript counts. With any, an answer needs a second confirmation, and nothing can be
+    allowed for longer than once."""
     no_always_why: str = ""
     """Why there is no "always", for people; empty when there is one."""
     alike: str = ""

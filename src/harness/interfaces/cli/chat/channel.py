@@ -211,6 +211,16 @@ class ChannelClient:
         self._on_change()
 
 
+def reachable_ids() -> set[str]:
+    """The sessions that have a socket; its process may have died."""
+    try:
+        with _folder() as folder:
+            names = os.listdir(folder)
+    except OSError:
+        return set()
+    return {name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)}
+
+
 def _ended() -> UsageError:
     return UsageError("the session has ended", hint="`harness chat --resume ID` continues it")
 

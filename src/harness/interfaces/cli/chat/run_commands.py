@@ -5,11 +5,15 @@ from __future__ import annotations
 from harness.errors import UsageError
 from harness.interfaces.commands import AnswerCommand, Approve, Cancel, Command, Deny, Steer
 from harness.interfaces.server.backend import ConversationStatus
+from harness.log.run_tree import RunTree
 from harness.sources.run import Run
+from harness.views.inbox.asks import check_shown
 
 
 def carry_out(run: Run, command: Command) -> None:
     """Raises UsageError for what cannot be done."""
+    if isinstance(command, Approve | Deny | AnswerCommand) and command.arguments_hash:
+        _check_shown(run, command.relay_id, command.arguments_hash)
     match command:
         case Steer():
             run.steer(command.message)
@@ -44,6 +48,20 @@ def _answer(run: Run, command: AnswerCommand) -> bool:
             command.relay_id, approved=False, answer=answer, reason=str(answer.get("feedback") or "")
         )
     return run.reply(command.relay_id, approved=True, answer=answer)
+
+
+def _check_shown(run: Run, relay_id: str, shown_hash: str) -> None:
+    follower = run.hub.follower()
+    tree = RunTree()
+    try:
+        while batch := follower.poll():
+            for event in batch:
+                tree.feed(event)
+    finally:
+        follower.close()
+    relay = tree.open_relays.get(relay_id)
+    if relay is not None:
+        check_shown(relay, shown_hash)
 
 
 def _check(is_answered: bool) -> None:

@@ -1,0 +1,327 @@
+"""All rows of a store, up to date: logs at rest from the index, logs that change through a fold that is fed on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.config.prices import Prices
+from harness.errors import HarnessError, UnknownSession
+from harness.events import Event
+from harness.interfaces.cli.chat.channel import reachable_ids
+from harness.interfaces.inbox.projects import Projects
+from harness.interfaces.inbox.seen import SeenMarks
+from harness.interfaces.inbox.stored_rows import StoredRow, StoredRows
+from harness.log.hub import Hub
+from harness.log.query import is_active
+from harness.log.store import Metadata, Query, Store
+from harness.views.inbox.fold import InboxFold, Surroundings
+from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowCan
+
+_AT_ONCE = 2_000
+_MOST_OTHERWISE = 500
+"""Rows that are read of a store without a local index."""
+_FOLLOWED_S = 30.0
+"""How long a log without a process stays open after its last change."""
+HIDDEN_SETTING = "forkedSubagent"
+"""Of logs that are part of another session."""
+
+
+class RowStatus(NamedTuple):
+    """What the reader knows of a session now."""
+
+    is_live: bool = False
+    """A process runs it, or has it open and waits for a message."""
+    can: RowCan = RowCan()
+
+
+class RowCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    needs_you: int = 0
+    running: int = 0
+    failed: int = 0
+    """Unseen ones."""
+    to_review: int = 0
+    """Unseen ones that have changed files."""
+
+
+class InboxPage(msgspec.Struct, frozen=True, kw_only=True):
+    rows: tuple[InboxRow, ...]
+    total: int
+    counts: RowCounts
+
+
+class _Reader(Protocol):
+    def poll(self) -> list[Event]: ...
+
+    def close(self) -> None: ...
+
+
+class _StoreReader:
+    def __init__(self, store: Store, log_id: str, cursor: int) -> None:
+        self._reader = store.reader(log_id, cursor)
+
+    def poll(self) -> list[Event]:
+        return self._reader.read(_AT_ONCE)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class _Followed:
+    """A log that changes, and its fold."""
+
+    def __init__(self, fold: InboxFold) -> None:
+        self.fold = fold
+        self.changed_s = time.monotonic()
+        self.hub: Hub | None = None
+        self._reader: _Reader | None = None
+
+    def read_on(self, store: Store, hub: Hub | None) -> None:
+        """Raises HarnessError, OSError."""
+        if self._reader is None or hub is not self.hub:
+            self.close()
+            self.hub = hub
+            at = self.fold.next_seq
+            log_id = self.fold.metadata.session_id
+            self._reader = hub.follower(at) if hub is not None else _StoreReader(store, log_id, at)
+        while events := self._reader.poll():
+            self.changed_s = time.monotonic()
+            for event in events:
+                self.fold.feed(event)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            with suppress(OSError):
+                self._reader.close()
+        self._reader = self.hub = None
+
+
+class InboxRows:
+    """Contract: thread-safe. `status` and `find_hub` are called with the lock held, and must be quick."""
+
+    def __init__(
+        self,
+        store: Store,
+        prices: Prices,
+        *,
+        status: Callable[[Metadata], RowStatus],
+        find_hub: Callable[[str], Hub | None] = lambda _log_id: None,
+        can_continue: bool = False,
+    ) -> None:
+        """`can_continue`: the reader can send a prompt to a conversation at rest."""
+        self._store = store
+        self._stored = StoredRows(store, prices)
+        self._status = status
+        self._find_hub = find_hub
+        self._can_continue = can_continue
+        self._reachable: set[str] = set()
+        """Sessions that had a socket when all was read."""
+        self.seen = SeenMarks(store)
+        self._projects = Projects()
+        self._lock = threading.RLock()
+        self._base: dict[str, StoredRow] = {}
+        self._followed: dict[str, _Followed] = {}
+        self.rows: dict[str, InboxRow] = {}
+        """The current ones."""
+        self._tally = [0, 0, 0, 0]
+
+    def load(self) -> None:
+        """Read and show all. Raises StoreError."""
+        self.show(self.read())
+
+    def read(self) -> list[StoredRow]:
+        """What the store has. Raises StoreError."""
+        self._reachable = reachable_ids()
+        limit = None if self._store.version() is not None else _MOST_OTHERWISE
+        return self._stored.of(self._store.find(Query(without_settings=(HIDDEN_SETTING,), limit=limit)))
+
+    def show(self, found: list[StoredRow]) -> None:
+        with self._lock:
+            self._base = {one.metadata.session_id: one for one in found}
+            for log_id in self._followed.keys() - self._base.keys():
+                self._forget(log_id)
+            self.rows, self._tally = {}, [0, 0, 0, 0]
+            for one in found:
+                self._show(one.metadata, one.row, is_unfinished=one.is_unfinished)
+
+    def update(self, log_ids: Iterable[str]) -> list[str]:
+        """Read what is new in these logs; returns those whose row is another one now, or gone."""
+        with self._lock:
+            return [log_id for log_id in log_ids if self._update(log_id)]
+
+    def prepare(self, log_id: str) -> None:
+        """Open a log whose first reading may take long, so that `update` is quick."""
+        if log_id in self._followed:
+            return
+        with suppress(HarnessError):
+            followed = _Followed(self._stored.fold(self._store.metadata(log_id)))
+            with self._lock:
+                self._followed.setdefault(log_id, followed)
+
+    def is_followed(self, log_id: str) -> bool:
+        return log_id in self._followed
+
+    def refresh_status(self, log_id: str) -> bool:
+        """Whether a row is another one because of what can be asked of it, or whether it lives."""
+        with self._lock:
+            base = self._base.get(log_id)
+            return base is not None and self._show(base.metadata, base.row, is_unfinished=base.is_unfinished)
+
+    def release_idle(self) -> list[str]:
+        """Close logs without a process that have not changed for a while; returns rows that changed by it."""
+        now_s = time.monotonic()
+        changed: list[str] = []
+        with self._lock:
+            for log_id, followed in list(self._followed.items()):
+                if now_s - followed.changed_s < _FOLLOWED_S:
+                    continue
+                if self.refresh_status(log_id):
+                    changed.append(log_id)
+                row = self.rows.get(log_id)
+                if row is None or not row.is_live:
+                    self._forget(log_id)
+        return changed
+
+    def mark_seen(self, log_id: str) -> bool:
+        """Whether that changes its row."""
+        self.seen.mark(log_id)
+        return self.refresh_status(log_id)
+
+    def page(self, limit: int) -> InboxPage:
+        with self._lock:
+            rows = sorted(self.rows.values(), key=_order)
+            return InboxPage(rows=tuple(rows[:limit]), total=len(rows), counts=self.counts)
+
+    @property
+    def counts(self) -> RowCounts:
+        needs_you, running, failed, to_review = self._tally
+        return RowCounts(needs_you=needs_you, running=running, failed=failed, to_review=to_review)
+
+    def close(self) -> None:
+        with self._lock:
+            for log_id in list(self._followed):
+                self._forget(log_id)
+
+    def _forget(self, log_id: str) -> None:
+        followed = self._followed.pop(log_id, None)
+        if followed is not None:
+            followed.close()
+
+    def _update(self, log_id: str) -> bool:
+        try:
+            metadata = self._store.metadata(log_id)
+        except HarnessError:
+            return self._remove(log_id)
+        if metadata.settings.get(HIDDEN_SETTING):
+            return False
+        followed = self._followed.get(log_id)
+        if followed is not None and followed.fold.metadata.created_ms != metadata.created_ms:
+            self._forget(log_id)  # another log under its id
+            followed = None
+        if followed is None:
+            followed = self._followed[log_id] = _Followed(self._stored.fold(metadata))
+        followed.fold.metadata = metadata
+        try:
+            followed.read_on(self._store, self._find_hub(log_id))
+        except UnknownSession:
+            return self._remove(log_id)
+        except (HarnessError, OSError):
+            self._forget(log_id)
+            return False
+        fold = followed.fold
+        self._base[log_id] = StoredRow(metadata, fold.value, fold.is_open)
+        return self._show(metadata, fold.value, is_unfinished=fold.is_open)
+
+    def _remove(self, log_id: str) -> bool:
+        self._forget(log_id)
+        self._base.pop(log_id, None)
+        return self._put(log_id, None)
+
+    def _show(self, metadata: Metadata, row: InboxRow, *, is_unfinished: bool) -> bool:
+        """Whether the row is another one than before."""
+        log_id = metadata.session_id
+        around = self._around(metadata, is_unfinished=is_unfinished)
+        followed = self._followed.get(log_id)
+        if followed is None and is_unfinished and around.is_live:
+            followed = self._followed[log_id] = _Followed(self._stored.fold(metadata))
+        if followed is not None:
+            shown = followed.fold.row(around)
+        else:
+            shown = _completed(row, metadata, around)
+        if self.rows.get(log_id) == shown:
+            return False
+        self._put(log_id, shown)
+        return True
+
+    def _put(self, log_id: str, row: InboxRow | None) -> bool:
+        """Whether there was one before."""
+        before = self.rows.pop(log_id, None)
+        for one, sign in ((before, -1), (row, 1)):
+            if one is not None:
+                self._tally = [
+                    count + sign * is_counted
+                    for count, is_counted in zip(self._tally, _counted(one), strict=True)
+                ]
+        if row is not None:
+            self.rows[log_id] = row
+        return before is not None
+
+    def _around(self, metadata: Metadata, *, is_unfinished: bool) -> Surroundings:
+        log_id = metadata.session_id
+        is_asked = is_unfinished or is_active(metadata) or log_id in self._followed
+        is_asked = is_asked or log_id in self._reachable
+        status = RowStatus(can=RowCan(submit=self._can_continue and metadata.kind == "thread"))
+        with suppress(HarnessError):
+            status = self._status(metadata) if is_asked else status
+        place = self._projects.of(metadata.cwd)
+        settings = metadata.settings
+        return Surroundings(
+            is_live=status.is_live,
+            can=status.can,
+            project=place.project,
+            branch=str(settings.get("branch") or (place.branch if status.is_live else "")),
+            worktree=str(settings.get("worktree") or place.worktree),
+            seen_ms=self.seen.at(log_id),
+        )
+
+
+def _completed(row: InboxRow, metadata: Metadata, around: Surroundings) -> InboxRow:
+    """A saved row with what the reader knows."""
+    is_resting = row.state == "succeeded" and around.is_live and metadata.kind == "thread"
+    is_over = row.state in ("succeeded", "failed", "lost")
+    return replace(
+        row,
+        state="idle" if is_resting else row.state,
+        is_live=around.is_live,
+        project=around.project,
+        branch=around.branch,
+        worktree=around.worktree,
+        is_unseen=is_over and not is_resting and row.state_since_ms > around.seen_ms,
+        can=around.can,
+    )
+
+
+def _counted(row: InboxRow) -> tuple[bool, ...]:
+    """As in `RowCounts`."""
+    has_changed = row.changes is not None and row.changes.files > 0
+    return (
+        row.state in NEEDS_YOU,
+        row.state in WORKS,
+        row.is_unseen and row.state == "failed",
+        row.is_unseen and has_changed,
+    )
+
+
+def _order(row: InboxRow) -> tuple[int, int, str]:
+    """Needs you, longest wait first; running, the longest first; the rest, last changed first."""
+    if row.state in NEEDS_YOU:
+        return 0, row.state_since_ms, row.id
+    if row.state in WORKS:
+        return 1, row.state_since_ms, row.id
+    return 2, -row.updated_ms, row.id

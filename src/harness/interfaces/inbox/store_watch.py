@@ -1,0 +1,89 @@
+"""Notifies which logs of a store have changed, whichever process changed them: from the system where it says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from harness.errors import HarnessError
+from harness.log.event_file import HIDDEN, LOG, SIDECAR
+from harness.log.ids import is_log_id
+from harness.log.private_files import make_private_directory
+from harness.log.store import Query, Store
+from harness.log.stores.files import FileStore
+from harness.system.contract import DirectoryWatch, system
+
+_LISTENS_S = 0.5
+_PAUSE_S = 0.05
+"""Changes within this time are reported together."""
+_LOOKS_EVERY_S = 1.0
+_LOOKED_AT = 200
+"""How many logs are looked at where no one reports changes: the last changed."""
+
+Notified = Callable[[set[str] | None], object]
+"""Gets the ids of logs; None: any may have changed."""
+
+
+class StoreWatch:
+    """Contract: `notified` is called from a thread of its own, until `close`."""
+
+    def __init__(self, store: Store, notified: Notified) -> None:
+        self._store = store
+        self._notified = notified
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="harness-inbox", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_over.set()
+
+    def _work(self) -> None:
+        while not self._is_over.is_set():
+            watch = self._watch()
+            if watch is None:
+                return self._look_again_and_again()
+            try:
+                self._listen(watch)
+            finally:
+                watch.close()
+        return None
+
+    def _watch(self) -> DirectoryWatch | None:
+        if not isinstance(self._store, FileStore):
+            return None
+        try:
+            make_private_directory(self._store.directory)
+            return system.watch_directory(self._store.directory)
+        except OSError:
+            return None
+
+    def _listen(self, watch: DirectoryWatch) -> None:
+        while not self._is_over.is_set():
+            if not watch.wait(_LISTENS_S):
+                continue
+            self._is_over.wait(_PAUSE_S)
+            names = watch.changed()
+            if names is None:  # changes were missed
+                self._notified(None)
+                return
+            if ids := {log_id for name in names if (log_id := _log_of(name))}:
+                self._notified(ids)
+
+    def _look_again_and_again(self) -> None:
+        known: dict[str, tuple[int, str]] | None = None
+        while not self._is_over.is_set():
+            try:
+                found = self._store.find(Query(limit=_LOOKED_AT))
+            except HarnessError:
+                found = []
+            now = {one.session_id: (one.updated_ms, one.outcome) for one in found}
+            if known is not None and (changed := {key for key in now if known.get(key) != now[key]}):
+                self._notified(changed | (known.keys() - now.keys()))
+            known = now
+            self._is_over.wait(_LOOKS_EVERY_S)
+
+
+def _log_of(name: str) -> str:
+    log_id, dot, suffix = name.partition(".")
+    is_ours = (dot + suffix).removesuffix(HIDDEN) in (LOG, SIDECAR) and is_log_id(log_id)
+    return log_id if is_ours else ""

@@ -1,0 +1,72 @@
+"""`/api/inbox`: the rows of all sessions, and answers to what waits in them."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from harness.errors import UsageError
+from harness.interfaces.inbox.rows import RowCounts
+from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.inbox_feed import LISTED, InboxFeed, Today
+from harness.interfaces.server.inbox_socket import (
+    MOST_ANSWERS,
+    AnswerResult,
+    InboxSocket,
+    OneAnswer,
+    answer_many,
+)
+from harness.interfaces.server.responses import Handler, json_response, number, read_body, with_errors
+from harness.interfaces.server.sockets import client_name
+from harness.views.inbox.row import InboxRow
+
+_MOST_LISTED = 5_000
+
+
+class InboxData(msgspec.Struct, frozen=True, kw_only=True):
+    rows: list[InboxRow]
+    total: int
+    counts: RowCounts
+    today: Today
+
+
+class ManyAnswers(msgspec.Struct, frozen=True):
+    answers: list[OneAnswer]
+
+
+class AnswerResults(msgspec.Struct, frozen=True):
+    answers: list[AnswerResult]
+
+
+class InboxApi:
+    def __init__(self, channels: Channels, feed: InboxFeed) -> None:
+        self._channels = channels
+        self._feed = feed
+
+    def routes(self) -> list[BaseRoute]:
+        table: list[tuple[str, str, Handler]] = [
+            ("GET", "/api/inbox", self._list),
+            ("POST", "/api/inbox/answers", self._answer),
+        ]
+        return [
+            WebSocketRoute("/ws/inbox", self._socket),
+            *(Route(path, with_errors(handler), methods=[method]) for method, path, handler in table),
+        ]
+
+    async def _socket(self, websocket: WebSocket) -> None:
+        await InboxSocket(websocket, self._channels, self._feed).serve()
+
+    async def _list(self, request: Request) -> Response:
+        limit = number(request, "limit", LISTED, most=_MOST_LISTED)
+        await self._feed.is_loaded.wait()
+        return json_response(self._feed.snapshot(limit))
+
+    async def _answer(self, request: Request) -> Response:
+        wanted = await read_body(request, ManyAnswers)
+        if len(wanted.answers) > MOST_ANSWERS:
+            raise UsageError(f"at most {MOST_ANSWERS} answers at once")
+        results = await answer_many(self._channels, wanted.answers, client_name(request))
+        return json_response(AnswerResults(results))
