@@ -36,13 +36,32 @@ export async function begin(page, { prompt, model, folder }) {
   await page.getByLabel("Workspace folder").fill(folder);
   await page.fill(".new textarea", prompt);
   await page.locator(".new textarea").press("Enter");
-  await page.waitForSelector(".message.user");
+  await page.waitForSelector(".entry");
 }
 
 export const mark = (page) => page.locator(".header .mark").getAttribute("data-mark");
 
 export async function untilMark(page, wanted, timeout = 60_000) {
   await page.waitForFunction((name) => document.querySelector(".header .mark")?.dataset.mark === name, wanted, { timeout, polling: 50 });
+}
+
+/** All that a conversation shows, from its beginning: only what is in sight is drawn, so it is scrolled through. */
+export function wordsOf(page) {
+  return page.evaluate(async () => {
+    const viewport = document.querySelector(".viewport");
+    const settled = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    const said = new Map();
+    const look = () => document.querySelectorAll(".entry").forEach((one) => one.isConnected && said.set(one.dataset.key, one.innerText));
+    viewport.scrollTop = 0;
+    await settled();
+    look();
+    while (viewport.scrollTop + viewport.clientHeight < viewport.scrollHeight - 1) {
+      viewport.scrollTop += viewport.clientHeight / 2;
+      await settled();
+      look();
+    }
+    return [...said.values()].join("\n");
+  });
 }
 
 export async function shot(page, name) {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { HOSTILE_TEXTS } from "./hostile_texts.mjs";
-import { begin, launchBrowser, mark, openPage, shot, untilMark } from "./page.mjs";
+import { begin, launchBrowser, mark, openPage, shot, untilMark, wordsOf } from "./page.mjs";
 import { DOT, FLOOD_DELTAS, workplace } from "./scripts.mjs";
 import { startServer } from "./server.mjs";
 
@@ -13,7 +13,7 @@ let server, browser, origin, storageState, first;
 
 const opened = (options = {}) => openPage(browser, origin, { storageState, ...options });
 const paced = (prompt) => ({ prompt, model: place.paced, folder: place.folder });
-const words = (page) => page.locator(".column").innerText();
+const words = wordsOf;
 
 /** A browser with a link of its own. */
 async function letIn() {
@@ -70,6 +70,7 @@ test("a newcomer runs an agent, allows a change and a command, and reads what ca
   const column = await words(page);
   for (const expected of ["I'll look at how", "Edit", "exit 1", "FAILED test_gives_up", "Done: the client now waits 0.25 s", "4.2k in"])
     assert.ok(column.includes(expected), `${expected} is not in\n${column}`);
+  await page.locator(".tool[data-kind=write] > .tool-head").click();
   assert.equal(await page.locator(".diff-added").count(), 2);
   assert.equal(await page.locator(".markdown strong", { hasText: "0.25 s" }).count(), 1);
   assert.equal(await page.locator(".code-keyword", { hasText: "def" }).count() > 0, true);
@@ -77,6 +78,7 @@ test("a newcomer runs an agent, allows a change and a command, and reads what ca
   await shot(page, "conversation-light");
   await page.locator(".tool[data-kind=write]").scrollIntoViewIfNeeded();
   await shot(page, "change");
+  await page.locator(".tool[data-kind=write] > .tool-head").click();
 });
 
 test("a newcomer is told what answers, what is missing and something to try; runners are offered by name", async () => {
@@ -123,7 +125,7 @@ test("two browsers see one run go on, and either may stop it", async () => {
   await begin(one.page, paced("LONG story"));
   await two.page.goto(one.page.url());
   await two.page.waitForFunction(() => document.querySelector(".column")?.innerText.includes("word20 "));
-  await two.page.locator(".composer-input").press("Escape");
+  await two.page.getByRole("button", { name: "Stop" }).click();
   await Promise.all([untilMark(one.page, "idle"), untilMark(two.page, "idle")]);
   assert.equal(await words(one.page), await words(two.page));
   assert.ok(!(await words(one.page)).includes("word599"));
@@ -172,8 +174,14 @@ test("what harness run recorded is listed, and shows its sub-agent and its whole
   await page.locator("a[data-session]", { hasText: "RECORD" }).click();
   await page.waitForSelector(".read-only");
   await page.locator(".tool[data-kind=spawn] > .tool-head").click();
-  assert.ok((await page.locator(".nested").innerText()).includes("Only test_gives_up does."));
+  assert.ok((await page.locator(".tool[data-kind=spawn] .tool-body").innerText()).includes("Only test_gives_up does."));
   await shot(page, "sub-agent");
+  await page.getByRole("link", { name: "Open as conversation" }).click();
+  await page.getByText("The sub-agent explorer has ended.").waitFor();
+  const said = await words(page);
+  for (const expected of ["EXPLORE: find the tests", "I look.", "Only test_gives_up does."]) assert.ok(said.includes(expected), said);
+  await shot(page, "sub-agent-conversation");
+  await page.getByRole("link", { name: "Back to the conversation" }).click();
   await page.locator(".tool[data-kind=command] > .tool-head").click();
   await page.getByRole("button", { name: /Show all/ }).click();
   await page.waitForFunction(() => document.querySelector(".tool[data-kind=command] pre[aria-label=Output]").textContent.includes("\n20000\n"));
@@ -263,8 +271,8 @@ test("a call that has not started says what it would do, and that it waits", asy
   await page.waitForSelector(".dock .diff");
   await page.waitForFunction(() => document.querySelectorAll(".tool").length === 2);
   const heads = await page.locator(".tool-head").allInnerTexts();
-  assert.match(heads[0].replace(/\s+/g, " "), /^Write big\.py .*waiting for you$/);
-  assert.match(heads[1].replace(/\s+/g, " "), /^Run echo two (not started|waiting for you)$/);
+  assert.match(heads[0].replace(/\s+/g, " "), /^Write big\.py .*needs you$/);
+  assert.match(heads[1].replace(/\s+/g, " "), /^Run echo two (will run|needs you)$/);
   assert.equal(await page.locator(".tool .spinner").count(), 0);
   await shot(page, "two-at-once");
   await page.getByRole("button", { name: "Stop" }).click();
@@ -280,7 +288,7 @@ test("footnotes, links by name and pictures are there, boxes have names, and a f
   await untilMark(page, "idle");
   await page.waitForSelector(".markdown canvas.picture");
   await page.waitForSelector(".tool canvas.picture");
-  const said = await page.locator(".message.assistant").innerText();
+  const said = await page.locator(".message.assistant").last().innerText();
   for (const expected of ["The footnote text matters.", "[INFO]: kept", "word<U+202E>turned", "far (picture at example.com, not loaded)"])
     assert.ok(said.includes(expected), `${expected} is not in\n${said}`);
   assert.equal(await page.locator(".markdown a", { hasText: "link" }).getAttribute("href"), "https://example.com/there");
@@ -291,46 +299,24 @@ test("footnotes, links by name and pictures are there, boxes have names, and a f
   await context.close();
 });
 
-test("earlier messages come without losing the reader's place", async () => {
-  const { page, context } = await opened();
-  await page.goto(origin.origin);
-  await begin(page, paced("message 0"));
-  await untilMark(page, "idle");
-  const composer = page.locator(".composer-input");
-  for (let index = 1; index <= 24; index++) {
-    await composer.fill(`message ${index}`);
-    await composer.press("Enter");
-    await page.waitForFunction((count) => document.querySelectorAll(".message.user").length >= Math.min(count, 20) && document.querySelector(".header .mark").dataset.mark === "idle", index + 1);
-  }
-  await page.reload();
-  await page.getByRole("button", { name: /Show earlier messages/ }).waitFor();
-  const place = () => page.locator(".bubble", { hasText: "message 6" }).first().evaluate((one) => one.getBoundingClientRect().top);
-  await page.locator(".viewport").evaluate((one) => one.scrollTo(0, 0));
-  await page.waitForTimeout(200);
-  const before = await place();
-  await page.getByRole("button", { name: /Show earlier messages/ }).click();
-  await page.waitForFunction(() => [...document.querySelectorAll(".bubble")].some((one) => one.innerText === "message 0"));
-  await page.waitForTimeout(500);
-  assert.ok(Math.abs((await place()) - before) < 3, `${before} became ${await place()}`);
-  await context.close();
-});
-
 test("a follow-up waits in the queue, can be removed, stays when the run is stopped, and goes on with one button", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced("LONG first"));
   const composer = page.locator(".composer-input");
   await composer.fill(`take this back ${"and more ".repeat(60)}`);
-  await composer.press("Enter");
+  await composer.press("Alt+Enter");
   await page.waitForSelector(".follow-ups li");
   assert.ok((await page.locator(".follow-ups li button").boundingBox()).x < (await page.locator(".composer").boundingBox()).width + 320, "the button is out of reach");
-  await page.getByLabel(/Remove from the queue: take this back/).click();
+  await page.getByLabel(/Remove from queue: take this back/).click();
   await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
   await composer.fill("second prompt");
-  await composer.press("Enter");
+  await composer.press("Alt+Enter");
   await page.waitForSelector(".follow-ups li");
   await shot(page, "queue");
   await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await shot(page, "stop-with-queue");
+  await page.getByRole("button", { name: "Stop, keep queue" }).click();
   await page.getByRole("button", { name: "Continue" }).waitFor();
   await untilMark(page, "idle");
   await shot(page, "queue-stopped");
@@ -338,14 +324,15 @@ test("a follow-up waits in the queue, can be removed, stays when the run is stop
   await page.waitForFunction(() => [...document.querySelectorAll(".message.user")].some((one) => one.innerText.includes("second prompt")));
   await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
   await untilMark(page, "idle");
-  for (const button of ["Stop and clear", "Clear"]) {
+  for (const button of ["Stop, clear queue", "Clear"]) {
     await composer.fill("LONG again");
     await composer.press("Enter");
     await untilMark(page, "running");
     await composer.fill("never said");
-    await composer.press("Enter");
+    await composer.press("Alt+Enter");
     await page.waitForSelector(".follow-ups li");
-    if (button === "Clear") await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    if (button === "Clear") await page.getByRole("button", { name: "Stop, keep queue" }).click();
     await page.getByRole("button", { name: button, exact: true }).click();
     await page.waitForFunction(() => !document.querySelector(".follow-ups li"));
     await untilMark(page, "idle");
@@ -360,12 +347,12 @@ test("what is said to steer reaches the run that goes on", async () => {
   await begin(page, paced("RETRIES once more"));
   await page.waitForSelector(".dock .button.primary");
   await page.locator(".composer-input").fill("mind the tests");
-  await page.locator(".composer-input").press("Control+Enter");
-  await page.locator(".message.user[data-status=pending]", { hasText: "mind the tests" }).waitFor();
+  await page.locator(".composer-input").press("Enter");
+  await page.locator(".message.user[data-status=pending]", { hasText: "sent, not yet taken" }).waitFor();
   await shot(page, "steering");
   assert.equal(await page.locator(".follow-ups li").count(), 0);
   await page.getByRole("button", { name: "Allow once" }).click();
-  await page.locator(".message.user[data-status=complete]", { hasText: "mind the tests" }).waitFor();
+  await page.locator(".message.steered[data-status=complete]", { hasText: /mind the tests[^]*taken/ }).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
   await untilMark(page, "idle");
   await context.close();

@@ -10,11 +10,13 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const LINK = /^http:\/\/\S+$/m;
 const START_MS = 30_000;
 
-export async function startServer({ folder, model }) {
+/** `prepare` is called with the server's home before it starts. */
+export async function startServer({ folder, model, prepare = () => undefined }) {
   if (process.env.HARNESS_URL) return { link: process.env.HARNESS_URL, restart: null, record: null, command: null, stop: async () => undefined };
   const local = join(ROOT, ".venv", "bin", "harness");
   const program = process.env.HARNESS ?? (existsSync(local) ? local : "harness");
   const home = mkdtempSync(join(tmpdir(), "harness-home-"));
+  prepare(home);
   let running = await launch(program, home, folder, model, 0);
   const port = new URL(running.link).port;
   return {

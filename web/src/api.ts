@@ -65,6 +65,14 @@ export interface Model {
   readonly usable: boolean;
 }
 
+/** Something that `/` completes: a template's text, or a command of the agent itself. */
+export interface PromptCommand {
+  readonly kind: "template" | "command";
+  readonly name: string;
+  readonly description: string;
+  readonly text: string;
+}
+
 export interface NewSession {
   readonly agent?: string;
   readonly runner?: string;
@@ -144,6 +152,7 @@ async function request<Answer>(method: string, path: string, body?: unknown, sig
   throw new RequestFailed(response.status, problem?.message ?? `The server’s response (${response.status}) could not be read.`, problem?.hint);
 }
 
+const query = (values: Readonly<Record<string, string>>) => String(new URLSearchParams(Object.entries(values).filter(([, value]) => value)));
 const at = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
 
 export const api = {
@@ -160,6 +169,10 @@ export const api = {
   call: (id: string, callId: string) =>
     request<{ input: JSONValue; output: string; files: readonly HarnessFilePart[] }>("GET", `${at(id)}/calls/${encodeURIComponent(callId)}`),
   agents: (signal?: AbortSignal) => request<{ agents: readonly Agent[]; runners: readonly Runner[] }>("GET", "api/agents", undefined, signal),
+  files: (wanted: { query: string; session: string; cwd: string }, signal?: AbortSignal) =>
+    request<{ files: readonly string[] }>("GET", `api/files?${query(wanted)}`, undefined, signal),
+  commands: (wanted: { session: string; cwd: string; agent: string }, signal?: AbortSignal) =>
+    request<{ commands: readonly PromptCommand[] }>("GET", `api/commands?${query(wanted)}`, undefined, signal),
   models: (agent: string, signal?: AbortSignal) =>
     request<{ models: readonly Model[]; defaultModel: string }>(
       "GET",

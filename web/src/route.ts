@@ -7,7 +7,7 @@ export type Route =
   | { readonly view: "new"; readonly continues: string; readonly before: string };
 
 function parse(hash: string): Route {
-  const id = /^#\/session\/([^/?]+)$/.exec(hash)?.[1];
+  const id = /^#\/session\/([^/?]+)(?:\?.*)?$/.exec(hash)?.[1];
   if (id) return { view: "session", id: decodeURIComponent(id) };
   const wanted = new URLSearchParams(/^#\/new\?(.*)$/.exec(hash)?.[1] ?? "");
   return { view: "new", continues: wanted.get("continues") ?? "", before: wanted.get("before") ?? "" };

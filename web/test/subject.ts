@@ -12,3 +12,7 @@ export { inOneLine, revealed, stretchesOf } from "../src/text/unseen.js";
 export { partialInput } from "../src/tools/partial_input.js";
 export { operationsOf, progressOf, summaryOf } from "../src/tools/summary.js";
 export { ago, count, duration, money } from "../src/amounts.js";
+export { Finder } from "../src/conversation/find.js";
+export { textOf } from "../src/conversation/item_text.js";
+export { ItemList } from "../src/conversation/items.js";
+export { completed as completedPrompt, tokenAt } from "../src/prompt/completion.js";

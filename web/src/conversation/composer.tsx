@@ -1,12 +1,16 @@
-import { ComposerPrimitive, useAui, useAuiState } from "@assistant-ui/react";
-import type { KeyboardEvent } from "react";
+/** Where the next message is written: sent, said to the run that goes on, or queued after it. */
+
+import { useRef, type KeyboardEvent } from "react";
 import type { ConnectionStatus, HarnessState } from "../../client/src/index.js";
 import type { ChosenFiles } from "../files/chosen_files.js";
 import { AttachButton, ChosenList } from "../files/chosen_list.js";
+import { useDraft } from "../prompt/drafts.js";
+import { PromptField } from "../prompt/prompt_field.js";
 import { continuingAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
-import { inOneLine } from "../text/unseen.js";
 import { useConversation } from "./context.js";
+import { Queue } from "./queue.js";
+import { StopButton } from "./stop_button.js";
 
 interface ComposerProps {
   readonly state: HarnessState;
@@ -19,126 +23,89 @@ export function Composer(props: ComposerProps) {
   if (!state.capabilities.submit && !state.capabilities.steer) return <ReadOnly state={state} />;
   return (
     <div className="composer-area" {...props.chosen.target}>
-      <FollowUps state={state} />
+      <Queue state={state} />
       <ChosenList chosen={props.chosen} />
       <Writing {...props} />
     </div>
   );
 }
 
+type Way = "send" | "steer" | "queue";
+
 function Writing({ state, connection, chosen }: ComposerProps) {
-  const aui = useAui();
-  const { client } = useConversation();
-  const isEmpty = useAuiState((store) => store.composer.isEmpty);
+  const { client, sessionId } = useConversation();
+  const [draft, setDraft] = useDraft(sessionId);
+  const field = useRef<HTMLTextAreaElement>(null);
   const isRunning = state.status === "running";
-  const steer = () => aui.composer.send({ steer: true });
+  const { submit, steer, cancel } = state.capabilities;
+  // A message to a run that goes on takes no files: with files it is queued.
+  const canSteer = isRunning && steer && !chosen.files.length;
+  const usual: Way = !isRunning ? "send" : canSteer ? "steer" : "queue";
+  const isEmpty = !draft.trim();
+  const send = (way: Way) => {
+    if (isEmpty || (way === "steer" ? !canSteer : !submit)) return;
+    if (way === "steer") client.steer(draft);
+    else client.submit(draft, chosen.take());
+    setDraft("");
+    field.current?.focus();
+  };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !isRunning || !state.capabilities.steer) return;
+    if (event.key === "Escape") field.current?.blur();
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
-    if (!isEmpty) steer();
+    send(event.altKey && isRunning ? "queue" : usual);
   };
   return (
-    <ComposerPrimitive.Root className="composer" data-running={isRunning || undefined}>
-      <ComposerPrimitive.Input
+    <form className="composer" data-running={isRunning || undefined} onSubmit={(event) => (event.preventDefault(), send(usual))}>
+      <PromptField
+        field={field}
         className="composer-input"
+        label="Message"
         placeholder={placeholder(state, connection)}
-        aria-label="Message"
-        rows={1}
-        maxRows={12}
-        autoFocus
+        value={draft}
+        onChange={setDraft}
         onKeyDown={onKeyDown}
+        source={{ session: sessionId, agent: state.agent }}
+        isFocused={window.matchMedia("(hover: hover)").matches}
       />
       <div className="composer-buttons">
-        {state.capabilities.submit && <AttachButton chosen={chosen} />}
-        {isRunning && state.capabilities.cancel && (
-          <ComposerPrimitive.Cancel className="button stop" title={state.followUps.length ? "Stop and keep the queue (Escape)" : "Stop (Escape)"}>
-            <Icon name="stop" /> Stop
-          </ComposerPrimitive.Cancel>
-        )}
-        {isRunning && state.capabilities.cancel && state.followUps.length > 0 && (
-          <button type="button" className="button" onClick={() => client.cancel("clear")} title="Stop and clear the queue">
-            Stop and clear
+        {submit && <AttachButton chosen={chosen} />}
+        {isRunning && cancel && <StopButton queued={state.followUps.length} />}
+        {isRunning && submit && usual !== "queue" && (
+          <button type="button" className="button" disabled={isEmpty} onClick={() => send("queue")} title="Send when this run ends (Alt+Enter)">
+            <Icon name="queue" /> Queue
           </button>
         )}
-        {isRunning && state.capabilities.steer && (
-          <button type="button" className="button" disabled={isEmpty} onClick={steer} title="Send to the agent now, while it works (Ctrl+Enter)">
-            <Icon name="steer" /> Steer
+        {(submit || steer) && (
+          <button type="submit" className="button primary" disabled={isEmpty} title={TITLES[usual]}>
+            <Icon name={usual} /> {NAMES[usual]}
           </button>
-        )}
-        {state.capabilities.submit && (
-          <ComposerPrimitive.Send className="button primary" title={isRunning ? "Send when this run ends (Enter)" : "Send (Enter)"}>
-            <Icon name={isRunning ? "queue" : "send"} /> {isRunning ? "Queue" : "Send"}
-          </ComposerPrimitive.Send>
         )}
       </div>
-    </ComposerPrimitive.Root>
+    </form>
   );
 }
+
+const NAMES = { send: "Send", steer: "Steer", queue: "Queue" } as const;
+const TITLES = { send: "Send (Enter)", steer: "Send to the agent now, while it works (Enter)", queue: "Send when this run ends (Enter)" } as const;
 
 function placeholder(state: HarnessState, connection: ConnectionStatus): string {
   if (connection === "waiting") return "Offline: messages are sent when the connection is back";
-  if (state.status === "running") return state.capabilities.submit ? "Write a follow-up" : "Send a message to the agent";
+  if (state.status === "running") return !state.capabilities.submit ? "Steer…" : state.capabilities.steer ? "Steer or queue…" : "Queue…";
   return state.messages.length ? "Reply" : "What should the agent do?";
-}
-
-/** Prompts that wait for their turn; while nothing runs, somebody has to say that it has come. */
-function FollowUps({ state }: { state: HarnessState }) {
-  const { client } = useConversation();
-  const count = state.followUps.length;
-  if (!count) return null;
-  const clear = () => state.followUps.forEach(({ id }) => client.withdraw(id));
-  return (
-    <div className="follow-ups">
-      {state.status !== "running" && (
-        <div className="follow-ups-head">
-          <span>{count === 1 ? "One queued message was not sent." : `${count} queued messages were not sent.`}</span>
-          <button type="button" className="button small primary" onClick={() => client.continueQueue()}>
-            Continue
-          </button>
-          <button type="button" className="button small" onClick={clear}>
-            Clear
-          </button>
-        </div>
-      )}
-      <ol aria-label="Queued messages">
-        {state.followUps.map(({ id, text }) => (
-          <li key={id}>
-            <Icon name="queue" />
-            <span className="clipped">{inOneLine(text)}</span>
-            <button type="button" className="quiet small" onClick={() => client.withdraw(id)} aria-label={`Remove from the queue: ${inOneLine(text)}`} title="Remove from the queue">
-              <Icon name="close" />
-            </button>
-          </li>
-        ))}
-      </ol>
-    </div>
-  );
 }
 
 function ReadOnly({ state }: { state: HarnessState }) {
   const { sessionId } = useConversation();
   return (
     <div className="read-only faint">
-      <span>
-        {state.isLive
-          ? "Another program runs this conversation; you can only watch it here."
-          : "This run has ended."}
-      </span>
+      <span>{state.isLive ? "Another program runs this conversation; you can only watch it here." : "This run has ended."}</span>
       {!state.isLive && (
         <a className="button" href={continuingAddress(sessionId)}>
           <Icon name="steer" /> Continue in a new conversation
         </a>
       )}
-      {state.isLive && state.capabilities.cancel && <StopButton />}
+      {state.isLive && state.capabilities.cancel && <StopButton queued={0} />}
     </div>
-  );
-}
-
-function StopButton() {
-  const { client } = useConversation();
-  return (
-    <button type="button" className="button stop" onClick={() => client.cancel()}>
-      <Icon name="stop" /> Stop
-    </button>
   );
 }

@@ -1,19 +1,17 @@
 /** What the parts of a conversation need of it, wherever they are in the tree. */
 
 import { createContext, useContext } from "react";
-import type { HarnessClient, HarnessRelay, HarnessRun } from "../../client/src/index.js";
+import type { HarnessClient, HarnessMessage, HarnessRelay, HarnessRun } from "../../client/src/index.js";
 
 export interface ConversationFacts {
   readonly sessionId: string;
   readonly client: HarnessClient;
   readonly relays: ReadonlyMap<string, HarnessRelay>;
   readonly runs: ReadonlyMap<string, HarnessRun>;
-  /** By run: the message it ended with. */
-  readonly lastMessages: ReadonlyMap<string, string>;
+  /** What the agent said in a run. */
+  readonly messagesOf: (runId: string) => readonly HarnessMessage[];
   /** It is shown as it was once: nothing can be asked of it. */
   readonly isReplay: boolean;
-  /** Something was said to the run that it has not read yet. */
-  readonly isSteered: boolean;
   /** A message can be rephrased, in a conversation of its own. */
   readonly canGoBack: boolean;
 }

@@ -1,7 +1,6 @@
 /** One conversation: what was said, what is asked, what can be said next. Its component lives as long as it is shown. */
 
-import { AssistantRuntimeProvider } from "@assistant-ui/react";
-import { useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { HarnessRelay, HarnessState } from "../../client/src/index.js";
 import { useChosenFiles } from "../files/chosen_files.js";
 import { RelayDock } from "../relays/relay_dock.js";
@@ -14,10 +13,13 @@ import { inOneLine } from "../text/unseen.js";
 import { Composer } from "./composer.js";
 import { ConversationContext, type ConversationFacts } from "./context.js";
 import { ConversationHeader, firstPrompt } from "./header.js";
+import { KeptContext } from "./kept.js";
 import { useLiveConversation, type LiveConversation } from "./live_state.js";
+import { RunBar } from "./run_bar.js";
+import { useShownRun } from "./shown_run.js";
 import { SidePanel } from "./side_panel.js";
 import { Thread } from "./thread.js";
-import { useThreadRuntime } from "./thread_runtime.js";
+import { useFindKey } from "./use_find_key.js";
 
 interface ConversationProps {
   readonly sessionId: string;
@@ -32,18 +34,22 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
   const live = useLiveConversation(sessionId);
   const replay = useReplay(sessionId, live.state.seq);
   const [isPanelOpen, setPanelOpen] = useState(false);
+  const [isFinding, setFinding] = useState(false);
+  const [kept] = useState(() => new Map<string, unknown>());
   const state = replay.state ?? live.state;
+  const shownRun = useShownRun(state);
   const facts = useFacts(sessionId, live, state, replay.isOn);
   const chosen = useChosenFiles();
-  const { runtime, thread } = useThreadRuntime(state, live, replay.isOn, chosen);
   const refusal = useRefusal(live);
   const { status, title, relays } = live.state;
   const waits = relays.some((relay) => relay.status === "pending");
+  const find = useCallback(() => setFinding(true), []);
+  useFindKey(find);
   useTitle(state.title || firstPrompt(state), waits && live.state.capabilities.answer);
   useEffect(() => (live.isLoaded ? onNews() : undefined), [live.isLoaded, status, title, waits, onNews]);
   return (
     <ConversationContext value={facts}>
-      <AssistantRuntimeProvider runtime={runtime}>
+      <KeptContext value={kept}>
         <div className="conversation" data-panel={isPanelOpen || undefined}>
           <ConversationHeader
             state={state}
@@ -51,10 +57,21 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
             isLoaded={live.isLoaded}
             replay={replay}
             onMenu={onMenu}
+            onFind={find}
             onPanel={() => setPanelOpen(!isPanelOpen)}
           />
           <ConnectionBanner live={live} />
-          {live.isLoaded ? <Thread state={state} thread={thread} /> : <Waiting live={live} />}
+          {live.isLoaded ? (
+            <Thread
+              key={shownRun?.run.id ?? ""}
+              state={state}
+              messages={shownRun?.messages ?? state.messages}
+              isFinding={isFinding}
+              onFound={() => setFinding(false)}
+            />
+          ) : (
+            <Waiting live={live} />
+          )}
           {live.isLoaded && <SidePanel state={state} isReplay={replay.isOn} onClose={() => setPanelOpen(false)} />}
           <div className="foot">
             {refusal.message && (
@@ -74,12 +91,12 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
                   canAnswer={state.capabilities.answer && live.connection !== "closed"}
                   isLive={state.isLive}
                 />
-                {live.isLoaded && <Composer state={state} connection={live.connection} chosen={chosen} />}
+                {shownRun ? <RunBar run={shownRun.run} /> : live.isLoaded && <Composer state={state} connection={live.connection} chosen={chosen} />}
               </>
             )}
           </div>
         </div>
-      </AssistantRuntimeProvider>
+      </KeptContext>
     </ConversationContext>
   );
 }
@@ -96,17 +113,13 @@ function useFacts(sessionId: string, live: LiveConversation, state: HarnessState
   const { client } = live;
   const relays = useMemo(() => new Map(state.relays.map((relay): [string, HarnessRelay] => [relay.id, relay])), [state.relays]);
   const runs = useMemo(() => new Map(state.runs.map((run) => [run.id, run])), [state.runs]);
-  const shape = state.messages.length;
-  const lastMessages = useMemo(
-    () => new Map(state.messages.flatMap((message) => (message.runId && message.role === "assistant" ? [[message.runId, message.id] as const] : []))),
-    // Only a new message can be a run's last one: that a text grew does not matter here.
-    [shape, state.runs],
-  );
-  const isSteered = state.steering.length > 0;
+  const latest = useRef(state.messages);
+  latest.current = state.messages;
+  const messagesOf = useCallback((runId: string) => latest.current.filter((message) => message.role === "assistant" && message.runId === runId), []);
   const canGoBack = !isReplay && state.capabilities.branch;
   return useMemo(
-    () => ({ sessionId, client, relays, runs, lastMessages, isReplay, isSteered, canGoBack }),
-    [sessionId, client, relays, runs, lastMessages, isReplay, isSteered, canGoBack],
+    () => ({ sessionId, client, relays, runs, messagesOf, isReplay, canGoBack }),
+    [sessionId, client, relays, runs, messagesOf, isReplay, canGoBack],
   );
 }
 
@@ -125,10 +138,10 @@ function useRefusal(live: LiveConversation): { readonly message: string; readonl
   return { message, dismiss: () => setMessage("") };
 }
 
-/** A page behind others says with its title that somebody is wanted there. */
+/** A page behind others says with its title that it needs a person. */
 function useTitle(title: string, waits: boolean): void {
   useEffect(() => {
-    document.title = [waits ? "Waiting for you" : "", inOneLine(title), "Harness"].filter(Boolean).join(" · ");
+    document.title = [waits ? "Needs you" : "", inOneLine(title), "Harness"].filter(Boolean).join(" · ");
     return () => {
       document.title = "Harness";
     };

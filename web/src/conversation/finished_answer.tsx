@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from "react";
-import type { HarnessMessage, HarnessState } from "../../client/src/index.js";
+import type { HarnessMessage } from "../../client/src/index.js";
 import { inOneLine } from "../text/unseen.js";
 
 const SAID_MAX = 2_000;
 
 /** Said by a screen reader when an answer is done: what grows word by word would be said again and again. */
-export function FinishedAnswer({ state }: { state: HarnessState }) {
-  const last = state.messages.findLast(({ role }) => role === "assistant");
+export function FinishedAnswer({ messages }: { messages: readonly HarnessMessage[] }) {
+  const last = messages.findLast(({ role }) => role === "assistant");
   const isDone = !!last && (last.status === "complete" || last.status === "error");
   const growing = useRef("");
   const [said, setSaid] = useState("");

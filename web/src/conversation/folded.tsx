@@ -1,17 +1,19 @@
-import { memo, useState } from "react";
+import { memo } from "react";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { Markdown } from "../text/markdown.js";
+import { useKept } from "./kept.js";
 
 interface FoldedProps {
+  readonly id: string;
   readonly label: string;
   readonly text: string;
   readonly isGrowing?: boolean;
 }
 
 /** Words beside the conversation, like what the model thinks: folded, with the last ones in sight while they grow. */
-export const Folded = memo(function Folded({ label, text, isGrowing = false }: FoldedProps) {
-  const [isOpen, setOpen] = useState(false);
+export const Folded = memo(function Folded({ id, label, text, isGrowing = false }: FoldedProps) {
+  const [isOpen, setOpen] = useKept(`folded ${id}`, false);
   return (
     <div className="folded" data-growing={isGrowing || undefined}>
       <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>

@@ -13,10 +13,11 @@ interface HeaderProps {
   readonly isLoaded: boolean;
   readonly replay: Replay;
   readonly onMenu: () => void;
+  readonly onFind: () => void;
   readonly onPanel: () => void;
 }
 
-export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu, onPanel }: HeaderProps) {
+export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu, onFind, onPanel }: HeaderProps) {
   const waits = (state.isLive || state.capabilities.answer) && state.relays.some((relay) => relay.status === "pending");
   const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
   return (
@@ -40,6 +41,11 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
           {state.usage.costUsd === null ? "" : money(state.usage.costUsd)}
         </span>
         {isLoaded && (
+          <button type="button" className="quiet round" onClick={onFind} aria-label="Find in conversation" title="Find in conversation (Ctrl+F)">
+            <Icon name="search" />
+          </button>
+        )}
+        {isLoaded && (
           <button type="button" className="quiet round" aria-pressed={replay.isOn} onClick={replay.toggle} aria-label="Replay" title="Replay">
             <Icon name="clock" />
           </button>
@@ -54,7 +60,7 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
 
 const inOneLineCode = (text: string) => inOneLine(text, "code");
 
-const MARKS = { waiting: "waiting for you", running: "running", error: "failed", idle: "idle" } as const;
+const MARKS = { waiting: "needs you", running: "running", error: "failed", idle: "idle" } as const;
 
 function Title({ title, canRename }: { title: string; canRename: boolean }) {
   const { client } = useConversation();

@@ -52,7 +52,7 @@ function actionFor(key: string, actions: KeyActions): (() => void) | undefined {
   return Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
-function isWriting(target: EventTarget | null): boolean {
+export function isWriting(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 

@@ -77,6 +77,13 @@ export function kindOf(call: HarnessToolCall): HarnessOperation["kind"] | "other
   return operationsOf(call)[0]?.kind ?? "other";
 }
 
+const LOOKING: ReadonlySet<string> = new Set(["read", "search", "list", "skill"]);
+
+/** It has looked around, without a word to say about it: such calls in a row are one line. */
+export function isQuiet(call: HarnessToolCall): boolean {
+  return call.status === "complete" && !call.relayId && !call.files?.length && LOOKING.has(kindOf(call));
+}
+
 export type Progress = "waiting" | "running" | "complete" | "failed" | "denied" | "not run";
 
 /** How far it is. A call that was written and never carried out has not failed. */

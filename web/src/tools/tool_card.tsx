@@ -1,11 +1,10 @@
 /** One tool call: a line that says what it is, and what it did behind it. */
 
-import { memo, useMemo, useState, type ReactNode } from "react";
+import { memo, useMemo, type ReactNode } from "react";
 import type { HarnessOperation, HarnessRelay, HarnessToolCall } from "../../client/src/index.js";
 import { duration } from "../amounts.js";
 import { useConversation } from "../conversation/context.js";
-import { NestedMessages } from "../conversation/message.js";
-import { sessionAddress } from "../route.js";
+import { useKept } from "../conversation/kept.js";
 import { Icon } from "../shell/icon.js";
 import { TallBox } from "../shell/tall_box.js";
 import { patchLines, type DiffLine } from "../text/line_diff.js";
@@ -14,6 +13,7 @@ import { inOneLine, revealed } from "../text/unseen.js";
 import { changeOf } from "./change.js";
 import { diffCounts, DiffView } from "./diff_view.js";
 import { Output } from "./output.js";
+import { SubAgentCard } from "./sub_agent.js";
 import { ToolFiles } from "./tool_files.js";
 import { askedSummary, inputOf, kindOf, operationsOf, progressOf, summaryOf, type Progress } from "./summary.js";
 
@@ -29,11 +29,15 @@ const STATUSES: { readonly [Name in Progress]: string } = {
 };
 
 export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall }) {
+  return kindOf(call) === "spawn" ? <SubAgentCard call={call} /> : <OperationCard call={call} />;
+});
+
+function OperationCard({ call }: { call: HarnessToolCall }) {
   const { relays } = useConversation();
   const relay = call.relayId ? relays.get(call.relayId) : undefined;
   const kind = kindOf(call);
   const change = useMemo(() => (kind === "write" ? shownChange(call, relay) : NO_LINES), [call, kind, relay]);
-  const [choice, setChoice] = useState<boolean | null>(null);
+  const [choice, setChoice] = useKept<boolean | null>(`tool ${call.id}`, null);
   const summary = relay && relay.kind !== "permission" ? askedSummary(relay) : summaryOf(call);
   const progress = progressOf(call, relay);
   const isEmpty = !hasBody(call, kind, change);
@@ -62,7 +66,7 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
       )}
     </section>
   );
-});
+}
 
 /** Where somebody was asked, what was shown then: it has what goes away as well. */
 function shownChange(call: HarnessToolCall, relay: HarnessRelay | undefined): readonly DiffLine[] {
@@ -71,16 +75,15 @@ function shownChange(call: HarnessToolCall, relay: HarnessRelay | undefined): re
 }
 
 function hasBody(call: HarnessToolCall, kind: string, change: readonly DiffLine[]): boolean {
-  if (call.output || call.messages?.length || call.logId || call.files?.length || change.length) return true;
+  if (call.output || call.files?.length || change.length) return true;
   if (kind === "command") return !isInHead(commandsOf(call));
   return (kind === "other" || kind === "fetch") && !!argumentsText(call);
 }
 
-/** What somebody wants to see without asking: changes, what goes wrong, a sub-agent at work. */
+/** What a person wants to see without asking: pictures, what goes wrong, what runs. Changes are in a panel of their own. */
 function opensByItself(call: HarnessToolCall, kind: string, progress: Progress): boolean {
-  if (progress === "denied" || progress === "not run") return false;
-  if (kind === "write" || call.files?.length) return true;
-  if (kind === "spawn") return call.status === "running";
+  if (progress === "denied" || progress === "not run" || progress === "waiting") return false;
+  if (call.files?.length) return true;
   if (call.status === "error") return kind === "command" || kind === "other";
   return kind === "command" && call.status === "running";
 }
@@ -97,20 +100,20 @@ function Facts({ call, change, relay, progress }: FactsProps) {
   const exitCode = call.exitCode ?? null;
   return (
     <span className="tool-facts">
-      {added > 0 && <span className="good">+{added}</span>}
-      {removed > 0 && <span className="bad">−{removed}</span>}
-      {relay?.status === "pending" && progress !== "not run" && <span className="waits">waiting for you</span>}
+      {added > 0 && progress !== "failed" && <span className="good">+{added}</span>}
+      {removed > 0 && progress !== "failed" && <span className="bad">−{removed}</span>}
+      {relay?.status === "pending" && progress !== "not run" && <span className="waits">needs you</span>}
       {relay && progress === "denied" && <Denied relay={relay} />}
-      {progress === "waiting" && relay?.status !== "pending" && <span className="faint">not started</span>}
+      {progress === "waiting" && relay?.status !== "pending" && <span className="faint">will run</span>}
       {progress === "not run" && <span className="faint">not run</span>}
       {exitCode !== null && exitCode !== 0 && <span className="bad">exit {exitCode}</span>}
       {progress === "failed" && !exitCode && <span className="bad">failed</span>}
       {call.durationMs != null && call.durationMs >= 1_000 && <span className="faint">{duration(call.durationMs)}</span>}
-      {progress === "running" && <span className="spinner" role="img" aria-label="running" />}
-      {call.status === "complete" && exitCode === 0 && (
-        <span className="good" title="exit 0">
+      {progress === "running" && <span className="mark" data-mark="running" role="img" aria-label="running" />}
+      {progress === "complete" && (exitCode === 0 || change.length > 0) && (
+        <span className="good" title={exitCode === 0 ? "exit 0" : "done"}>
           <Icon name="check" />
-          <span className="unseen">exit 0</span>
+          <span className="unseen">{exitCode === 0 ? "exit 0" : "done"}</span>
         </span>
       )}
     </span>
@@ -128,7 +131,6 @@ function Body({ call, kind, change }: { call: HarnessToolCall; kind: string; cha
       {kind === "command" && <Commands call={call} />}
       {kind !== "command" && operationsOf(call).length > 1 && <OtherOperations call={call} />}
       {change.length > 0 && <DiffView lines={change} />}
-      {kind === "spawn" && <SubAgent call={call} />}
       {(kind === "other" || kind === "fetch") && <Arguments call={call} />}
       {!isToldOtherwise(call, kind, change) && <Output call={call} />}
       {call.files?.length ? <ToolFiles call={call} files={call.files} /> : null}
@@ -136,9 +138,8 @@ function Body({ call, kind, change }: { call: HarnessToolCall; kind: string; cha
   );
 }
 
-/** “Written” below the change, or the last words of a sub-agent again, would tell nothing. */
+/** “Written” below the change would say nothing. */
 function isToldOtherwise(call: HarnessToolCall, kind: string, change: readonly DiffLine[]): boolean {
-  if (kind === "spawn") return !!call.messages?.length;
   return kind === "tasks" || (change.length > 0 && call.status === "complete");
 }
 
@@ -184,19 +185,6 @@ function OtherOperations({ call }: { call: HarnessToolCall }) {
         );
       })}
     </ul>
-  );
-}
-
-function SubAgent({ call }: { call: HarnessToolCall }) {
-  return (
-    <>
-      {call.logId && (
-        <a className="small" href={sessionAddress(call.logId)}>
-          Open its own conversation
-        </a>
-      )}
-      {call.messages?.length ? <NestedMessages messages={call.messages} /> : null}
-    </>
   );
 }
 
