@@ -14,7 +14,7 @@ let server, browser, origin, storageState;
 
 const opened = (options = {}) => openPage(browser, origin, { storageState, ...options });
 const paced = (prompt) => ({ prompt, model: place.paced, folder: place.folder });
-const address = (id) => new URL(`/#/session/${id}`, origin).href;
+const address = (id) => new URL(`/#/c/${id}`, origin).href;
 
 before(async () => {
   server = await startServer({ folder: place.folder, model: place.paced, prepare: (home) => writeLongLog(home, TURNS) });

@@ -38,6 +38,27 @@ export function shortTime(time_ms: number, now_ms = Date.now()): string {
 
 const DAY_MS = 86_400_000;
 
+/** “48 s”, “6 min”, “3 h”, “2 d”: how long something waits or runs. */
+export function roughly(elapsed_ms: number): string {
+  const seconds = Math.max(0, Math.floor(elapsed_ms / 1_000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86_400 ? `${Math.floor(seconds / 3_600)} h` : `${Math.floor(seconds / 86_400)} d`;
+}
+
+/** “13:40” of a moment today, else its day. */
+export function moment(time_ms: number, now_ms = Date.now()): string {
+  const date = new Date(time_ms);
+  if (date.toDateString() === new Date(now_ms).toDateString()) return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+}
+
+/** “$0.31”; “≥ $0.31” when some of it is unknown; “–” when all of it is. */
+export function cost(usd: number | null, isComplete = true): string {
+  if (usd === null) return "–";
+  return `${isComplete ? "" : "≥ "}$${usd.toFixed(usd > 0 && usd < 0.01 ? 3 : 2)}`;
+}
+
 /** “now”, “5 min”, “3 h”, then the day. */
 export function ago(time_ms: number, now_ms = Date.now()): string {
   const elapsed = now_ms - time_ms;

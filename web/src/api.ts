@@ -1,6 +1,7 @@
 /** The server's REST side, as `docs/protocol.md` describes it. */
 
 import type { Attachment, HarnessFilePart, HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
+import type { InboxPage } from "./inbox/row.js";
 import { authorizedFetch } from "./login.js";
 
 export interface Session {
@@ -87,6 +88,22 @@ export interface NewSession {
   readonly attachments?: readonly Attachment[];
 }
 
+/** One of several questions that are answered together; each is answered for itself. */
+export interface ManyAnswer {
+  readonly session: string;
+  readonly relayId: string;
+  readonly argumentsHash: string;
+  readonly action: "approve" | "deny";
+  readonly optionId?: string;
+  readonly reason?: string;
+}
+
+export interface ManyResult {
+  readonly session: string;
+  readonly relayId: string;
+  readonly error?: string;
+}
+
 export interface Timeline {
   readonly seqs: readonly number[];
   readonly times: readonly number[];
@@ -156,6 +173,8 @@ const query = (values: Readonly<Record<string, string>>) => String(new URLSearch
 const at = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
 
 export const api = {
+  inbox: (limit: number, signal?: AbortSignal) => request<InboxPage>("GET", `api/inbox?limit=${limit}`, undefined, signal),
+  answerMany: (answers: readonly ManyAnswer[]) => request<{ answers: readonly ManyResult[] }>("POST", "api/inbox/answers", { answers }),
   server: (signal?: AbortSignal) => request<ServerFacts>("GET", "api/server", undefined, signal),
   sessions,
   session: (id: string, signal?: AbortSignal) => request<Session>("GET", at(id), undefined, signal),
@@ -174,18 +193,5 @@ export const api = {
   commands: (wanted: { session: string; cwd: string; agent: string }, signal?: AbortSignal) =>
     request<{ commands: readonly PromptCommand[] }>("GET", `api/commands?${query(wanted)}`, undefined, signal),
   models: (agent: string, signal?: AbortSignal) =>
-    request<{ models: readonly Model[]; defaultModel: string }>(
-      "GET",
-      `api/models?${new URLSearchParams({ agent })}`,
-      undefined,
-      signal,
-    ),
+    request<{ models: readonly Model[]; defaultModel: string }>("GET", `api/models?${new URLSearchParams({ agent })}`, undefined, signal),
 };
-
-/** Where the conversation's socket is, next to the page. */
-export function socketUrl(sessionId: string): string {
-  const url = new URL("ws", document.baseURI);
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  url.search = new URLSearchParams({ session: sessionId }).toString();
-  return url.href;
-}

@@ -1,60 +1,108 @@
-import { useEffect, useRef, useState } from "react";
-import { Conversation } from "./conversation/conversation.js";
-import { go, NEW_ADDRESS, useRoute } from "./route.js";
-import { NewConversation } from "./sessions/new_conversation.js";
-import { useSessionList } from "./sessions/session_list.js";
-import { Sidebar } from "./sessions/sidebar.js";
+/** The frame: where one can go, and what is shown there. What the first screen does not need is loaded when it is shown. */
+
+import { lazy, Suspense, useEffect, useRef, useState, type RefObject } from "react";
+import { startCalling, useSaid } from "./inbox/calling.js";
+import { Home } from "./inbox/home.js";
+import { inboxStore, useInboxRow } from "./inbox/inbox_store.js";
+import { go, INBOX_ADDRESS, NEW_ADDRESS, USAGE_ADDRESS, useRoute, type Route } from "./route.js";
+import { FleetPage } from "./shell/fleet_page.js";
 import { KeysDialog, useKeys } from "./shell/keys.js";
+import { useNarrow } from "./shell/media.js";
+import { Placeholder } from "./shell/placeholder.js";
+import { Tabs } from "./shell/tabs.js";
+import { Sidebar } from "./sessions/sidebar.js";
+
+const Conversation = lazy(() => import("./conversation/page.js").then((module) => ({ default: module.Conversation })));
+const NewConversation = lazy(() => import("./sessions/new_conversation.js").then((module) => ({ default: module.NewConversation })));
+const SettingsPage = lazy(() => import("./settings/settings_page.js").then((module) => ({ default: module.SettingsPage })));
 
 export function App() {
   const route = useRoute();
-  const list = useSessionList();
+  const isNarrow = useNarrow();
   const [isDrawerOpen, setDrawerOpen] = useState(false);
   const [areKeysShown, setKeysShown] = useState(false);
   const searchField = useRef<HTMLInputElement>(null);
-  const currentId = route.view === "session" ? route.id : "";
-  useEffect(() => setDrawerOpen(false), [currentId, route.view]);
+  useEffect(startCalling, []);
+  useEffect(() => setDrawerOpen(false), [route]);
+  const isAnswering = route.view === "inbox" && !!route.answering;
   useKeys({
-    search: () => {
-      setDrawerOpen(true);
-      searchField.current?.focus();
-    },
-    move: moveFocus,
-    start: () => go(NEW_ADDRESS),
-    stop: () => (isDrawerOpen ? setDrawerOpen(false) : document.querySelector<HTMLButtonElement>("button.stop:not([type=submit])")?.click()),
-    help: () => setKeysShown(true),
+    c: () => go(NEW_ADDRESS),
+    "/": () => searchWhenShown(searchField),
+    "g i": () => go(INBOX_ADDRESS),
+    "g u": () => go(USAGE_ADDRESS),
+    "?": () => setKeysShown(true),
+    m: () => document.querySelector<HTMLTextAreaElement>(".composer-input, .new textarea")?.focus(),
+    Escape: () => (isDrawerOpen ? setDrawerOpen(false) : route.view === "inbox" ? false : go(INBOX_ADDRESS)),
   });
-  const shown = list.sessions.find(({ id }) => id === currentId);
-  const agentTitle = shown?.agent || shown?.agentName || "";
-  const showDrawer = () => setDrawerOpen(true);
   return (
-    <div className="page" data-drawer={isDrawerOpen || undefined}>
-      <Sidebar list={list} currentId={currentId} searchField={searchField} onKeys={() => setKeysShown(true)} />
+    <div className="frame" data-drawer={isDrawerOpen || undefined}>
+      <Sidebar route={route} onKeys={() => setKeysShown(true)} />
       <div className="shade" onClick={() => setDrawerOpen(false)} aria-hidden="true" />
-      {route.view === "session" ? (
-        <main className="main">
-          <Conversation key={route.id} sessionId={route.id} agentTitle={agentTitle} onMenu={showDrawer} onNews={list.refresh} />
-        </main>
-      ) : (
-        <NewConversation
-          key={`${route.continues} ${route.before}`}
-          continues={route.continues}
-          before={route.before}
-          onMenu={showDrawer}
-          onStarted={list.refresh}
-        />
-      )}
+      <Suspense fallback={<main className="main" aria-busy="true" />}>
+        <Shown route={route} searchField={searchField} onMenu={() => setDrawerOpen(true)} />
+      </Suspense>
+      {isNarrow && route.view !== "session" && route.view !== "review" && !isAnswering && <Tabs route={route} onProjects={() => setDrawerOpen(true)} />}
       <KeysDialog isOpen={areKeysShown} onClose={() => setKeysShown(false)} />
+      <Announcement />
     </div>
   );
 }
 
-/** From the conversation that has the focus, or is shown, to its neighbour in the list. */
-function moveFocus(step: 1 | -1): void {
-  const links = [...document.querySelectorAll<HTMLAnchorElement>("a[data-session]")];
-  const focused = links.indexOf(document.activeElement as HTMLAnchorElement);
-  const shown = links.findIndex((link) => link.getAttribute("aria-current") === "page");
-  const from = focused >= 0 ? focused : shown;
-  const to = from < 0 ? (step === 1 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, from + step));
-  links[to]?.focus();
+/** The search is on the inbox. */
+function searchWhenShown(field: RefObject<HTMLInputElement | null>): void {
+  if (!field.current) go(INBOX_ADDRESS);
+  requestAnimationFrame(() => field.current?.focus());
+}
+
+interface ShownProps {
+  readonly route: Route;
+  readonly searchField: RefObject<HTMLInputElement | null>;
+  readonly onMenu: () => void;
+}
+
+function Shown({ route, searchField, onMenu }: ShownProps) {
+  switch (route.view) {
+    case "inbox":
+      return <Home filter={route.filter} answering={route.answering} searchField={searchField} />;
+    case "session":
+    case "review":
+      return <ShownConversation key={route.id} id={route.id} onMenu={onMenu} />;
+    case "new":
+      return (
+        <NewConversation key={`${route.continues} ${route.before}`} continues={route.continues} before={route.before} onMenu={onMenu} onStarted={nothing} />
+      );
+    case "settings":
+      return <SettingsPage />;
+    case "fleet":
+      return <FleetPage />;
+    case "usage":
+      return (
+        <main className="main">
+          <Placeholder title="Usage" text="What agents used, by day, project, agent and model: in the terminal with “harness usage”." />
+        </main>
+      );
+  }
+}
+
+const nothing = () => undefined;
+
+function ShownConversation({ id, onMenu }: { readonly id: string; readonly onMenu: () => void }) {
+  const row = useInboxRow(id);
+  const isUnseen = row?.isUnseen;
+  useEffect(() => inboxStore().markSeen(id), [id, isUnseen]);
+  return (
+    <main className="main">
+      <Conversation sessionId={id} agentTitle={row?.agent || row?.agentName || ""} onMenu={onMenu} onNews={nothing} />
+    </main>
+  );
+}
+
+/** One sentence when something needs you: never the whole list again. */
+function Announcement() {
+  const said = useSaid();
+  return (
+    <p className="unseen" role="status" aria-live="polite" data-said>
+      {said}
+    </p>
+  );
 }

@@ -5,13 +5,11 @@ import { Breakdown } from "./shell/breakdown.js";
 import { LoginPage } from "./shell/login_page.js";
 import "./style/tokens.css";
 import "./style/controls.css";
+import "./style/parts.css";
 import "./style/layout.css";
-import "./style/panel.css";
-import "./style/thread.css";
-import "./style/tools.css";
-import "./style/dock.css";
+import "./style/inbox.css";
+import "./style/ask.css";
 import "./style/shown.css";
-import "./style/welcome.css";
 
 await enter();
 createRoot(document.getElementById("page")!).render(

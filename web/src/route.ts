@@ -1,23 +1,64 @@
-/** Which conversation the page shows is in the address after `#`, so that reloading and going back work. */
+/** Which part of the page is shown is in the address after `#`, so that reloading, going back and sharing work. */
 
 import { useSyncExternalStore } from "react";
 
-export type Route =
-  | { readonly view: "session"; readonly id: string }
-  | { readonly view: "new"; readonly continues: string; readonly before: string };
+export type StateFilter = "" | "needs-you" | "running" | "failed" | "to-review";
 
-function parse(hash: string): Route {
-  const id = /^#\/session\/([^/?]+)(?:\?.*)?$/.exec(hash)?.[1];
-  if (id) return { view: "session", id: decodeURIComponent(id) };
-  const wanted = new URLSearchParams(/^#\/new\?(.*)$/.exec(hash)?.[1] ?? "");
-  return { view: "new", continues: wanted.get("continues") ?? "", before: wanted.get("before") ?? "" };
+/** What the inbox is limited to; empty: to nothing. */
+export interface InboxFilter {
+  readonly state: StateFilter;
+  readonly project: string;
+  readonly agent: string;
+  readonly tag: string;
 }
 
-let known: { hash: string; route: Route } = { hash: "", route: parse("") };
+export type Route =
+  | { readonly view: "inbox"; readonly filter: InboxFilter; /** The session whose question fills a narrow screen. */ readonly answering: string }
+  | { readonly view: "session"; readonly id: string; readonly areChangesShown: boolean }
+  | { readonly view: "review"; readonly id: string; readonly wanted: URLSearchParams }
+  | { readonly view: "new"; readonly continues: string; readonly before: string }
+  | { readonly view: "usage" | "fleet" | "settings" };
+
+export const NO_FILTER: InboxFilter = { state: "", project: "", agent: "", tag: "" };
+const STATES: ReadonlySet<string> = new Set(["needs-you", "running", "failed", "to-review"]);
+
+export function parse(hash: string): Route {
+  const [path = "", query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
+  const wanted = new URLSearchParams(query);
+  const [, place = "", id = "", part = ""] = path.split("/");
+  if (place === "c" && id) {
+    const session = decoded(id);
+    if (part === "review") return { view: "review", id: session, wanted };
+    return { view: "session", id: session, areChangesShown: wanted.has("changes") };
+  }
+  if (place === "new") return { view: "new", continues: wanted.get("continues") ?? "", before: wanted.get("before") ?? "" };
+  if (place === "usage" || place === "fleet" || place === "settings") return { view: place };
+  return { view: "inbox", filter: filterIn(wanted), answering: wanted.get("answer") ?? "" };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function filterIn(wanted: URLSearchParams): InboxFilter {
+  const state = wanted.get("state") ?? "";
+  return {
+    state: STATES.has(state) ? (state as StateFilter) : "",
+    project: wanted.get("project") ?? "",
+    agent: wanted.get("agent") ?? "",
+    tag: wanted.get("tag") ?? "",
+  };
+}
+
+let known: { hash: string; route: Route } | null = null;
 
 function currentRoute(): Route {
   const { hash } = window.location;
-  if (hash !== known.hash) known = { hash, route: parse(hash) };
+  if (hash !== known?.hash) known = { hash, route: parse(hash) };
   return known.route;
 }
 
@@ -30,11 +71,31 @@ export function useRoute(): Route {
   return useSyncExternalStore(subscribe, currentRoute);
 }
 
-export function sessionAddress(id: string): string {
-  return `#/session/${encodeURIComponent(id)}`;
+export const INBOX_ADDRESS = "#/";
+export const NEW_ADDRESS = "#/new";
+export const USAGE_ADDRESS = "#/usage";
+export const FLEET_ADDRESS = "#/fleet";
+export const SETTINGS_ADDRESS = "#/settings";
+
+export function inboxAddress(filter: Partial<InboxFilter>, answering = ""): string {
+  const wanted = Object.entries({ ...filter, answer: answering }).filter(([, value]) => value);
+  return wanted.length ? `${INBOX_ADDRESS}?${new URLSearchParams(wanted)}` : INBOX_ADDRESS;
 }
 
-export const NEW_ADDRESS = "#/new";
+export function sessionAddress(id: string): string {
+  return `#/c/${encodeURIComponent(id)}`;
+}
+
+/** The conversation with its changes beside it. */
+export function changesAddress(id: string): string {
+  return `${sessionAddress(id)}?changes`;
+}
+
+/** The changes alone, in full width; `wanted`: `scope`, `file`, `line`. */
+export function reviewAddress(id: string, wanted: Readonly<Record<string, string>> = {}): string {
+  const query = new URLSearchParams(wanted).toString();
+  return `${sessionAddress(id)}/review${query && `?${query}`}`;
+}
 
 /** Of the form for a conversation that goes on with a session, or with what was said before a message there. */
 export function continuingAddress(continues: string, before = ""): string {

@@ -1,9 +1,9 @@
 /** The conversation that the server keeps, followed for as long as it is shown. */
 
 import { useEffect, useState, useSyncExternalStore } from "react";
-import { HarnessClient, HarnessWebsocketTransport, type ConnectionStatus, type HarnessState } from "../../client/src/index.js";
-import { socketUrl } from "../api.js";
-import { checkLogin, login } from "../login.js";
+import { HarnessClient, type ConnectionStatus, type HarnessState } from "../../client/src/index.js";
+import { SessionTransport } from "../socket/session_transport.js";
+import { pageSocket } from "../socket/socket.js";
 
 export interface LiveState {
   readonly state: HarnessState;
@@ -13,40 +13,13 @@ export interface LiveState {
   readonly waitingCommands: number;
 }
 
-/** A hidden page draws no frames; it still has to keep up with what comes. */
-const HIDDEN_PAUSE_MS = 500;
-
-/** Not that of a browser that is logged out: it may be let in again, and then goes on. */
-const FINAL_CLOSE_CODES = [1008, 4403, 4404] as const;
-
-function onNextFrame(apply: () => void): () => void {
-  let frame = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const cancel = () => {
-    cancelAnimationFrame(frame);
-    clearTimeout(timer);
-  };
-  const once = () => {
-    cancel();
-    apply();
-  };
-  frame = requestAnimationFrame(once);
-  timer = setTimeout(once, HIDDEN_PAUSE_MS);
-  return cancel;
-}
-
 class LiveStore {
-  readonly transport: HarnessWebsocketTransport;
+  readonly transport: SessionTransport;
   readonly client: HarnessClient;
   #snapshot: LiveState;
 
   constructor(sessionId: string) {
-    this.transport = new HarnessWebsocketTransport({
-      url: socketUrl(sessionId),
-      protocols: login.protocols,
-      schedule: onNextFrame,
-      finalCloseCodes: FINAL_CLOSE_CODES,
-    });
+    this.transport = new SessionTransport(pageSocket(), sessionId);
     this.client = new HarnessClient({ transport: this.transport });
     this.#snapshot = this.#look();
   }
@@ -67,26 +40,15 @@ class LiveStore {
 
 export interface LiveConversation extends LiveState {
   readonly client: HarnessClient;
-  readonly transport: HarnessWebsocketTransport;
+  readonly transport: SessionTransport;
 }
 
 /** For a component that lives as long as the session is shown: `sessionId` is read once. */
 export function useLiveConversation(sessionId: string): LiveConversation {
   const [store] = useState(() => new LiveStore(sessionId));
   useEffect(() => {
-    const hurry = () => store.transport.reconnectNow();
-    const stopLogin = login.subscribe(() => login.status() === "in" && hurry());
-    // A socket that is refused does not say why.
-    const stopWatching = store.transport.subscribe(() => store.transport.status === "waiting" && void checkLogin());
-    window.addEventListener("online", hurry);
-    document.addEventListener("visibilitychange", hurry);
-    return () => {
-      window.removeEventListener("online", hurry);
-      document.removeEventListener("visibilitychange", hurry);
-      stopLogin();
-      stopWatching();
-      store.transport.close();
-    };
+    store.transport.open();
+    return () => store.transport.close();
   }, [store]);
   const live = useSyncExternalStore(store.subscribe, store.snapshot);
   return { ...live, client: store.client, transport: store.transport };

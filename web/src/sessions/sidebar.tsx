@@ -1,175 +1,258 @@
-import { memo, useEffect, useState, type KeyboardEvent, type RefObject } from "react";
-import { api, type RequestFailed, type Session } from "../api.js";
-import { ago, money } from "../amounts.js";
-import { go, NEW_ADDRESS, sessionAddress } from "../route.js";
-import { Icon } from "../shell/icon.js";
+/** Where else one can go: on the inbox it filters, in a conversation it is the inbox in short, in the same order. */
+
+import { useState, type ReactNode } from "react";
+import { roughly, moment } from "../amounts.js";
+import { AgentBadge } from "../inbox/agent_badge.js";
+import { titleOf, useNow } from "../inbox/facts.js";
+import { useInbox, type Inbox } from "../inbox/inbox_store.js";
+import { needsYou, works, type InboxRow } from "../inbox/row.js";
+import { StateSign, stateWords } from "../inbox/row_state.js";
+import { agentOf, choicesIn, groupsOf, projectOf, sectionsOf, tagsOf, type Choice } from "../inbox/sections.js";
+import { api } from "../api.js";
+import {
+  FLEET_ADDRESS,
+  go,
+  INBOX_ADDRESS,
+  inboxAddress,
+  NEW_ADDRESS,
+  NO_FILTER,
+  sessionAddress,
+  SETTINGS_ADDRESS,
+  USAGE_ADDRESS,
+  type InboxFilter,
+  type Route,
+} from "../route.js";
+import { Icon, type IconName } from "../shell/icon.js";
 import { useTheme } from "../shell/theme.js";
+import { useConnection } from "../socket/connection.js";
 import { inOneLine } from "../text/unseen.js";
-import type { SessionList } from "./session_list.js";
 
 interface SidebarProps {
-  readonly list: SessionList;
-  readonly currentId: string;
-  readonly searchField: RefObject<HTMLInputElement | null>;
+  readonly route: Route;
   readonly onKeys: () => void;
 }
 
-export function Sidebar({ list, currentId, searchField, onKeys }: SidebarProps) {
+export const PLACES: readonly { readonly view: Route["view"]; readonly name: string; readonly icon: IconName; readonly address: string }[] = [
+  { view: "inbox", name: "Inbox", icon: "inbox", address: INBOX_ADDRESS },
+  { view: "usage", name: "Usage", icon: "usage", address: USAGE_ADDRESS },
+  { view: "fleet", name: "Fleet", icon: "fleet", address: FLEET_ADDRESS },
+  { view: "settings", name: "Settings", icon: "settings", address: SETTINGS_ADDRESS },
+];
+
+export function Sidebar({ route, onKeys }: SidebarProps) {
   const { theme, toggle } = useTheme();
-  const [opensFirst, setOpensFirst] = useState(false);
-  useEffect(() => {
-    if (!opensFirst || !list.isCurrent) return;
-    setOpensFirst(false);
-    firstLink()?.click();
-  }, [opensFirst, list.isCurrent]);
+  const inbox = useInbox();
+  const isInConversation = route.view === "session" || route.view === "review";
   return (
-    <nav className="sidebar" aria-label="Conversations">
-      <div className="sidebar-head">
-        <a className="brand" href={NEW_ADDRESS}>
+    <aside className="side" aria-label="Sidebar">
+      <div className="side-head">
+        <a className="brand" href={INBOX_ADDRESS}>
           Harness
         </a>
-        <button type="button" className="quiet round" onClick={onKeys} aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)">
+        <button type="button" className="square" onClick={onKeys} aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)">
           <Icon name="keys" />
         </button>
-        <button type="button" className="quiet round" onClick={toggle} aria-label={`Use the ${theme === "dark" ? "light" : "dark"} theme`} title="Light or dark">
+        <button type="button" className="square" onClick={toggle} aria-label={`Use the ${theme === "dark" ? "light" : "dark"} theme`} title="Light or dark">
           <Icon name={theme === "dark" ? "sun" : "moon"} />
         </button>
-        <a className="button primary new-button" href={NEW_ADDRESS} title="New conversation (n)">
-          <Icon name="plus" /> New
+      </div>
+      <div className="side-new">
+        <a className="button primary wide" href={NEW_ADDRESS}>
+          <Icon name="plus" /> New conversation <kbd>c</kbd>
         </a>
       </div>
-      <label className="search">
-        <Icon name="search" />
-        <input
-          ref={searchField}
-          type="search"
-          value={list.query}
-          placeholder="Search"
-          aria-label="Search conversations"
-          onChange={(event) => list.search(event.target.value)}
-          onKeyDown={(event) => onSearchKey(event, list, () => setOpensFirst(true))}
-        />
-        <kbd aria-hidden="true">/</kbd>
-      </label>
-      <Sessions list={list} currentId={currentId} searchField={searchField} />
-    </nav>
+      <nav className="nav" aria-label="Main">
+        {PLACES.map(({ view, name, icon, address }) => (
+          <a key={view} href={address} aria-current={route.view === view || (view === "inbox" && isInConversation) ? "page" : undefined}>
+            <Icon name={icon} /> {name}
+            {view === "inbox" && <NeedsCount count={inbox.counts.needsYou} />}
+          </a>
+        ))}
+      </nav>
+      <div className="side-scroll" tabIndex={0} role="group" aria-label={isInConversation ? "Conversations" : "Filters of the inbox"}>
+        {isInConversation ? (
+          <ShortInbox inbox={inbox} currentId={route.id} />
+        ) : (
+          <Picks inbox={inbox} filter={route.view === "inbox" ? route.filter : NO_FILTER} />
+        )}
+      </div>
+      <Connected inbox={inbox} />
+    </aside>
   );
 }
 
-/** From the words to what they found: Enter opens the first, the arrows go through the list. */
-function onSearchKey(event: KeyboardEvent<HTMLInputElement>, list: SessionList, openFirst: () => void): void {
-  if (event.key === "Escape") {
-    event.stopPropagation();
-    list.search("");
-    event.currentTarget.blur();
-  } else if (event.key === "ArrowDown") {
-    event.preventDefault();
-    firstLink()?.focus();
-  } else if (event.key === "Enter" && !event.nativeEvent.isComposing && list.query) {
-    event.preventDefault();
-    openFirst();
-  }
+export function NeedsCount({ count }: { readonly count: number }) {
+  if (!count) return null;
+  return (
+    <span className="count hot" role="img" aria-label={`${count} ${count === 1 ? "needs" : "need"} you`}>
+      {count}
+    </span>
+  );
 }
 
-const firstLink = () => document.querySelector<HTMLAnchorElement>("a[data-session]");
-
-function onListKey(event: KeyboardEvent<HTMLUListElement>, searchField: HTMLInputElement | null): void {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  const links = [...event.currentTarget.querySelectorAll<HTMLAnchorElement>("a[data-session]")];
-  const next = links.indexOf(document.activeElement as HTMLAnchorElement) + step;
-  if (next < 0) searchField?.focus();
-  else links[next]?.focus();
+function Connected({ inbox }: { readonly inbox: Inbox }) {
+  const isOpen = useConnection() === "open";
+  const live = [...inbox.rows.values()].filter((row) => row.isLive).length;
+  return (
+    <div className="side-foot" role="status">
+      <span className={isOpen ? "online" : "online off"} aria-hidden="true" /> {isOpen ? `Connected · ${live} live` : "Not connected"}
+    </div>
+  );
 }
 
-function Sessions({ list, currentId, searchField }: Pick<SidebarProps, "list" | "currentId" | "searchField">) {
-  if (!list.isLoaded)
-    return list.problem ? <ListProblem problem={list.problem} /> : <p className="list-note faint">Loading…</p>;
+const PICKS_SHOWN = 5;
+
+function Picks({ inbox, filter }: { readonly inbox: Inbox; readonly filter: InboxFilter }) {
+  const rows = [...inbox.rows.values()];
   return (
     <>
-      {list.problem && <ListProblem problem={list.problem} />}
-      {!list.sessions.length && (
-        <p className="list-note faint">{list.query ? `Nothing found for “${list.query}”.` : "No conversations yet."}</p>
-      )}
-      <ul
-        className="sessions"
-        aria-label="Conversations"
-        aria-busy={!list.isLoaded}
-        onKeyDown={(event) => onListKey(event, searchField.current)}
-      >
-        {list.sessions.map((session) => (
-          <SessionRow key={session.id} session={session} isCurrent={session.id === currentId} onDeleted={list.refresh} />
-        ))}
-      </ul>
-      {list.sessions.length < list.total && (
-        <button type="button" className="quiet list-note" onClick={list.showMore}>
-          Show more ({list.total - list.sessions.length})
-        </button>
-      )}
+      <PickList title="Projects" of="project" choices={choicesIn(rows, projectOf)} filter={filter} sign={() => <Icon name="folder" />} />
+      <PickList
+        title="Agents"
+        of="agent"
+        choices={choicesIn(rows, agentOf)}
+        filter={filter}
+        sign={({ value, name }) => <AgentBadge agentName={value} title={name} />}
+      />
+      <PickList title="Tags" of="tag" choices={choicesIn(rows, tagsOf)} filter={filter} sign={() => <span className="faint">#</span>} />
     </>
   );
 }
 
-function ListProblem({ problem }: { problem: RequestFailed }) {
-  const isRefused = problem.status === 401;
+interface PickListProps {
+  readonly title: string;
+  readonly of: "project" | "agent" | "tag";
+  readonly choices: readonly Choice[];
+  readonly filter: InboxFilter;
+  readonly sign: (choice: Choice) => ReactNode;
+}
+
+function PickList({ title, of, choices, filter, sign }: PickListProps) {
+  const [isAll, setAll] = useState(false);
+  if (!choices.length) return null;
+  const shown = isAll ? choices : choices.slice(0, PICKS_SHOWN);
   return (
-    <p className="list-note problem" role="alert">
-      {isRefused ? "This browser is not logged in. Open the link that “harness serve” prints." : problem.message} {!isRefused && problem.hint}
-    </p>
+    <>
+      <h2>{title}</h2>
+      <div className="pick">
+        {shown.map((choice) => {
+          const isOn = filter[of] === choice.value;
+          return (
+            <a
+              key={choice.value}
+              href={inboxAddress({ ...filter, [of]: isOn ? "" : choice.value })}
+              aria-current={isOn ? "true" : undefined}
+              title={of === "project" ? choice.value : undefined}
+            >
+              {sign(choice)}
+              <span className="clip">{inOneLine(choice.name, "code")}</span>
+              {choice.needsYou && of === "project" ? <NeedsCount count={choice.needsYou} /> : <span className="count">{choice.count}</span>}
+            </a>
+          );
+        })}
+        {choices.length > shown.length && (
+          <button type="button" className="pick-more" onClick={() => setAll(true)}>
+            <Icon name="more" /> {choices.length - shown.length} more
+          </button>
+        )}
+      </div>
+    </>
   );
 }
 
-/** Being stopped is none of them. */
-const FAILURES = new Set(["failed", "timed_out", "stalled", "limit_exceeded", "agent_not_found", "spawn_failed"]);
+const SHORT_EARLIER = 40;
 
-function markOf(session: Session): { readonly mark: string; readonly label: string } {
-  if (session.waits) return { mark: "waiting", label: "waiting for you" };
-  if (session.isLive) return { mark: "running", label: "running" };
-  return FAILURES.has(session.outcome)
-    ? { mark: "error", label: session.outcome.replace("_", " ") }
-    : { mark: "idle", label: session.outcome || "idle" };
+function ShortInbox({ inbox, currentId }: { readonly inbox: Inbox; readonly currentId: string }) {
+  const now = useNow(5_000);
+  const { needsYou: asking, running, earlier } = sectionsOf(inbox.rows.values(), NO_FILTER);
+  return (
+    <>
+      <ShortList title="Needs you" count={asking.length} rows={asking} currentId={currentId} now_ms={now} />
+      <ShortList title="Running" count={running.length} rows={running} currentId={currentId} now_ms={now} />
+      {groupsOf(earlier.slice(0, SHORT_EARLIER), "project", now).map((group) => (
+        <ShortList
+          key={group.key}
+          title={`${inOneLine(group.name, "code")} · ${group.day.toLowerCase()}`}
+          rows={group.rows}
+          currentId={currentId}
+          now_ms={now}
+        />
+      ))}
+    </>
+  );
 }
 
-const SessionRow = memo(function SessionRow({ session, isCurrent, onDeleted }: { session: Session; isCurrent: boolean; onDeleted: () => void }) {
-  const { mark, label } = markOf(session);
-  const title = session.title || session.prompt.trim().split("\n")[0] || "Untitled";
-  const agent = session.agent || session.agentName;
-  return (
-    <li className="session" data-current={isCurrent || undefined}>
-      <a href={sessionAddress(session.id)} aria-current={isCurrent ? "page" : undefined} data-session={session.id}>
-        <span className="mark" data-mark={mark} role="img" aria-label={label} title={label} />
-        <span className="session-title clipped">{inOneLine(title)}</span>
-        <span className="session-facts faint">
-          {mark === "waiting" && <span className="waits">waiting for you</span>}
-          <span className="clipped">{inOneLine(agent)}</span>
-          <time dateTime={new Date(session.updatedMs || session.startedMs).toISOString()}>{ago(session.updatedMs || session.startedMs)}</time>
-          {session.costUsd !== null && <span>{money(session.costUsd)}</span>}
-        </span>
-      </a>
-      {isCurrent && !session.isLive && <DeleteButton session={session} onDeleted={onDeleted} />}
-    </li>
-  );
-});
+interface ShortListProps {
+  readonly title: string;
+  readonly count?: number;
+  readonly rows: readonly InboxRow[];
+  readonly currentId: string;
+  readonly now_ms: number;
+}
 
-function DeleteButton({ session, onDeleted }: { session: Session; onDeleted: () => void }) {
+function ShortList({ title, count, rows, currentId, now_ms }: ShortListProps) {
+  if (!rows.length) return null;
+  return (
+    <>
+      <h2>
+        {title} {count !== undefined && <span className={needsYou(rows[0]!) ? "count hot" : "count"}>{count}</span>}
+      </h2>
+      <div className="slist">
+        {rows.map((row) => (
+          <div key={row.id} className="splace">
+            <a
+              className={row.isUnseen ? "srow new" : "srow"}
+              href={sessionAddress(row.id)}
+              aria-current={row.id === currentId ? "page" : undefined}
+              data-session={row.id}
+            >
+              <StateSign state={row.state} />
+              <span className="clip">{titleOf(row)}</span>
+              <span className="faint num">
+                {needsYou(row) ? roughly(now_ms - row.stateSinceMs) : works(row) ? roughly(now_ms - row.startedMs) : moment(row.updatedMs, now_ms)}
+              </span>
+              <span className="line">
+                <AgentBadge agentName={row.agentName} title={row.agent} />
+                <span className={needsYou(row) ? "wait clip" : row.state === "failed" ? "bad clip" : "clip"}>{shortWords(row)}</span>
+              </span>
+            </a>
+            {row.id === currentId && !row.isLive && <DeleteButton id={row.id} />}
+          </div>
+        ))}
+      </div>
+    </>
+  );
+}
+
+function DeleteButton({ id }: { readonly id: string }) {
   const [isSure, setSure] = useState(false);
   const remove = () => {
-    if (!isSure) {
-      setSure(true);
-      return;
-    }
-    api.deleteSession(session.id).then(
-      () => {
-        go(NEW_ADDRESS);
-        onDeleted();
-      },
-      () => setSure(false),
-    );
+    if (!isSure) setSure(true);
+    else
+      api.deleteSession(id).then(
+        () => go(INBOX_ADDRESS),
+        () => setSure(false),
+      );
   };
   return (
-    <button type="button" className="quiet small delete" data-sure={isSure || undefined} onClick={remove} onBlur={() => setSure(false)} aria-label={isSure ? "Confirm deletion" : "Delete"} title="Delete">
+    <button
+      type="button"
+      className="quiet small delete"
+      data-sure={isSure || undefined}
+      onClick={remove}
+      onBlur={() => setSure(false)}
+      aria-label={isSure ? "Delete this conversation for good" : "Delete…"}
+      title="Delete this conversation"
+    >
       {isSure ? "Delete?" : <Icon name="close" />}
     </button>
   );
+}
+
+function shortWords(row: InboxRow): string {
+  if (needsYou(row))
+    return inOneLine(row.asks[0]?.kind === "question" ? "a question" : row.asks[0]?.kind === "plan" ? "a plan" : (row.asks[0]?.title ?? "needs you"));
+  if (works(row)) return inOneLine(row.state === "background" ? "background job" : (row.lastOperation?.text ?? "running"), "code");
+  const words = stateWords(row).replace(/^Failed: /, "");
+  return inOneLine(`${words.charAt(0).toLowerCase()}${words.slice(1)}`);
 }

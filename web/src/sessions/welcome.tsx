@@ -1,6 +1,7 @@
 /** What a newcomer needs to know: what answers here, what could, and something to try. */
 
 import type { Agent } from "../api.js";
+import "../style/welcome.css";
 import { CopyButton } from "../shell/copy_button.js";
 import type { Choices, KnownModels } from "./choices.js";
 

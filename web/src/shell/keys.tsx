@@ -2,61 +2,98 @@
 
 import { useEffect, useRef } from "react";
 
-const KEYS: readonly (readonly [string, string])[] = [
-  ["Enter", "Send, or queue while the agent works"],
-  ["Shift Enter", "New line"],
-  ["Ctrl Enter", "Steer: send to the agent while it works"],
-  ["Escape", "Stop the run, or leave a field"],
-  ["/", "Search conversations; ↓ and Enter open one"],
-  ["j  k", "Next, previous conversation"],
-  ["n", "New conversation"],
-  ["m", "Write a message"],
-  ["?", "Show keyboard shortcuts"],
+const KEYS: readonly { readonly where: string; readonly keys: readonly (readonly [string, string])[] }[] = [
+  {
+    where: "Everywhere",
+    keys: [
+      ["c", "New conversation"],
+      ["/", "Search everything said and done"],
+      ["g  i", "Inbox"],
+      ["g  u", "Usage"],
+      ["?", "These shortcuts"],
+      ["Esc", "Leave a field, a dialog or a page"],
+    ],
+  },
+  {
+    where: "Inbox",
+    keys: [
+      ["j  k", "Next, previous"],
+      ["↵", "Open"],
+      ["y", "Allow once"],
+      ["a", "Always allow, as printed"],
+      ["n", "Deny…"],
+      ["1 – 9", "Choose an answer"],
+      ["Y", "Answer those that are alike…"],
+      ["s", "Steer"],
+      ["x", "Stop"],
+      ["d", "Changes"],
+    ],
+  },
+  {
+    where: "Conversation",
+    keys: [
+      ["m", "Write a message"],
+      ["↵", "Send or steer"],
+      ["Alt ↵", "Queue"],
+      ["Shift ↵", "New line"],
+      ["[  ]", "Previous, next turn"],
+      ["Ctrl f", "Find"],
+      ["x", "Stop"],
+      ["d", "Changes"],
+    ],
+  },
+  {
+    where: "Review",
+    keys: [
+      ["j  k", "Next, previous file"],
+      ["]  [", "Next, previous change"],
+      ["v", "Seen"],
+      ["m", "Note on a line"],
+      ["r", "Revert…"],
+      ["|", "Side by side"],
+      ["w", "Wrap lines"],
+    ],
+  },
 ];
 
-export interface KeyActions {
-  readonly search: () => void;
-  readonly move: (step: 1 | -1) => void;
-  readonly start: () => void;
-  readonly stop: () => void;
-  readonly help: () => void;
-}
+const PREFIX_MS = 1_200;
 
-export function useKeys(actions: KeyActions): void {
-  const latest = useRef(actions);
-  latest.current = actions;
+/** What a key does; “g i” is the one after the other. A key that does nothing here returns false. */
+export type KeyTable = { readonly [key: string]: ((event: KeyboardEvent) => void | false) | undefined };
+
+export function useKeys(table: KeyTable): void {
+  const latest = useRef(table);
+  latest.current = table;
   useEffect(() => {
+    let prefix = "";
+    let prefixAt_ms = 0;
     const onKeyDown = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
       if (isWriting(event.target)) return;
-      const act = actionFor(event.key, latest.current);
-      if (!act) return;
-      event.preventDefault();
-      act();
+      const isPrefixed = prefix && event.timeStamp - prefixAt_ms < PREFIX_MS;
+      const name = isPrefixed ? `${prefix} ${event.key}` : event.key;
+      prefix = "";
+      const act = Object.hasOwn(latest.current, name) ? latest.current[name] : undefined;
+      if (act) {
+        if (act(event) !== false) event.preventDefault();
+      } else if (!isPrefixed && Object.keys(latest.current).some((key) => key.startsWith(`${event.key} `))) {
+        prefix = event.key;
+        prefixAt_ms = event.timeStamp;
+      }
     };
     document.addEventListener("keydown", onKeyDown);
     return () => document.removeEventListener("keydown", onKeyDown);
   }, []);
 }
 
-function actionFor(key: string, actions: KeyActions): (() => void) | undefined {
-  const table: { readonly [key: string]: () => void } = {
-    "/": actions.search,
-    j: () => actions.move(1),
-    k: () => actions.move(-1),
-    n: actions.start,
-    m: () => document.querySelector<HTMLTextAreaElement>(".composer-input, .new textarea")?.focus(),
-    "?": actions.help,
-    Escape: actions.stop,
-  };
-  return Object.hasOwn(table, key) ? table[key] : undefined;
-}
-
+/** A place that letters are typed into; not a box to tick. */
 export function isWriting(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  if (!(target instanceof HTMLElement)) return false;
+  if (target instanceof HTMLInputElement) return !/^(?:checkbox|radio|range|button)$/.test(target.type);
+  return target.isContentEditable || /^(?:TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
-export function KeysDialog({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
+export function KeysDialog({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     if (isOpen) dialog.current?.showModal();
@@ -65,18 +102,25 @@ export function KeysDialog({ isOpen, onClose }: { isOpen: boolean; onClose: () =
   return (
     <dialog ref={dialog} className="keys" onClose={onClose} aria-label="Keyboard shortcuts" onClick={(event) => event.target === dialog.current && onClose()}>
       <h2>Keyboard shortcuts</h2>
-      <dl>
-        {KEYS.map(([key, what]) => (
-          <div key={key}>
-            <dt>
-              {key.split(/\s+/).map((name) => (
-                <kbd key={name}>{name}</kbd>
+      <div className="keys-groups">
+        {KEYS.map(({ where, keys }) => (
+          <section key={where}>
+            <h3>{where}</h3>
+            <dl>
+              {keys.map(([key, what]) => (
+                <div key={key}>
+                  <dt>
+                    {key.split(/\s{2,}/).map((name) => (
+                      <kbd key={name}>{name}</kbd>
+                    ))}
+                  </dt>
+                  <dd>{what}</dd>
+                </div>
               ))}
-            </dt>
-            <dd>{what}</dd>
-          </div>
+            </dl>
+          </section>
         ))}
-      </dl>
+      </div>
       <form method="dialog">
         <button className="button">Close</button>
       </form>

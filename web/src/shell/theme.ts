@@ -1,34 +1,38 @@
-/** Light or dark: as the system says, until somebody says otherwise here. */
+/** Light or dark: as the system says, until it is chosen here. */
 
-import { useEffect, useState } from "react";
+import { useEffect } from "react";
+import { useStored } from "./stored.js";
 
-type Theme = "light" | "dark";
-const KEY = "harness.theme";
+export type ThemeChoice = "system" | "light" | "dark";
+
 const DARK = "(prefers-color-scheme: dark)";
+const KEY = "harness.theme";
 
-function systemTheme(): Theme {
-  return window.matchMedia(DARK).matches ? "dark" : "light";
+function asChoice(text: string | null): ThemeChoice {
+  return text === "light" || text === "dark" ? text : "system";
 }
 
-export function useTheme(): { readonly theme: Theme; readonly toggle: () => void } {
-  const [chosen, setChosen] = useState(() => document.documentElement.dataset["theme"] as Theme | undefined);
-  const [system, setSystem] = useState(systemTheme);
+function shown(choice: ThemeChoice): "light" | "dark" {
+  return choice !== "system" ? choice : window.matchMedia(DARK).matches ? "dark" : "light";
+}
+
+export interface ThemeSetting {
+  readonly choice: ThemeChoice;
+  readonly theme: "light" | "dark";
+  readonly choose: (choice: ThemeChoice) => void;
+  readonly toggle: () => void;
+}
+
+export function useTheme(): ThemeSetting {
+  const [text, setText] = useStored(KEY);
+  const choice = asChoice(text);
+  const theme = shown(choice);
   useEffect(() => {
+    const show = () => (document.documentElement.dataset["theme"] = shown(choice));
+    show();
     const media = window.matchMedia(DARK);
-    const follow = () => setSystem(systemTheme());
-    media.addEventListener("change", follow);
-    return () => media.removeEventListener("change", follow);
-  }, []);
-  const theme = chosen ?? system;
-  const toggle = () => {
-    const next: Theme = theme === "dark" ? "light" : "dark";
-    document.documentElement.dataset["theme"] = next;
-    setChosen(next);
-    try {
-      localStorage.setItem(KEY, next);
-    } catch {
-      // No storage: it lasts until the page is reloaded.
-    }
-  };
-  return { theme, toggle };
+    media.addEventListener("change", show);
+    return () => media.removeEventListener("change", show);
+  }, [choice]);
+  return { choice, theme, choose: setText, toggle: () => setText(theme === "dark" ? "light" : "dark") };
 }

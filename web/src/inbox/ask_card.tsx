@@ -1,0 +1,391 @@
+/**
+ * A question that waits for a person, in one order: what, where, why, then the answers.
+ *
+ * Its keys work only while the focus is on it and outside of fields, never while a key is held down, and not before it
+ * has been where it is for a moment (`isSteady`).
+ */
+
+import { useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import type { JSONValue } from "../../client/src/index.js";
+import { changesAddress, go, sessionAddress } from "../route.js";
+import { roughly } from "../amounts.js";
+import { Icon } from "../shell/icon.js";
+import { isWriting } from "../shell/keys.js";
+import { inOneLine } from "../text/unseen.js";
+import { AgentBadge } from "./agent_badge.js";
+import { AlwaysButton } from "./always_button.js";
+import { answerDesk, type Answer, type Outcome } from "./answer_desk.js";
+import { AskSubject, ChangeCounts, isCommand, MarkedText } from "./ask_subject.js";
+import { DenyForm } from "./deny_form.js";
+import { ContextUsed, Cost, shortPath, titleOf, useNow, whereOf } from "./facts.js";
+import { PlanForm, planTitle } from "./plan_form.js";
+import { payloadText } from "./question.js";
+import { isSimple, QuestionForm } from "./question_form.js";
+import type { AskOption, RowAsk } from "./row.js";
+import { StateSign } from "./row_state.js";
+import type { OpenAsk } from "./sections.js";
+
+export interface AskCardProps {
+  readonly one: OpenAsk;
+  /** In the inbox the conversation is the title; in the conversation, and on a whole screen, the question is. */
+  readonly place: "inbox" | "conversation" | "sheet";
+  /** The cursor is on it: only then it has a filled button, and keys. */
+  readonly isAt: boolean;
+  readonly isOnline: boolean;
+  readonly isSteady: () => boolean;
+  readonly outcome?: Outcome | undefined;
+  /** Which of several of the same conversation: “1 of 2”. */
+  readonly position?: string;
+  readonly tabIndex?: number;
+  /** It was pressed to be denied while it was a line. */
+  readonly opensDenying?: boolean;
+  /** On a narrow screen: what needs more room is answered on a screen of its own. */
+  readonly onReview?: (() => void) | undefined;
+}
+
+export function AskCard(props: AskCardProps) {
+  const { one, place, isAt, isSteady, outcome, tabIndex } = props;
+  const { row, ask } = one;
+  const id = useId();
+  const [isDenying, setDenying] = useState(props.opensDenying ?? false);
+  const [isConfirming, setConfirming] = useState(false);
+  const [isOpen, setOpen] = useState<boolean | null>(null);
+  const card = useRef<HTMLElement>(null);
+  const isOff = !props.isOnline || !row.can.answer || outcome?.kind === "sending";
+  const isMarked = ask.marks.length > 0;
+  const answer = (given: Answer) => {
+    if (isOff || !isSteady()) return;
+    setDenying(false);
+    card.current?.focus({ preventScroll: true }); // the button that was pressed goes away
+    answerDesk().answer(one, given);
+  };
+  const isDiffOpen = isOpen ?? place !== "inbox";
+  const options = optionsOf(ask);
+  const acts: Acts = {
+    allow: () => {
+      if (isMarked && !isConfirming) setConfirming(true);
+      else answer({ kind: "approve", option: options.once });
+    },
+    always: (option) => answer({ kind: "approve", option }),
+    deny: () => setDenying(true),
+    toggleDiff: () => setOpen(!isDiffOpen),
+  };
+  const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
+    const act = keyAct(event, props, acts, options, isMarked, isDenying);
+    if (!act) return;
+    event.preventDefault();
+    if (!event.repeat && isSteady()) act();
+  };
+  return (
+    <article
+      ref={card}
+      className={isAt ? "ask at" : "ask"}
+      aria-labelledby={id}
+      data-key={one.key}
+      data-stop={one.key}
+      tabIndex={tabIndex}
+      onKeyDown={onKeyDown}
+    >
+      <Head {...props} id={id} isDenying={isDenying} />
+      <div className="ask-body">
+        {outcome?.kind === "refused" && <Trouble text={outcome.text} />}
+        {isDenying ? (
+          <>
+            <AskSubject ask={ask} isWhole={false} />
+            <DenyForm
+              draftKey={one.key}
+              isOff={isOff}
+              canStop={row.can.cancel}
+              onDeny={(reason, stops) => answer({ kind: "deny", reason, stops })}
+              onBack={() => (setDenying(false), card.current?.focus())}
+            />
+          </>
+        ) : (
+          <Body {...props} isOff={isOff} isDiffOpen={isDiffOpen} isConfirming={isConfirming} acts={acts} options={options} onAnswer={answer} />
+        )}
+      </div>
+    </article>
+  );
+}
+
+interface Acts {
+  readonly allow: () => void;
+  readonly always: (option: AskOption) => void;
+  readonly deny: () => void;
+  readonly toggleDiff: () => void;
+}
+
+interface Options {
+  readonly once: AskOption | null;
+  readonly always: readonly AskOption[];
+}
+
+function optionsOf({ options }: RowAsk): Options {
+  const offered: readonly (string | AskOption)[] = options ?? [];
+  const known = offered.filter((option): option is AskOption => typeof option === "object" && option !== null);
+  return { once: known.find(({ kind }) => kind === "allow-once") ?? null, always: known.filter(({ kind }) => kind === "allow-always") };
+}
+
+function keyAct(
+  event: KeyboardEvent<HTMLElement>,
+  { one, onReview }: AskCardProps,
+  acts: Acts,
+  options: Options,
+  isMarked: boolean,
+  isDenying: boolean,
+): (() => void) | null {
+  const { row, ask } = one;
+  const press = (name: string) => () => event.currentTarget.querySelector<HTMLButtonElement>(`[data-act="${name}"]:not(:disabled)`)?.click();
+  if (event.key === "Enter" && event.target === event.currentTarget) return onReview ?? (() => go(sessionAddress(row.id)));
+  if (isDenying) return null;
+  if (ask.kind === "permission") {
+    if (event.key === "y" && !isMarked) return acts.allow;
+    if (event.key === "a" && !isMarked && options.always[0]) return () => acts.always(options.always[0]!);
+    if (event.key === "n") return acts.deny;
+    if (event.key === "d") return ask.preview?.length ? acts.toggleDiff : () => go(changesAddress(row.id));
+  }
+  if (ask.kind === "plan" && (event.key === "y" || event.key === "n")) return press(event.key === "y" ? "allow" : "deny");
+  if (!/^[1-9]$/.test(event.key) || ask.kind === "permission" || ask.kind === "plan") return null;
+  const choices = event.currentTarget.querySelectorAll<HTMLElement>(".choice, .option input");
+  return () => choices[Number(event.key) - 1]?.click();
+}
+
+function Head({ one: { row, ask }, place, position, isOnline, id, isDenying }: AskCardProps & { readonly id: string; readonly isDenying: boolean }) {
+  const isInbox = place === "inbox";
+  const Heading = isInbox ? "h3" : "h2";
+  return (
+    <div className="ask-head">
+      <StateSign state={row.state} />
+      <AgentBadge agentName={row.agentName} title={row.agent} />
+      <Heading className="ask-title" id={id}>
+        {isDenying ? (
+          `Deny: ${inOneLine(ask.title)}`
+        ) : isInbox ? (
+          <a href={sessionAddress(row.id)} tabIndex={-1}>
+            {titleOf(row)}
+          </a>
+        ) : (
+          <AskTitle ask={ask} />
+        )}
+      </Heading>
+      {isInbox && <span className="small faint clip ask-where">{whereOf(row)}</span>}
+      <span className="ask-facts">
+        {isInbox && (
+          <span className="narrow-only row">
+            <AgentBadge agentName={row.agentName} title={row.agent} /> {inOneLine(row.project.name, "code")}
+          </span>
+        )}
+        {!isInbox && <span className="ask-where">{whereOf(row)}</span>}
+        {position && <span>{position}</span>}
+        {isOnline ? <Waits since_ms={ask.askedMs || row.stateSinceMs} /> : <span className="bad">not connected</span>}
+        {isInbox && <Cost row={row} />}
+        {isInbox && <ContextUsed row={row} />}
+      </span>
+    </div>
+  );
+}
+
+export function Waits({ since_ms }: { readonly since_ms: number }) {
+  const now = useNow(1_000);
+  return <span className="wait num">waits {roughly(now - since_ms)}</span>;
+}
+
+/** “Overwrite `app/rates.py`?” */
+function AskTitle({ ask }: { readonly ask: RowAsk }) {
+  if (ask.kind === "plan") return planTitle(ask);
+  if (ask.kind !== "permission") return inOneLine(questionOf(ask)) || "The agent asks";
+  const { verb, subject } = verbAndSubject(ask);
+  return (
+    <>
+      {`${verb.charAt(0).toUpperCase()}${verb.slice(1)}`} {subject && <code>{inOneLine(subject, "code")}</code>}?
+    </>
+  );
+}
+
+export function questionOf(ask: RowAsk): string {
+  return ask.question || payloadText(ask, "question") || ask.subject || `${ask.toolName || "The agent"} waits for an answer`;
+}
+
+function verbAndSubject({ title, subject }: RowAsk): { readonly verb: string; readonly subject: string } {
+  const words = title || "continue";
+  if (!subject || !words.endsWith(subject)) return { verb: words, subject: "" };
+  return { verb: words.slice(0, words.length - subject.length).trim(), subject };
+}
+
+interface BodyProps extends AskCardProps {
+  readonly isOff: boolean;
+  readonly isDiffOpen: boolean;
+  readonly isConfirming: boolean;
+  readonly acts: Acts;
+  readonly options: Options;
+  readonly onAnswer: (answer: Answer) => void;
+}
+
+function Body(props: BodyProps) {
+  const { one, place, isAt, isOff, onAnswer, onReview } = props;
+  const { ask } = one;
+  const answer = (value: JSONValue, words: string) => onAnswer({ kind: "answer", value, words });
+  if (ask.kind === "permission") return <Permission {...props} />;
+  if (ask.kind === "plan")
+    return (
+      <>
+        {place === "inbox" && <p className="ask-what">{planTitle(ask)}</p>}
+        {onReview ? <ReviewButton onReview={onReview} isAt={isAt} /> : <PlanForm ask={ask} draftKey={one.key} isOff={isOff} isAt={isAt} onAnswer={answer} />}
+      </>
+    );
+  return (
+    <>
+      {place === "inbox" && (
+        <p className="ask-what">
+          <b>{ask.runName ? `${inOneLine(ask.runName)} asks:` : "Asks:"}</b> {inOneLine(questionOf(ask))}
+        </p>
+      )}
+      {ask.kind === "tool" && <AskSubject ask={ask} isWhole />}
+      {onReview && !isSimple(ask) ? (
+        <ReviewButton onReview={onReview} isAt={isAt} />
+      ) : (
+        <QuestionForm ask={ask} draftKey={one.key} isOff={isOff} isLarge={place === "sheet"} onAnswer={answer} />
+      )}
+    </>
+  );
+}
+
+function Permission(props: BodyProps) {
+  const { one, place, isDiffOpen, onReview, isAt } = props;
+  const { row, ask } = one;
+  const { verb, subject } = verbAndSubject(ask);
+  const isLong = place !== "inbox" || isAt || ask.marks.length > 0 || ask.subject.length > 90 || ask.subject.includes("\n") || ask.subject.startsWith("{");
+  const isInline = !isLong && !subject && !!ask.subject;
+  const who = ask.runName ? `${inOneLine(ask.runName)} asks to` : "Asks to";
+  return (
+    <>
+      <p className="ask-what">
+        {place === "inbox" ? (
+          <>
+            {who} <b>{inOneLine(verb)}</b> {subject && <code>{inOneLine(subject, "code")}</code>}
+            {isInline && (
+              <code className="ask-inline">
+                <MarkedText text={ask.subject} marks={ask.marks} />
+              </code>
+            )}
+          </>
+        ) : (
+          ask.runName && `${inOneLine(ask.runName)} asks · `
+        )}
+        {isCommand(ask) && isLong && row.cwd && (
+          <>
+            {" "}
+            in <code>{shortPath(row.cwd)}</code>
+          </>
+        )}
+        {ask.preview?.length ? <ChangeCounts files={ask.preview} /> : null}
+      </p>
+      {!isInline && !(onReview && ask.preview?.length) && <AskSubject ask={ask} isWhole={isDiffOpen} />}
+      {ask.marks.length > 0 && <HiddenNote ask={ask} />}
+      {ask.why && isLong && <p className="ask-why">“{inOneLine(ask.why)}”</p>}
+      {onReview && ask.preview?.length ? <ReviewButton onReview={onReview} isAt={isAt} /> : <Buttons {...props} />}
+    </>
+  );
+}
+
+function Buttons(props: BodyProps) {
+  const { one, place, isAt, isOff, isOnline, isDiffOpen, isConfirming, acts, options } = props;
+  const { ask, row } = one;
+  const isMarked = ask.marks.length > 0;
+  const deny = (
+    <button key="deny" type="button" className={isMarked && isAt ? "button primary" : "button"} disabled={isOff} onClick={acts.deny}>
+      Deny… {isAt && <kbd>n</kbd>}
+    </button>
+  );
+  const allow = (
+    <button
+      key="allow"
+      type="button"
+      className={isAt && !isMarked ? "button primary" : isConfirming ? "button stop" : "button"}
+      disabled={isOff}
+      onClick={acts.allow}
+    >
+      {!isMarked ? "Allow once" : isConfirming ? "Allow once, as it is shown" : "Allow once…"} {isAt && !isMarked && <kbd>y</kbd>}
+    </button>
+  );
+  const note = !isOnline
+    ? "Your answer is sent only while you are connected: it is never stored for later."
+    : !row.can.answer
+      ? "It can be answered only where it runs."
+      : isMarked
+        ? "confirm once more · no key, no “always”"
+        : ask.noAlwaysWhy && isAt
+          ? `No “always”: ${inOneLine(ask.noAlwaysWhy)}`
+          : "";
+  return (
+    <div className="ask-buttons">
+      {place === "inbox" && ask.preview?.length ? (
+        <button type="button" className="button" aria-expanded={isDiffOpen} onClick={acts.toggleDiff}>
+          <Icon name="diff" isSmall /> {isDiffOpen ? "Hide diff" : "Show diff"} {isAt && <kbd>d</kbd>}
+        </button>
+      ) : null}
+      {isMarked ? [deny, allow] : allow}
+      {!isMarked && <AlwaysButton options={options.always} isOff={isOff} hasKey={isAt} onChoose={acts.always} />}
+      {!isMarked && deny}
+      {note && <span className="note-text">{note}</span>}
+      <OpenLink {...props} />
+    </div>
+  );
+}
+
+function OpenLink({ one: { row }, place, isAt }: AskCardProps) {
+  if (place !== "inbox" || !isAt) return null;
+  return (
+    <a className="quiet push open-link" href={sessionAddress(row.id)}>
+      <Icon name="open" isSmall /> Open <kbd>↵</kbd>
+    </a>
+  );
+}
+
+function ReviewButton({ onReview, isAt }: { readonly onReview: () => void; readonly isAt: boolean }) {
+  return (
+    <div className="ask-buttons">
+      <button type="button" className={isAt ? "button primary" : "button"} onClick={onReview}>
+        Review and answer
+      </button>
+    </div>
+  );
+}
+
+function HiddenNote({ ask }: { readonly ask: RowAsk }) {
+  const count = ask.marks.length;
+  return (
+    <Callout tone="bad" icon="warning">
+      <b>This hides part of itself.</b> {count === 1 ? "One place cannot be seen or imitates" : `${count} places cannot be seen or imitate`} something else. All
+      of it is shown here in the order in which it would run.
+    </Callout>
+  );
+}
+
+function Trouble({ text }: { readonly text: string }) {
+  return (
+    <Callout tone="warn" icon="warning" isAlert>
+      <b>{inOneLine(text)}</b>
+    </Callout>
+  );
+}
+
+export function Callout({
+  tone,
+  icon,
+  isAlert = false,
+  children,
+}: {
+  readonly tone: "" | "good" | "warn" | "bad";
+  readonly icon: Parameters<typeof Icon>[0]["name"];
+  readonly isAlert?: boolean;
+  readonly children: ReactNode;
+}) {
+  return (
+    <div className={`callout ${tone}`} role={isAlert ? "alert" : undefined}>
+      <Icon name={icon} />
+      <span>{children}</span>
+    </div>
+  );
+}

@@ -1,0 +1,195 @@
+/** What a question is about: the command, the change of files, or the arguments. What cannot be seen is drawn as a label. */
+
+import { useMemo, useState } from "react";
+import type { HarnessFilePreview, JSONValue } from "../../client/src/index.js";
+import { Revealed } from "../text/revealed.js";
+import { Delta } from "./facts.js";
+import { folded, numberedLines, replacesAll, type PatchLine } from "./patch.js";
+import { isFields } from "./question.js";
+import type { AskMark, RowAsk } from "./row.js";
+
+/** The text in its logical order, with the server's marks as labels. */
+export function MarkedText({ text, marks }: { readonly text: string; readonly marks: readonly AskMark[] }) {
+  if (!marks.length) return <Revealed text={text} />;
+  const pieces = [];
+  let from = 0;
+  for (const { start, end, label } of marks) {
+    if (start < from) continue;
+    if (start > from) pieces.push(<Revealed key={from} text={text.slice(from, start)} />);
+    pieces.push(
+      <span key={`mark-${start}`} className="hid">
+        {label}
+      </span>,
+    );
+    from = end;
+  }
+  return (
+    <>
+      {pieces}
+      {from < text.length && <Revealed text={text.slice(from)} />}
+    </>
+  );
+}
+
+export function isCommand(ask: RowAsk): boolean {
+  return ask.operations[0]?.kind === "command" || ask.title === "run a command";
+}
+
+/** A change of files has a preview; a command its line; a tool its arguments. */
+export function AskSubject({ ask, isWhole }: { readonly ask: RowAsk; readonly isWhole: boolean }) {
+  const given = useMemo(() => argumentsIn(ask), [ask]);
+  if (ask.preview?.length) return isWhole ? ask.preview.map((file, index) => <FileChange key={index} file={file} />) : null;
+  if (given) return <Arguments given={given} />;
+  if (!ask.subject || ask.title.endsWith(ask.subject)) return null;
+  return (
+    <pre className="command">
+      {isCommand(ask) && <span className="p">$ </span>}
+      <MarkedText text={ask.subject} marks={ask.marks} />
+    </pre>
+  );
+}
+
+function argumentsIn({ kind, operations, subject, marks }: RowAsk): { readonly [name: string]: JSONValue } | null {
+  if ((kind !== "permission" && kind !== "tool") || operations.length || marks.length || !subject.startsWith("{")) return null;
+  try {
+    const given = JSON.parse(subject) as JSONValue;
+    return isFields(given) ? given : null;
+  } catch {
+    return null;
+  }
+}
+
+const SECRET = /secret|token|password|passwd|credential|api_?key|private/i;
+const LONG = 400;
+
+function Arguments({ given }: { readonly given: { readonly [name: string]: JSONValue } }) {
+  return (
+    <table className="data arguments-table">
+      <caption className="unseen">Arguments</caption>
+      <tbody>
+        {Object.entries(given).map(([name, value]) => (
+          <tr key={name}>
+            <th scope="row">
+              <Revealed text={name} />
+            </th>
+            <td>
+              <Argument name={name} text={typeof value === "string" ? value : JSON.stringify(value)} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Argument({ name, text }: { readonly name: string; readonly text: string }) {
+  const [isShown, setShown] = useState(!SECRET.test(name) && text.length <= LONG);
+  if (isShown)
+    return (
+      <code>
+        <Revealed text={text} />
+      </code>
+    );
+  return (
+    <>
+      <code aria-hidden="true">••••••••••</code>{" "}
+      <span className="faint small">
+        hidden · {text.length.toLocaleString("en")} characters ·{" "}
+        <button type="button" className="link" onClick={() => setShown(true)}>
+          show
+        </button>
+      </span>
+    </>
+  );
+}
+
+const counted = (count: number) => `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`;
+
+/** “+38 −41 · replaces all 41 lines”. */
+export function ChangeCounts({ files }: { readonly files: readonly HarnessFilePreview[] }) {
+  const [added, removed] = [files.reduce((sum, file) => sum + file.added, 0), files.reduce((sum, file) => sum + file.removed, 0)];
+  const only = files.length === 1 ? files[0]! : null;
+  const isAll = useMemo(() => !!only && only.change === "update" && replacesAll(numberedLines(only.diff), only.hiddenLines), [only]);
+  const loss = only?.change === "delete" ? `${counted(removed)} go` : isAll ? `replaces all ${counted(removed)}` : "";
+  return (
+    <span className="ask-change">
+      <Delta added={added} removed={removed} />
+      {loss && <span className="bad small">{loss}</span>}
+    </span>
+  );
+}
+
+const CHANGES = { create: "New file", update: "Changes", delete: "Deletes" } as const;
+const SHOWN_FIRST = 12;
+const SHOWN_MOST = 600;
+const SIGNS = { same: "", added: "+", removed: "−", place: "" } as const;
+const SAID = { same: "", added: "added ", removed: "removed ", place: "" } as const;
+
+function FileChange({ file }: { readonly file: HarnessFilePreview }) {
+  const lines = useMemo(() => numberedLines(file.diff), [file.diff]);
+  const [isOpen, setOpen] = useState(lines.length <= SHOWN_FIRST + 4);
+  const { shown, added, removed } = folded(lines, isOpen ? SHOWN_MOST : SHOWN_FIRST);
+  const more = [removed && `${removed.toLocaleString("en")} more removed`, added && `${added.toLocaleString("en")} more added`].filter(Boolean).join(", ");
+  return (
+    <figure className="table file-diff">
+      <figcaption className="diff-head">
+        <span>{CHANGES[file.change] ?? file.change}</span>{" "}
+        <code className="clip">
+          <Revealed text={file.path} />
+        </code>
+        <Delta added={file.added} removed={file.removed} />
+      </figcaption>
+      {shown.length > 0 && (
+        <div className="diff-scroll" tabIndex={0} role="group" aria-label={`Change of ${file.path}`}>
+          <table className="patch">
+            <colgroup>
+              <col className="n" />
+              <col className="n" />
+              <col className="s" />
+              <col />
+            </colgroup>
+            <tbody>
+              {shown.map((line, index) => (
+                <Line key={index} line={line} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {(more || file.hiddenLines > 0 || !isOpen) && (
+        <p className="diff-more">
+          <span>{more || (file.hiddenLines > 0 ? `${counted(file.hiddenLines)} are not shown` : "")}</span>
+          {!isOpen && (
+            <button type="button" className="link" onClick={() => setOpen(true)}>
+              Show all
+            </button>
+          )}
+        </p>
+      )}
+    </figure>
+  );
+}
+
+function Line({ line }: { readonly line: PatchLine }) {
+  if (line.kind === "place")
+    return (
+      <tr className="place">
+        <td colSpan={4}>
+          <Revealed text={line.text} />
+        </td>
+      </tr>
+    );
+  return (
+    <tr className={line.kind}>
+      <td className="n">{line.before}</td>
+      <td className="n">{line.after}</td>
+      <td className="s" aria-hidden="true">
+        {SIGNS[line.kind]}
+      </td>
+      <td className="t">
+        {SAID[line.kind] && <span className="unseen">{SAID[line.kind]}</span>}
+        <Revealed text={line.text} />
+      </td>
+    </tr>
+  );
+}

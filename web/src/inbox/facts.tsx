@@ -1,0 +1,60 @@
+/** The small facts of a row: where, what it changed, what it costs, how full its context is. */
+
+import { useEffect, useState } from "react";
+import { cost } from "../amounts.js";
+import { inOneLine } from "../text/unseen.js";
+import type { InboxRow } from "./row.js";
+
+export function Delta({ added, removed }: { readonly added: number; readonly removed: number }) {
+  if (!added && !removed) return null;
+  return (
+    <span className="delta">
+      {added > 0 && <span className="plus">+{added.toLocaleString("en")}</span>}
+      {removed > 0 && <span className="minus">−{removed.toLocaleString("en")}</span>}
+    </span>
+  );
+}
+
+export function Cost({ row }: { readonly row: InboxRow }) {
+  return <span className="num fact-cost">{cost(row.costUsd, row.isCostComplete)}</span>;
+}
+
+const ALMOST_FULL = 85;
+
+export function ContextUsed({ row }: { readonly row: InboxRow }) {
+  const { used, limit } = row.context ?? { used: 0, limit: null };
+  if (!limit) return <span className="num fact-context" />;
+  const percent = Math.min(100, Math.round((used / limit) * 100));
+  return (
+    <span className="num fact-context" title={`${used.toLocaleString("en")} of ${limit.toLocaleString("en")} tokens of context`}>
+      <span className={percent >= ALMOST_FULL ? "meter warn" : "meter"} aria-hidden="true">
+        <i style={{ width: `${percent}%` }} />
+      </span>{" "}
+      {percent} %
+    </span>
+  );
+}
+
+/** “shop · fix/checkout”. */
+export function whereOf({ project, worktree, branch }: InboxRow): string {
+  return inOneLine([project.name, worktree || branch].filter(Boolean).join(" · "), "code");
+}
+
+export function titleOf(row: InboxRow): string {
+  return inOneLine(row.title) || "Untitled";
+}
+
+/** A folder as its owner writes it. */
+export function shortPath(path: string): string {
+  return inOneLine(path.replace(/^\/(?:home|Users)\/[^/]+(?=\/|$)/, "~").replace(/^\/root(?=\/|$)/, "~"), "code");
+}
+
+/** The time, looked at again so often. */
+export function useNow(every_ms: number): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), every_ms);
+    return () => clearInterval(timer);
+  }, [every_ms]);
+  return now;
+}

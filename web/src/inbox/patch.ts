@@ -1,0 +1,47 @@
+/** A unified patch as numbered lines, and how much of it is folded away. Pure. */
+
+export interface PatchLine {
+  readonly kind: "same" | "added" | "removed" | "place";
+  readonly before: number | null;
+  readonly after: number | null;
+  readonly text: string;
+}
+
+const PLACE = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)$/;
+const HEADS = /^(?:diff --git|index |--- |\+\+\+ |\\ No newline)/;
+
+export function numberedLines(patch: string): readonly PatchLine[] {
+  const lines: PatchLine[] = [];
+  let [before, after] = [1, 1];
+  for (const line of patch.replace(/\n$/, "").split("\n")) {
+    const place = PLACE.exec(line);
+    if (place) {
+      [before, after] = [Number(place[1]), Number(place[2])];
+      lines.push({ kind: "place", before: null, after: null, text: place[3] || `Line ${Math.max(before, after)}` });
+    } else if (line.startsWith("+") && !line.startsWith("+++ ")) lines.push({ kind: "added", before: null, after: after++, text: line.slice(1) });
+    else if (line.startsWith("-") && !line.startsWith("--- ")) lines.push({ kind: "removed", before: before++, after: null, text: line.slice(1) });
+    else if (!HEADS.test(line)) lines.push({ kind: "same", before: before++, after: after++, text: line.replace(/^ /, "") });
+  }
+  return lines;
+}
+
+export interface Folded {
+  readonly shown: readonly PatchLine[];
+  readonly added: number;
+  readonly removed: number;
+}
+
+/** The first lines, and what the rest would add and remove. */
+export function folded(lines: readonly PatchLine[], most: number): Folded {
+  const shown = lines.slice(0, most);
+  const count = (kind: PatchLine["kind"], from: readonly PatchLine[]) => from.filter((line) => line.kind === kind).length;
+  const rest = lines.slice(most);
+  return { shown, added: count("added", rest), removed: count("removed", rest) };
+}
+
+/** Whether nothing of what the file was stays. */
+export function replacesAll(lines: readonly PatchLine[], hiddenLines: number): boolean {
+  const places = lines.filter(({ kind }) => kind === "place").length;
+  const first = lines.find(({ kind }) => kind === "removed");
+  return !hiddenLines && places <= 1 && first?.before === 1 && !lines.some(({ kind }) => kind === "same");
+}

@@ -1,0 +1,111 @@
+/** The rows of the inbox as the server sends them; `harness.views.inbox.row` describes them. */
+
+import type { HarnessFilePreview, HarnessOperation, HarnessRelayOption, JSONValue } from "../../client/src/index.js";
+
+export type InboxState = "needs-approval" | "asks" | "running" | "background" | "idle" | "succeeded" | "failed" | "interrupted" | "lost";
+
+export interface RowOperation {
+  readonly kind: string;
+  readonly text: string;
+}
+
+export interface RowChild {
+  readonly runId: string;
+  readonly name: string;
+  readonly state: InboxState;
+  readonly startedMs: number;
+  readonly tokens: number | null;
+  readonly lastOperation: RowOperation | null;
+}
+
+/** A place in `subject` that cannot be seen, or looks like something else. */
+export interface AskMark {
+  readonly start: number;
+  readonly end: number;
+  readonly kind: string;
+  readonly label: string;
+}
+
+export interface AskOption extends HarnessRelayOption {
+  /** How far an “always” goes, where the server says so. */
+  readonly reach?: "conversation" | "project" | "everywhere" | "";
+}
+
+export interface RowAsk {
+  readonly id: string;
+  readonly kind: "permission" | "question" | "plan" | "tool";
+  readonly runId: string;
+  readonly callId: string;
+  readonly argumentsHash: string;
+  readonly askedMs: number;
+  readonly runName: string;
+  readonly toolName: string;
+  readonly category: string;
+  readonly operations: readonly HarnessOperation[];
+  readonly title: string;
+  readonly subject: string;
+  readonly why: string;
+  readonly question: string;
+  readonly options: readonly string[] | readonly AskOption[] | null;
+  readonly payload: JSONValue;
+  readonly resumeSchema: JSONValue;
+  readonly preview: readonly HarnessFilePreview[] | null;
+  readonly marks: readonly AskMark[];
+  readonly noAlwaysWhy: string;
+  readonly alike: string;
+}
+
+export interface InboxRow {
+  readonly id: string;
+  readonly title: string;
+  readonly agent: string;
+  readonly agentName: string;
+  readonly model: string;
+  readonly cwd: string;
+  readonly project: { readonly root: string; readonly name: string };
+  readonly branch: string;
+  readonly worktree: string;
+  readonly tags: readonly string[];
+  readonly state: InboxState;
+  readonly stateSinceMs: number;
+  readonly isLive: boolean;
+  readonly failure: { readonly code: string; readonly text: string } | null;
+  readonly lastOperation: RowOperation | null;
+  readonly asks: readonly RowAsk[];
+  readonly children: readonly RowChild[];
+  readonly context: { readonly used: number; readonly limit: number | null } | null;
+  readonly changes: { readonly files: number; readonly added: number; readonly removed: number } | null;
+  readonly costUsd: number | null;
+  readonly isCostComplete: boolean;
+  readonly tokens: number | null;
+  readonly queued: number;
+  readonly startedMs: number;
+  readonly updatedMs: number;
+  readonly isUnseen: boolean;
+  readonly can: { readonly submit: boolean; readonly steer: boolean; readonly answer: boolean; readonly cancel: boolean };
+}
+
+export interface InboxCounts {
+  readonly needsYou: number;
+  readonly running: number;
+  readonly failed: number;
+  readonly toReview: number;
+}
+
+/** `costUsd` is null where nothing is known. */
+export interface InboxToday {
+  readonly costUsd: number | null;
+  readonly isCostComplete: boolean;
+  readonly limitUsd: number | null;
+  readonly byAgent: readonly { readonly agent: string; readonly agentName: string; readonly costUsd: number | null; readonly isCostComplete: boolean }[];
+}
+
+export interface InboxPage {
+  readonly rows: readonly InboxRow[];
+  readonly total: number;
+  readonly counts: InboxCounts;
+  readonly today: InboxToday;
+}
+
+export const needsYou = ({ state }: InboxRow): boolean => state === "needs-approval" || state === "asks";
+export const works = ({ state }: InboxRow): boolean => state === "running" || state === "background";

@@ -1,0 +1,39 @@
+/** What a conversation does, as a shape, a word and a colour: never by one of them alone. */
+
+import { Icon, type IconName } from "../shell/icon.js";
+import type { InboxRow, InboxState } from "./row.js";
+
+interface Shown {
+  readonly shape: string;
+  readonly icon?: IconName;
+  readonly tone?: "good" | "bad" | "faint";
+  readonly word: string;
+}
+
+const SHOWN: { readonly [State in InboxState]: Shown } = {
+  "needs-approval": { shape: "ask", word: "Needs you" },
+  asks: { shape: "ask", word: "Needs you" },
+  running: { shape: "run", word: "Running" },
+  background: { shape: "bg", word: "Waits for a background job" },
+  idle: { shape: "idle", word: "Idle" },
+  succeeded: { shape: "sign", icon: "check", tone: "good", word: "Done" },
+  failed: { shape: "sign", icon: "close", tone: "bad", word: "Failed" },
+  interrupted: { shape: "sign", icon: "stop", tone: "faint", word: "You stopped it" },
+  lost: { shape: "lost", word: "Lost contact" },
+};
+
+export function StateSign({ state }: { readonly state: InboxState }) {
+  const { shape, icon, tone = "", word } = SHOWN[state] ?? SHOWN.idle;
+  return (
+    <span className={`state ${shape} ${tone}`} role="img" aria-label={word}>
+      {icon && <Icon name={icon} isSmall={icon === "stop"} />}
+    </span>
+  );
+}
+
+/** “Failed: timed out after 30 min”, “Lost contact: …”, “Done”. */
+export function stateWords({ state, failure }: InboxRow): string {
+  const { word } = SHOWN[state] ?? SHOWN.idle;
+  const why = failure?.text && (state === "failed" || state === "lost") ? `: ${failure.text}` : "";
+  return `${word}${why}`;
+}

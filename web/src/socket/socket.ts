@@ -1,0 +1,24 @@
+/** The socket that all parts of this page share; it connects when the first of them asks for it. */
+
+import { checkLogin, login } from "../login.js";
+import { onNextFrame } from "./next_frame.js";
+import { PageSocket } from "./page_socket.js";
+
+let shared: PageSocket | null = null;
+
+function address(): string {
+  const url = new URL("ws/inbox", document.baseURI);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  url.search = url.hash = "";
+  return url.href;
+}
+
+export function pageSocket(): PageSocket {
+  if (shared) return shared;
+  // A socket that is refused does not say why.
+  const socket = new PageSocket({ url: address(), protocols: login.protocols, schedule: onNextFrame, onRefused: () => void checkLogin() });
+  login.subscribe(() => login.status() === "in" && socket.reconnectNow());
+  window.addEventListener("online", socket.reconnectNow);
+  document.addEventListener("visibilitychange", socket.reconnectNow);
+  return (shared = socket);
+}

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { PageSocket, SessionTransport } from "./dist/subject.js";
+
+/** A socket whose other end is the test. */
+class Wire {
+  readyState = 1;
+  sent = [];
+  onopen = null;
+  onmessage = null;
+  onclose = null;
+  onerror = null;
+  send(text) {
+    this.sent.push(JSON.parse(text));
+  }
+  close() {
+    this.readyState = 3;
+  }
+  say(message) {
+    this.onmessage?.({ data: JSON.stringify(message) });
+  }
+  drop(code = 1006) {
+    this.readyState = 3;
+    this.onclose?.({ code, reason: "gone" });
+  }
+}
+
+const INBOX = { type: "inbox", rows: [], total: 0, counts: {}, today: {} };
+const state = (over) => ({ status: "idle", messages: [], sessionId: "s1", title: "", ...over });
+
+function connected() {
+  const wires = [];
+  let now = 1_000;
+  const socket = new PageSocket({ url: "ws://x/ws/inbox", protocols: () => [], connect: () => (wires.push(new Wire()), wires.at(-1)), now: () => now++ });
+  wires[0].say(INBOX);
+  return { socket, wires };
+}
+
+test("one socket carries the inbox and every conversation that is followed", (t) => {
+  const { socket, wires } = connected();
+  t.after(() => socket.close());
+  const heard = [];
+  socket.onInbox((frames) => heard.push(...frames.map(({ type }) => type)));
+  const one = new SessionTransport(socket, "s1");
+  const two = new SessionTransport(socket, "s2");
+  assert.deepEqual(wires[0].sent, [{ type: "subscribe", session: "s1" }, { type: "subscribe", session: "s2" }]);
+  assert.equal(one.status, "connecting");
+  wires[0].say({ type: "state", session: "s1", state: state({ title: "one" }) });
+  wires[0].say({ type: "delta", session: "s1", operations: [{ type: "append-text", path: ["title"], value: "!" }] });
+  wires[0].say({ type: "rows", changed: [], removed: [], counts: {} });
+  assert.deepEqual([one.status, one.state.title, two.loaded, heard], ["open", "one!", false, ["rows"]]);
+  one.send({ type: "submit", prompt: "go" });
+  assert.deepEqual(wires[0].sent.at(-1), { type: "commands", session: "s1", commands: [{ type: "submit", prompt: "go" }] });
+  one.close();
+  assert.deepEqual(wires[0].sent.at(-1), { type: "unsubscribe", session: "s1" });
+});
+
+test("a lost connection is made again, subscriptions with it, and messages that waited are sent once", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { socket, wires } = connected();
+  t.after(() => socket.close());
+  const one = new SessionTransport(socket, "s1");
+  wires[0].say({ type: "state", session: "s1", state: state() });
+  wires[0].drop();
+  assert.deepEqual([socket.status, one.status, one.loaded], ["waiting", "waiting", true]);
+  assert.ok(socket.lostSinceMs > 0);
+  one.send({ type: "submit", prompt: "later" });
+  t.mock.timers.tick(10_000);
+  wires[1].say(INBOX);
+  assert.deepEqual(wires[1].sent, [{ type: "subscribe", session: "s1" }]);
+  assert.equal(one.status, "connecting");
+  wires[1].say({ type: "state", session: "s1", state: state({ title: "again" }) });
+  assert.deepEqual(wires[1].sent.at(-1).commands, [{ type: "submit", prompt: "later" }]);
+  assert.deepEqual([one.status, one.state.title, one.waitingCommands.length, socket.lostSinceMs], ["open", "again", 0, 0]);
+});
+
+test("an answer is never sent later", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { socket, wires } = connected();
+  t.after(() => socket.close());
+  const one = new SessionTransport(socket, "s1");
+  const said = [];
+  one.onError((message) => said.push(message));
+  wires[0].say({ type: "state", session: "s1", state: state() });
+  wires[0].drop();
+  one.send({ type: "approve", relayId: "r1" });
+  assert.equal(one.waitingCommands.length, 0);
+  assert.match(said[0], /not sent/);
+  assert.equal(socket.send({ type: "seen", session: "s1" }), false);
+});
+
+test("what does not fit is asked for again, as a whole", (t) => {
+  const { socket, wires } = connected();
+  t.after(() => socket.close());
+  const one = new SessionTransport(socket, "s1");
+  wires[0].say({ type: "state", session: "s1", state: state({ title: "a" }) });
+  wires[0].say({ type: "delta", session: "s1", operations: [{ type: "append-text", path: ["messages", "7", "content"], value: "x" }] });
+  assert.deepEqual(wires[0].sent.slice(-2), [{ type: "unsubscribe", session: "s1" }, { type: "subscribe", session: "s1" }]);
+  wires[0].say({ type: "delta", session: "s1", operations: [{ type: "append-text", path: ["title"], value: "late" }] });
+  assert.equal(one.state.title, "a");
+  wires[0].say({ type: "state", session: "s1", state: state({ title: "b" }) });
+  assert.equal(one.state.title, "b");
+});
+
+test("a session that is unknown is over, a command that is refused is said", (t) => {
+  const { socket, wires } = connected();
+  t.after(() => socket.close());
+  const [unknown, known] = [new SessionTransport(socket, "s0"), new SessionTransport(socket, "s1")];
+  const said = [];
+  known.onError((message) => said.push(message));
+  wires[0].say({ type: "state", session: "s1", state: state() });
+  wires[0].say({ type: "error", session: "s0", message: "there is no session s0" });
+  wires[0].say({ type: "error", session: "s1", message: "It changed, look again", commandId: "c1" });
+  assert.deepEqual([unknown.status, unknown.closeReason, known.status, said], ["closed", "there is no session s0", "open", ["It changed, look again"]]);
+});
+
+test("a server that refuses for good is not asked again", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { socket, wires } = connected();
+  wires[0].drop(4403);
+  t.mock.timers.tick(60_000);
+  assert.deepEqual([socket.status, socket.closeReason, wires.length], ["closed", "gone", 1]);
+});
