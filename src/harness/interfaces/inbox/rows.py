@@ -130,6 +130,7 @@ class InboxRows:
         self.rows: dict[str, InboxRow] = {}
         """The current ones."""
         self._tally = [0, 0, 0, 0]
+        self._is_closed = False
 
     def load(self) -> None:
         """Read and show all. Raises StoreError."""
@@ -153,7 +154,7 @@ class InboxRows:
     def update(self, log_ids: Iterable[str]) -> list[str]:
         """Read what is new in these logs; returns those whose row is another one now, or gone."""
         with self._lock:
-            return [log_id for log_id in log_ids if self._update(log_id)]
+            return [] if self._is_closed else [log_id for log_id in log_ids if self._update(log_id)]
 
     def prepare(self, log_id: str) -> None:
         """Open a log whose first reading may take long, so that `update` is quick."""
@@ -195,7 +196,7 @@ class InboxRows:
 
     def page(self, limit: int) -> InboxPage:
         with self._lock:
-            rows = sorted(self.rows.values(), key=_order)
+            rows = in_order(self.rows.values())
             return InboxPage(rows=tuple(rows[:limit]), total=len(rows), counts=self.counts)
 
     @property
@@ -205,6 +206,7 @@ class InboxRows:
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
             for log_id in list(self._followed):
                 self._forget(log_id)
 
@@ -316,6 +318,10 @@ def _counted(row: InboxRow) -> tuple[bool, ...]:
         row.is_unseen and row.state == "failed",
         row.is_unseen and has_changed,
     )
+
+
+def in_order(rows: Iterable[InboxRow]) -> list[InboxRow]:
+    return sorted(rows, key=_order)
 
 
 def _order(row: InboxRow) -> tuple[int, int, str]:

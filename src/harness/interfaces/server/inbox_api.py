@@ -10,8 +10,9 @@ from starlette.websockets import WebSocket
 
 from harness.errors import UsageError
 from harness.interfaces.inbox.rows import RowCounts
+from harness.interfaces.inbox.today import Today
 from harness.interfaces.server.channels import Channels
-from harness.interfaces.server.inbox_feed import LISTED, InboxFeed, Today
+from harness.interfaces.server.inbox_feed import LISTED, InboxFeed
 from harness.interfaces.server.inbox_socket import (
     MOST_ANSWERS,
     AnswerResult,

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
-
-import msgspec
 
 from harness.config import Settings
 from harness.config.prices import load as load_prices
@@ -16,13 +13,13 @@ from harness.errors import HarnessError
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.rows import InboxRows, RowStatus
 from harness.interfaces.inbox.store_watch import StoreWatch
+from harness.interfaces.inbox.today import Today, midnight_ms, today_of
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.frames import Packet
 from harness.interfaces.server.machine_api import UsageReports
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.session.open_thread import complete
-from harness.sources.registry import load
 from harness.views.formatting.json_text import encode
 from harness.views.inbox.row import InboxRow, RowCan
 
@@ -35,21 +32,6 @@ _LOOK_EVERY_S = 1.0
 _TODAY_EVERY_S = 10.0
 
 Taker = Callable[[Packet], object]
-
-
-class TodayByAgent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    agent: str
-    """Its display name."""
-    agent_name: str
-    cost_usd: float | None
-    is_cost_complete: bool
-
-
-class Today(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    cost_usd: float | None = None
-    is_cost_complete: bool = True
-    limit_usd: float | None = None
-    by_agent: tuple[TodayByAgent, ...] = ()
 
 
 class InboxFeed:
@@ -283,21 +265,7 @@ class InboxFeed:
             self._send()
 
     def _today(self) -> Today:
-        bill = self._usage.bill("agent", _midnight_ms())
-        total = bill["total"]
-        return Today(
-            cost_usd=total["cost_usd"],
-            is_cost_complete=total["is_cost_complete"],
-            by_agent=tuple(
-                TodayByAgent(
-                    agent=_title(row["agent"] or ""),
-                    agent_name=row["agent"] or "",
-                    cost_usd=row["cost_usd"],
-                    is_cost_complete=row["is_cost_complete"],
-                )
-                for row in bill["rows"]
-            ),
-        )
+        return today_of(self._usage.bill("agent", midnight_ms()))
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         if self._is_closed:
@@ -306,15 +274,3 @@ class InboxFeed:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _midnight_ms() -> int:
-    now = time.localtime()
-    return int(time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1)) * 1000)
-
-
-def _title(agent_name: str) -> str:
-    try:
-        return load(agent_name).title
-    except HarnessError:
-        return agent_name

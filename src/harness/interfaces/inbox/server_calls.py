@@ -1,0 +1,64 @@
+"""Requests to a `harness serve`, without an extra."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from harness.errors import HarnessError, UsageError
+from harness.interfaces.commands import Command
+
+_TIMEOUT_S = 15.0
+
+
+class ServerCalls:
+    """Contract: thread-safe. Every method raises HarnessError."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self.token = token
+
+    def command(self, session: str, command: Command) -> None:
+        body = {"commands": [msgspec.to_builtins(command)]}
+        self.post(f"/api/sessions/{quote(session, safe='')}/commands?client=terminal", body)
+
+    def start(self, **setup: Any) -> str:
+        """A new conversation with a prompt; its id."""
+        return str(self.post("/api/sessions", setup)["id"])
+
+    def post(self, path: str, body: Any) -> Any:
+        return self._asked(path, msgspec.json.encode(body))
+
+    def get(self, path: str) -> Any:
+        return self._asked(path, None)
+
+    def _asked(self, path: str, body: bytes | None) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        request = Request(f"{self.url}{path}", body, headers)  # noqa: S310 # the user named it
+        try:
+            with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+                return json.load(answer)
+        except HTTPError as error:
+            raise _refused(error) from error
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise HarnessError(
+                f"no server answers at {self.url}: {reason}", hint="`harness serve` starts one"
+            ) from error
+        except ValueError as error:
+            raise HarnessError(
+                f"what answers at {self.url} is not `harness serve`", hint="check the address"
+            ) from error
+
+
+def _refused(error: HTTPError) -> HarnessError:
+    try:
+        words = json.load(error)["error"]
+        return UsageError(str(words["message"]), hint=str(words.get("hint") or ""))
+    except (ValueError, LookupError, TypeError, OSError):
+        return HarnessError(f"the server refused the request ({error.code})", hint="check the token")

@@ -1,0 +1,218 @@
+"""The inbox for programs in a terminal: the same rows and actions from the files, or from a server.
+
+with open_inbox(store, prices) as inbox:            # or open_inbox(store, prices, url=…, token=…)
+    for row in inbox.page().rows: ...
+    inbox.send(row.id, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
+    seen = inbox.wait(seen, 1.0)                     # until something has changed
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Any, Protocol, Self
+
+from harness.config.prices import Prices
+from harness.errors import HarnessError, UsageError
+from harness.interfaces.cli.server_address import address_of, token_of
+from harness.interfaces.commands import Command
+from harness.interfaces.inbox.live_links import LiveLinks
+from harness.interfaces.inbox.rows import InboxPage, InboxRows, RowStatus
+from harness.interfaces.inbox.server_calls import ServerCalls
+from harness.interfaces.inbox.store_watch import StoreWatch
+from harness.interfaces.inbox.today import Today, today_in
+from harness.interfaces.server.backend import ConversationStatus
+from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
+from harness.views.inbox.row import InboxRow, RowCan
+
+LISTED = 500
+_LOOK_EVERY_S = 1.0
+_TODAY_EVERY_S = 20.0
+_EVERYTHING = RowCan(submit=True, steer=True, answer=True, cancel=True)
+
+
+class InboxSource(Protocol):
+    """Contract: thread-safe; `close` last."""
+
+    @property
+    def today(self) -> Today: ...
+
+    @property
+    def problem(self) -> str:
+        """Why rows may be old: one line; empty when they are current."""
+        ...
+
+    def page(self, limit: int = LISTED) -> InboxPage: ...
+
+    def row(self, session: str) -> InboxRow | None: ...
+
+    def wait(self, seen: int, timeout_s: float) -> int:
+        """Until something has changed since `seen` (at first 0); returns what to give the next time."""
+        ...
+
+    def send(self, session: str, command: Command) -> None:
+        """Carried out when it returns. Raises HarnessError."""
+        ...
+
+    def start(self, **setup: Any) -> str:
+        """A new conversation, by a server: `prompt`, `agent`, `cwd`, …; its id. Raises HarnessError."""
+        ...
+
+    def mark_seen(self, session: str) -> None: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class _Changes:
+    """A number that grows, and threads that wait for it."""
+
+    def __init__(self) -> None:
+        self._number = 1
+        self._changed = threading.Condition()
+
+    def note(self) -> None:
+        with self._changed:
+            self._number += 1
+            self._changed.notify_all()
+
+    def wait(self, seen: int, timeout_s: float) -> int:
+        with self._changed:
+            self._changed.wait_for(lambda: self._number != seen, timeout_s)
+            return self._number
+
+
+class FileInbox:
+    """An `InboxSource` from the files. Commands go to the program that runs the session: over the socket of `harness
+    chat` and `harness run`, else to the server of this machine.
+    """
+
+    def __init__(self, store: FileStore, prices: Prices) -> None:
+        """Reads all rows. Raises StoreError."""
+        self._store = store
+        self._prices = prices
+        self._changes = _Changes()
+        self._links = LiveLinks(self._on_link)
+        self._rows = InboxRows(store, prices, status=self._status)
+        self._is_over = threading.Event()
+        self.today = Today()
+        self.problem = ""
+        self._watch = StoreWatch(store, self._notified)
+        self._rows.load()
+        for work in (self._look, self._count):
+            threading.Thread(target=work, name="harness-inbox", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def page(self, limit: int = LISTED) -> InboxPage:
+        return self._rows.page(limit)
+
+    def row(self, session: str) -> InboxRow | None:
+        return self._rows.rows.get(session)
+
+    def wait(self, seen: int, timeout_s: float) -> int:
+        return self._changes.wait(seen, timeout_s)
+
+    def send(self, session: str, command: Command) -> None:
+        if self._store.is_live(session) and self._links.reaches(session):
+            self._links.send(session, command)
+        else:
+            self._server(session).command(session, command)
+        self.mark_seen(session)
+
+    def start(self, **setup: Any) -> str:
+        return ServerCalls(address_of(""), token_of("")).start(**setup)
+
+    def mark_seen(self, session: str) -> None:
+        if self._rows.mark_seen(session):
+            self._changes.note()
+
+    def close(self) -> None:
+        self._is_over.set()
+        self._watch.close()
+        self._links.close()
+        self._rows.close()
+
+    def _server(self, session: str) -> ServerCalls:
+        """That of this machine. Raises UsageError."""
+        try:
+            return ServerCalls(address_of(""), token_of(""))
+        except UsageError as error:
+            if self._store.is_live(session):
+                raise UsageError(
+                    "it is run by another program, which takes no commands from here", hint="answer it there"
+                ) from error
+            raise UsageError(
+                "its program has ended", hint=f"`harness chat --resume {session}` continues it"
+            ) from error
+
+    def _status(self, metadata: Metadata) -> RowStatus:
+        log_id = metadata.session_id
+        if not self._store.is_live(log_id):
+            return RowStatus()
+        status = self._links.status(log_id)
+        if status is not None:
+            return RowStatus(is_live=True, can=_can(status))
+        is_served = metadata.kind == "thread" and _has_server()
+        # A server has its conversations open also when nothing runs in them.
+        is_live = not is_served or bool(metadata.activity)
+        return RowStatus(is_live=is_live, can=_EVERYTHING if is_served else RowCan())
+
+    def _notified(self, log_ids: set[str] | None) -> None:
+        with suppress(HarnessError):
+            if log_ids is None:
+                self._rows.load()
+            elif not self._rows.update(log_ids):
+                return
+            self._changes.note()
+
+    def _on_link(self, log_id: str) -> None:
+        if self._rows.refresh_status(log_id):
+            self._changes.note()
+
+    def _look(self) -> None:
+        """Whether processes still live: nothing notifies of their end."""
+        while not self._is_over.wait(_LOOK_EVERY_S):
+            live = [row.id for row in list(self._rows.rows.values()) if row.is_live]
+            changed = [log_id for log_id in live if self._rows.refresh_status(log_id)]
+            changed += self._rows.release_idle()
+            if changed:
+                self._changes.note()
+
+    def _count(self) -> None:
+        seen = 0
+        while not self._is_over.is_set():
+            seen = self._changes.wait(seen, _TODAY_EVERY_S)
+            with suppress(HarnessError):
+                self.today = today_in(self._store, self._prices)
+            self._is_over.wait(_TODAY_EVERY_S)
+
+
+def _can(status: ConversationStatus) -> RowCan:
+    return RowCan(
+        submit=status.can_submit, steer=status.can_steer, answer=status.can_answer, cancel=status.can_cancel
+    )
+
+
+def _has_server() -> bool:
+    try:
+        return bool(address_of(""))
+    except UsageError:
+        return False
+
+
+def open_inbox(store: FileStore, prices: Prices, *, url: str = "", token: str = "") -> InboxSource:
+    """From the server at `url`, else from the files. Raises HarnessError."""
+    if not url:
+        return FileInbox(store, prices)
+    from harness.interfaces.inbox.served_inbox import ServedInbox
+
+    return ServedInbox(url, token)
