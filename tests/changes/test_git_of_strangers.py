@@ -11,8 +11,8 @@ from changed_folders import ChangingAgent, git, repository, summaries, write
 
 from harness.errors import HarnessError, UsageError
 from harness.interfaces.changes.commit import commit
-from harness.interfaces.changes.git_calls import GitFailed
 from harness.interfaces.changes.repository import Repository, find_repository
+from harness.sources.workspace.git_calls import GitFailed
 
 HOOKS = (
     "pre-commit",

@@ -15,9 +15,9 @@ from hashlib import sha1, sha256
 from typing import NamedTuple
 
 from harness.errors import UsageError
-from harness.interfaces.changes.git_calls import GitCalls, GitFailed
 from harness.interfaces.changes.run_folder import RunFolder
 from harness.sources.sandbox.git_directories import GIT, is_repository
+from harness.sources.workspace.git_calls import GitCalls, GitFailed
 
 _BASES = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master", "refs/remotes/origin/main")
 _STAT = re.compile(

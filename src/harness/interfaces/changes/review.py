@@ -14,7 +14,6 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.interfaces.changes.generated_files import is_generated
-from harness.interfaces.changes.git_calls import GitFailed
 from harness.interfaces.changes.pictures import pictures_of
 from harness.interfaces.changes.repository import Repository, find_repository
 from harness.interfaces.changes.run_folder import FileNow, NotInFolder, RunFolder, file_of
@@ -26,6 +25,7 @@ from harness.interfaces.changes.shapes import (
     GitSummary,
     TurnSummary,
 )
+from harness.sources.workspace.git_calls import GitFailed
 from harness.views.changes.edits import Edit
 from harness.views.changes.fold import ChangedFile, ChangeHistory, totals_of
 from harness.views.changes.lines import CONTEXT_LINES, DiffRow, counts, patch_of, rows_of

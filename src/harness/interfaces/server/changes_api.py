@@ -14,7 +14,6 @@ from starlette.routing import Route
 
 from harness.errors import UsageError
 from harness.interfaces.changes.commit import commit
-from harness.interfaces.changes.git_calls import GitFailed
 from harness.interfaces.changes.histories import ChangeHistories
 from harness.interfaces.changes.repository import Stale
 from harness.interfaces.changes.revert import revert, undo
@@ -30,6 +29,7 @@ from harness.interfaces.server.responses import (
     with_errors,
 )
 from harness.log.store import Metadata
+from harness.sources.workspace.git_calls import GitFailed
 
 _MOST_ROWS = 5_000
 _MOST_CONTEXT = 1_000_000
