@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -28,6 +28,9 @@ from harness.sources.imports.catalogue_usage import UsageSum
 from harness.sources.imports.history import Activity, AgentHistory, current_home
 from harness.sources.imports.registry import load, load_all
 from harness.sources.registry import load as load_agent
+
+if TYPE_CHECKING:
+    from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
 
 _CATALOGUE = "histories.sqlite"
 _READ_AT_ONCE = 50
@@ -80,6 +83,9 @@ class HistorySessions:
 
     def sessions(self, chosen: SessionFilter = EVERYTHING) -> list[CataloguedSession]:
         return self._catalogue.sessions(chosen)
+
+    def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
+        return self._catalogue.search(asked, chosen)
 
     def read_all(self, console: Console, chosen: SessionFilter = EVERYTHING) -> None:
         """All that are not read and may be meant; a message says so when it takes a while."""
@@ -244,19 +250,6 @@ def as_metadata(session: CataloguedSession, activity: Activity | None = None) ->
         created_ms=started_ms,
         updated_ms=session.changed_ms,
     )
-
-
-def has_model(model: str, wanted: str) -> bool:
-    """Whether a model's name contains these words."""
-    return wanted.lower() in model.lower()
-
-
-def is_below(directory: str, project: str) -> bool:
-    """Whether a directory is that of the project, or lies in it."""
-    if not project:
-        return True
-    root = os.path.abspath(os.path.expanduser(project))
-    return directory == root or directory.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _name_of(agent: str) -> str:

@@ -16,7 +16,7 @@ translator that the live agent already has:
 | log | `stored_log.py` | a session as a log: events with stamps, the same each time it is read |
 | summary | `summary.py` | what a session was about, how it ended, what it used, what it said, read in parts |
 | short way | `file_scan.py`, `scan_claude.py`, `scan_codex.py` | the same for the large files of Claude and Codex, and only what is new of them |
-| catalogue | `catalogue.py` and `catalogue_*.py` | all sessions of all histories, in SQLite: found without reading them, each read once |
+| catalogue | `catalogue.py` and `catalogue_*.py` | all sessions of all histories, in SQLite: found without reading them, each read once; filters, search, usage |
 
 Rules for a file of `stores/`
 1. The session's own records name its directory and id; names of folders only say where to look.

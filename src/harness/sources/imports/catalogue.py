@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.sources.imports.catalogue_file import connected, in_memory
+from harness.sources.imports.catalogue_file import connected, forget_readings, in_memory
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.catalogue_usage import CatalogueUsage
 from harness.sources.imports.catalogue_writer import CatalogueWriter
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
 from harness.sources.imports.summary import Reading, SessionSummary, readings
+
+if TYPE_CHECKING:
+    from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
 
 _FOUND = ("path", "mark", "changed_ms", "size")
 """What each search for sessions says anew."""
@@ -111,12 +115,19 @@ class Catalogue:
     def usage(self) -> CatalogueUsage:
         return CatalogueUsage(self._connection)
 
+    def search(self, asked: SessionSearch, chosen: SessionFilter = EVERYTHING) -> Iterator[FoundSession]:
+        """The sessions that say or did what is asked for, as far as they were read, the last changed first."""
+        from harness.sources.imports.catalogue_search import CatalogueSearch
+
+        return CatalogueSearch(self._connection, self._histories).find(asked, chosen)
+
     def close(self) -> None:
         self._connection.close()
 
     def refresh(self, home: Home) -> None:
         """Look for sessions in all stores. What is new or has changed is not read yet."""
         try:
+            self._tidy()
             self._refresh(home)
         except sqlite3.Error:  # locked by another process for long, a full disk, damage
             self.close()
@@ -163,7 +174,7 @@ class Catalogue:
         """Those that are meant, as far as they are known, the last changed first."""
         condition, values = chosen.condition()
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM sessions WHERE {condition}{_IN_ORDER} LIMIT ?",
+            f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
             (*values, limit),
         )
         return [CataloguedSession(*row) for row in rows]
@@ -179,7 +190,7 @@ class Catalogue:
         for condition in ("session_id = ?", "substr(session_id, 1, length(?)) = ?"):
             values = (session_id,) * condition.count("?")
             rows = self._connection.execute(
-                f"SELECT {_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{_IN_ORDER}",
+                f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{IN_ORDER}",
                 (*values, agent, agent),
             )
             if found := [CataloguedSession(*row) for row in rows]:
@@ -202,6 +213,10 @@ class Catalogue:
                 on_progress(len(found))
         batch.save()
         return found
+
+    def _tidy(self) -> None:
+        if CatalogueWriter(self._connection).is_wasteful():
+            forget_readings(self._connection)
 
 
 class _Batch:
@@ -243,8 +258,8 @@ class _Batch:
                     self._connection.execute(_UPDATE, (*values, session.number))
 
 
-_IN_ORDER = " ORDER BY changed_ms DESC, number DESC"
-_COLUMNS = ", ".join(CataloguedSession.__struct_fields__)
+IN_ORDER = " ORDER BY changed_ms DESC, number DESC"
+CATALOGUED_COLUMNS = ", ".join(CataloguedSession.__struct_fields__)
 _NEW = StoredSession.__struct_fields__
 _CHANGES = [
     "gone_ms = 0",

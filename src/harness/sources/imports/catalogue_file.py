@@ -7,7 +7,7 @@ import sqlite3
 
 from harness.log.private_files import make_private_directory, open_private
 
-_VERSION = 2
+_VERSION = 3
 """A file of another version is deleted and made anew."""
 _TABLES = """
 CREATE TABLE sessions (
@@ -64,7 +64,7 @@ CREATE TABLE used (
     PRIMARY KEY (session, run, quarter, model)
 ) WITHOUT ROWID;
 CREATE TABLE documents (
-    number INTEGER PRIMARY KEY,
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
     session INTEGER NOT NULL,
     file TEXT NOT NULL,
     start INTEGER NOT NULL,
@@ -72,8 +72,10 @@ CREATE TABLE documents (
     at_ms INTEGER NOT NULL,
     commands TEXT NOT NULL,
     files TEXT NOT NULL,
-    commits TEXT NOT NULL
+    commits TEXT NOT NULL,
+    characters INTEGER NOT NULL
 );
+CREATE TABLE outdated (characters INTEGER NOT NULL);
 CREATE INDEX documents_of_sessions ON documents (session);
 CREATE VIRTUAL TABLE words USING fts5 (
     text, content = '', detail = 'none', tokenize = 'unicode61 remove_diacritics 2'
@@ -82,7 +84,8 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row')
 """
 """`calls`: the model calls that several sessions may have copies of, so that each counts once; `key` is a hash.
 `used`: what was used, per session, run, quarter of an hour and model. `words`: in which documents a word is; the texts
-themselves stay in the stores."""
+themselves stay in the stores. Words of documents that are gone stay there, so a number is never used again; `outdated`
+says how much that is."""
 _PATIENCE_S = 5.0
 """How long another process is waited for."""
 
@@ -136,7 +139,25 @@ def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 def clear(connection: sqlite3.Connection) -> None:
     """Search tables first: they drop tables of their own."""
-    tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE {}TABLE%'"
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE {}TABLE%' AND name NOT LIKE 'sqlite_%'"
     for kind in ("VIRTUAL ", ""):
         for (name,) in connection.execute(tables.format(kind)).fetchall():
             connection.execute(f'DROP TABLE IF EXISTS "{name}"')
+
+
+_FORGET = """
+INSERT INTO words (words) VALUES ('delete-all');
+DELETE FROM states;
+DELETE FROM calls;
+DELETE FROM used;
+DELETE FROM documents;
+DELETE FROM outdated;
+UPDATE sessions SET read_mark = '' WHERE NOT gone_ms
+"""
+
+
+def forget_readings(connection: sqlite3.Connection) -> None:
+    """As if no session had been read."""
+    with connection:
+        for statement in _FORGET.split(";"):
+            connection.execute(statement)

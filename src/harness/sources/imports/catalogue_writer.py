@@ -26,9 +26,10 @@ _ADD = (
     + ", ".join(f"{name} = coalesce({name} + excluded.{name}, {name}, excluded.{name})" for name in COUNTS)
 )
 _DOCUMENT = (
-    "INSERT INTO documents (session, file, start, end, at_ms, commands, files, commits)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO documents (session, file, start, end, at_ms, characters, commands, files, commits)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_MOST_OUTDATED = 50_000_000
 SEPARATOR = "\x1e"
 """Between the commands of a document, and between its files."""
 
@@ -54,8 +55,20 @@ class CatalogueWriter:
         rows = self._connection.execute("SELECT state FROM states WHERE session = ?", (session,))
         return next((bytes(state) for (state,) in rows), b"")
 
+    def is_wasteful(self) -> bool:
+        """Whether most of the search table is about documents that are gone."""
+        (gone,) = self._connection.execute("SELECT coalesce(sum(characters), 0) FROM outdated").fetchone()
+        if gone < _MOST_OUTDATED:
+            return False
+        (there,) = self._connection.execute("SELECT coalesce(sum(characters), 0) FROM documents").fetchone()
+        return bool(gone > there)
+
     def _forget(self, session: int) -> None:
         """The words of its documents stay in the search table, but lead to no document any more."""
+        self._connection.execute(
+            "INSERT INTO outdated SELECT sum(characters) FROM documents WHERE session = ? HAVING count(*)",
+            (session,),
+        )
         for table in ("documents", "used", "states"):
             cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
             if table == "used" and cursor.rowcount > 0:
@@ -64,10 +77,10 @@ class CatalogueWriter:
     def _add_document(self, session: int, document: Document) -> None:
         if not (document.texts or document.commands or document.files or document.commits):
             return
-        values = (session, document.file, document.start, document.end, document.at_ms)
+        text = "\n".join(document.texts)
+        values = (session, document.file, document.start, document.end, document.at_ms, len(text))
         lists = (document.commands, document.files, document.commits)
         cursor = self._connection.execute(_DOCUMENT, (*values, *map(SEPARATOR.join, lists)))
-        text = "\n".join(document.texts)
         self._connection.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text))
 
     def _add_used(self, session: int, agent: str, reading: Reading) -> None:

@@ -111,6 +111,23 @@ def _blocks(fd: int, inode: int, offset: int) -> Iterator[LineBlock]:
             yield LineBlock(start, data, FilePosition(inode, offset, _hash(data[-_TAIL_BYTES:])))
 
 
+def lines_between(path: str, start: int, end: int, needles: Sequence[bytes]) -> Iterator[bytes]:
+    """The lines of a part of a file in which one of these occurs, in lower case; all where none is given."""
+    fd = open_file(path)
+    if fd is None:
+        return
+    try:
+        data = os.pread(fd, end - start, start)
+    except OSError:
+        return
+    finally:
+        os.close(fd)
+    for line in data.split(b"\n"):
+        folded = line.lower()
+        if not needles or any(needle in folded for needle in needles):
+            yield line
+
+
 @lru_cache(maxsize=256)
 def _minute_ms(text: str) -> int | None:
     return milliseconds(f"{text}:00Z")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -68,6 +68,12 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
     """The session that has started it, where that is known."""
 
 
+class StoredText(NamedTuple):
+    at_ms: int
+    role: str
+    text: str
+
+
 class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: nothing here raises on what is in a store, changes it, or reads what holds credentials.
 
@@ -93,3 +99,6 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A short way through a session, for large stores; with the state of an earlier reading, only what is new.
 
     Raises CannotScan where a file is not as expected."""
+    texts: Callable[[StoredSession, str, int, int, Sequence[bytes]], Iterator[StoredText]] | None = None
+    """The texts in a part of one of its files, where there is a `scan`; at least those in which one of these bytes
+    occurs, in lower case. None given: all of them."""

@@ -11,8 +11,16 @@ from typing import Any
 
 import msgspec
 
-from harness.sources.imports.file_scan import HEAD_BYTES, FileScan, ScanState, TokenCount, scanned, time_of
-from harness.sources.imports.history import StoredSession
+from harness.sources.imports.file_scan import (
+    HEAD_BYTES,
+    FileScan,
+    ScanState,
+    TokenCount,
+    lines_between,
+    scanned,
+    time_of,
+)
+from harness.sources.imports.history import StoredSession, StoredText
 from harness.sources.imports.store_files import files_in
 from harness.sources.imports.summary import (
     LONGEST_PROMPT,
@@ -24,13 +32,13 @@ from harness.sources.imports.summary import (
     UsedTokens,
     masked,
 )
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _RESULT_BYTES = 700
 """Where a line with the result of a tool shows that it is one."""
 _TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"', b'{"type":"summary"')
 _INTERRUPTION = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
-_CHILDREN = "subagents"
 
 
 class _Thinking(msgspec.Struct, gc=False):
@@ -113,8 +121,7 @@ class _ClaudeScan(FileScan[_State]):
 
     def files(self) -> Iterator[tuple[str, str]]:
         yield "", self.session.path
-        folder = os.path.join(self.session.path.removesuffix(".jsonl"), _CHILDREN)
-        for file in files_in(folder, ".jsonl"):
+        for file in files_in(_folder_of_children(self.session), ".jsonl"):
             yield file.name, file.path
 
     def feed(self, lines: Sequence[bytes], document: Document) -> None:
@@ -235,6 +242,10 @@ class _ClaudeScan(FileScan[_State]):
             summary.outcome = "completed" if is_done else "unknown"
 
 
+def _folder_of_children(session: StoredSession) -> str:
+    return os.path.join(session.path.removesuffix(".jsonl"), "subagents")
+
+
 def _begin_run(summary: SessionSummary, record: _Line, prompt: str, at_ms: int) -> None:
     summary.runs += 1
     summary.prompt = summary.prompt or masked(prompt[:LONGEST_PROMPT])
@@ -261,3 +272,22 @@ def _counts_of(stated: _Used) -> TokenCounts:
 
 def scan_claude(session: StoredSession, state: bytes) -> Iterator[Reading]:
     return scanned(_ClaudeScan, _State, session, state)
+
+
+def texts_of_claude(
+    session: StoredSession, file: str, start: int, end: int, needles: Sequence[bytes]
+) -> Iterator[StoredText]:
+    path = os.path.join(_folder_of_children(session), file) if file else session.path
+    for line in lines_between(path, start, end, needles):
+        if b'"role":"' not in line[:HEAD_BYTES] and b'"type":"' not in line[:HEAD_BYTES]:
+            continue
+        try:
+            record = _decode(line)
+        except DECODE_ERRORS:
+            continue
+        message = record.message
+        if record.type in ("user", "assistant") and message is not None and not record.is_meta:
+            content = message.content
+            texts = [content] if isinstance(content, str) else [block.text for block in content]
+            for text in filter(None, texts):
+                yield StoredText(time_of(record.timestamp), record.type, text)

@@ -12,8 +12,16 @@ from typing import Any
 import msgspec
 
 from harness.sources.formats.fields import arguments_of, first_text, items_of, record_of, text_of
-from harness.sources.imports.file_scan import HEAD_BYTES, FileScan, ScanState, TokenCount, scanned, time_of
-from harness.sources.imports.history import StoredSession
+from harness.sources.imports.file_scan import (
+    HEAD_BYTES,
+    FileScan,
+    ScanState,
+    TokenCount,
+    lines_between,
+    scanned,
+    time_of,
+)
+from harness.sources.imports.history import StoredSession, StoredText
 from harness.sources.imports.summary import (
     LONGEST_PROMPT,
     CannotScan,
@@ -22,6 +30,7 @@ from harness.sources.imports.summary import (
     UsedTokens,
     masked,
 )
+from harness.sources.translation.json_lines import DECODE_ERRORS
 
 SHELLS = frozenset(
     {"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"}
@@ -98,6 +107,12 @@ _decode_call = msgspec.json.Decoder(_CallLine).decode
 _decode_asked = msgspec.json.Decoder(_Asked).decode
 _decode = msgspec.json.Decoder(_AnyLine).decode
 _Classes = tuple[int | None, int | None, int | None, int | None, int | None]
+_ROLES = {
+    b"user_message": "user",
+    b"UserMessage": "user",
+    b"agent_message": "assistant",
+    b"AgentMessage": "assistant",
+}
 _MINUTE = len("2026-11-15T19:13")
 _NOTHING: _Classes = (None, None, None, None, None)
 
@@ -315,3 +330,21 @@ def _more(left: int | None, right: int | None) -> int | None:
 
 def scan_codex(session: StoredSession, state: bytes) -> Iterator[Reading]:
     return scanned(_CodexScan, _State, session, state)
+
+
+def texts_of_codex(
+    session: StoredSession, _file: str, start: int, end: int, needles: Sequence[bytes]
+) -> Iterator[StoredText]:
+    for line in lines_between(session.path, start, end, needles):
+        found = _kind_of(line[:HEAD_BYTES])
+        role = _ROLES.get(found[1]) if found is not None else None
+        if role is None:
+            continue
+        try:
+            record = _decode(line)
+        except DECODE_ERRORS:
+            continue
+        item = record_of(record.payload.get("item"))
+        text = _text_of_parts(item) if item else text_of(record.payload.get("message"))
+        if text:
+            yield StoredText(time_of(record.timestamp), role, text)

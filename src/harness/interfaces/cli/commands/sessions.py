@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli import playback, session_diff
+from harness.interfaces.cli import playback, session_diff, session_filters
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
-from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, moment_ms, positive
+from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
 
 if TYPE_CHECKING:
     from harness.events import Event
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from harness.sources.imports.catalogue import CataloguedSession
     from harness.sources.imports.stored_log import StoredLog
 
-SUMMARY = "recorded sessions: list, show, replay, diff, check, path, delete"
+SUMMARY = "sessions: list, search, show, replay, diff, check, path, delete"
 DEFAULT_ACTION = "list"
 ACTIONS = {
     "list": "list sessions: waiting ones first, then running ones, then the newest",
+    "search": "find sessions by what was said in them, and by files, commands and commits",
     "show": "show a session in any format",
     "replay": "show a session with its original timing",
     "diff": "print what a session changed as a patch",
@@ -34,22 +35,13 @@ ACTIONS = {
     "delete": "delete sessions permanently",
 }
 _SHOWN_BY_DEFAULT = 20
-_OUTCOMES = (
-    "waiting",
-    "running",
-    "completed",
-    "failed",
-    "timed_out",
-    "stalled",
-    "limit_exceeded",
-    "interrupted",
-    "unknown",
-)
+_FOUND_BY_DEFAULT = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     _add_list(actions["list"])
+    _add_search(actions["search"])
     help_text = "an id, the beginning of one, or `last`"
     for name in ("show", "replay", "diff", "check", "path"):
         completes(actions[name].add_argument("id", metavar="ID", help=help_text), "sessions")
@@ -66,33 +58,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
+    session_filters.add_arguments(parser)
     add = parser.add_argument
-    completes(add("-a", "--agent", default="", metavar="NAME", help="only those of this agent"), "agents")
-    add("--outcome", default="", metavar="WORD", help=f"only those that are {', '.join(_OUTCOMES)}")
-    add(
-        "--tag",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="only those with this tag (may be repeated)",
-    )
-    add(
-        "--since",
-        type=moment_ms,
-        metavar="TIME",
-        help="only those started since 2026-08-31, today, 12h, 7d, 4w",
-    )
-    add("--until", type=moment_ms, metavar="TIME", help="only those started before then")
-    add("--project", default="", metavar="DIR", help="only those that worked in this directory, or below it")
-    add("--model", default="", metavar="TEXT", help="only those of models whose name contains this")
     add("--live", action="store_true", help="only those that a process has open now")
-    help_text = "also sessions of sub-agents, and those that their agent has deleted"
-    add("--all", action="store_true", help=help_text)
     help_text = f"show at most N (default: {_SHOWN_BY_DEFAULT}; 0: all)"
     add("--limit", type=count_or_zero, default=_SHOWN_BY_DEFAULT, metavar="N", help=help_text)
     shape = parser.add_mutually_exclusive_group().add_argument
     shape("--json", action="store_true", help="print JSON")
     shape("--ids", action="store_true", help="print only the ids, one per line")
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    help_text = "words that were said, by their beginnings; what is in double quotes must stand there exactly"
+    add("words", metavar="WORDS", nargs="*", help=help_text)
+    add(
+        "--file",
+        default="",
+        metavar="PATH",
+        help="it has read, written or named a file whose path contains this",
+    )
+    add("--command", default="", metavar="TEXT", help="it has run a command that contains this")
+    add("--commit", default="", metavar="SHA", help="it has made this commit")
+    session_filters.add_arguments(parser)
+    help_text = f"show at most N (default: {_FOUND_BY_DEFAULT}; 0: all)"
+    add("--limit", type=count_or_zero, default=_FOUND_BY_DEFAULT, metavar="N", help=help_text)
+    add("--json", action="store_true", help="print JSON")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -102,6 +93,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     store = preferences.open_store(settings)
     action = {
         "list": _list,
+        "search": _search,
         "show": _show,
         "replay": _replay,
         "diff": _diff,
@@ -141,6 +133,25 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     return 0
 
 
+def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.cli.session_search import as_text, search
+
+    session_filters.check(arguments)
+    found = search(arguments, store, console)
+    is_cut = bool(arguments.limit) and len(found) > arguments.limit
+    hits = found[: arguments.limit or None]
+    if arguments.json:
+        write_json({"hits": [hit.as_data() for hit in hits], "is_cut": is_cut})
+    elif not hits:
+        console.say("nothing was found")
+    else:
+        write_text(as_text(hits))
+    if is_cut:
+        console.say("… and more (--limit 0 shows all)")
+    return 0
+
+
 def _merged(ours: Sequence[Metadata], theirs: Sequence[Metadata]) -> list[Metadata]:
     """Waiting ones first, then running ones, then the newest."""
     from harness.log.query import age
@@ -155,13 +166,13 @@ def _chosen(
     arguments: argparse.Namespace, store: FileStore, known: Sequence[str], console: Console
 ) -> tuple[list[Metadata], int]:
     """The sessions that are asked for, and how many older ones the limit cuts off."""
-    _check_filters(arguments)
+    session_filters.check(arguments)
     most = arguments.limit or len(known)
     known = _waiting_first(store, known, console)
-    if not _is_filtered(arguments):  # then the rest need not even be read
+    if not session_filters.is_filtered(arguments):  # then the rest need not even be read
         return [_up_to_date(store, log_id, console) for log_id in known[:most]], max(0, len(known) - most)
     each = (_up_to_date(store, log_id, console) for log_id in known)
-    found = [metadata for metadata in each if _is_asked_for(metadata, arguments)]
+    found = [metadata for metadata in each if session_filters.is_meant(metadata, arguments)]
     return found[:most], max(0, len(found) - most)
 
 
@@ -178,44 +189,8 @@ def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> 
     return [*first, *(log_id for log_id in known if log_id not in moved)]
 
 
-def _is_filtered(arguments: argparse.Namespace) -> bool:
-    times = (arguments.since, arguments.until)
-    words = (arguments.agent, arguments.outcome, arguments.tag, arguments.project, arguments.model)
-    return any(words) or arguments.live or times != (None, None)
-
-
-def _check_filters(arguments: argparse.Namespace) -> None:
-    """Raises UsageError, UnknownAgent."""
-    from harness.errors import UsageError
-    from harness.sources.registry import load
-
-    if arguments.agent:
-        arguments.agent = load(arguments.agent).name
-    arguments.outcome = arguments.outcome.replace(" ", "_").replace("-", "_")
-    if arguments.outcome not in ("", *_OUTCOMES):
-        hint = f"expected one of: {', '.join(_OUTCOMES)}"
-        raise UsageError(f"unknown outcome: {arguments.outcome}", hint=hint)
-
-
-def _is_asked_for(metadata: Metadata, arguments: argparse.Namespace) -> bool:
-    from harness.interfaces.cli.history_sessions import has_model, is_below
-    from harness.log.query import age
-
-    created_ms, _ = age(metadata)
-    return (
-        has_model(metadata.model, arguments.model)
-        and is_below(metadata.cwd, arguments.project)
-        and (not arguments.live or metadata.outcome in ("running", "waiting"))
-        and arguments.agent in ("", metadata.agent_name)
-        and arguments.outcome in ("", metadata.outcome)
-        and set(arguments.tag) <= set(metadata.tags)
-        and (arguments.since is None or created_ms >= arguments.since)
-        and (arguments.until is None or created_ms < arguments.until)
-    )
-
-
 def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: Sequence[str]) -> str:
-    if known and _is_filtered(arguments):
+    if known and session_filters.is_filtered(arguments):
         return f"none of {len(known)} sessions matches, in {store.directory}"
     return f"there are no sessions in {store.directory}"
 

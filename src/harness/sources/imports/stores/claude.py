@@ -17,7 +17,7 @@ from harness.sources.formats.fields import count_of, first_text, items_of, recor
 from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.processes import is_same_process
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.scan_claude import scan_claude
+from harness.sources.imports.scan_claude import scan_claude, texts_of_claude
 from harness.sources.imports.store_files import document, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
@@ -373,4 +373,5 @@ HISTORY = AgentHistory(
     live=live,
     deleted_after_days=deleted_after_days,
     scan=scan_claude,
+    texts=texts_of_claude,
 )

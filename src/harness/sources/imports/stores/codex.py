@@ -28,7 +28,7 @@ from harness.sources.formats.fields import (
 from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.processes import locked_inodes
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.scan_codex import PATCHED, SHELLS, scan_codex
+from harness.sources.imports.scan_codex import PATCHED, SHELLS, scan_codex, texts_of_codex
 from harness.sources.imports.store_files import StoreFile, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
@@ -444,4 +444,5 @@ HISTORY = AgentHistory(
     rewording=CodexRewording,
     live=live,
     scan=scan_codex,
+    texts=texts_of_codex,
 )
