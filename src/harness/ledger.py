@@ -210,6 +210,13 @@ def rolled_up(charges: Iterable[Charge], by: By, more: Mapping[str, int] = Mappi
 
     `more`: by key, how many sessions there are of which the charges have only sums.
     """
+    return [row for row, _charges in grouped(charges, by, more)]
+
+
+def grouped(
+    charges: Iterable[Charge], by: By, more: Mapping[str, int] = MappingProxyType({})
+) -> list[tuple[Row, list[Charge]]]:
+    """The rows of `rolled_up`, each with the charges that it sums up."""
     groups: dict[str, list[Charge]] = {}
     for charge in charges:
         groups.setdefault(_KEYS[by](charge), []).append(charge)
@@ -222,7 +229,7 @@ def rolled_up(charges: Iterable[Charge], by: By, more: Mapping[str, int] = Mappi
         )
         for key, group in groups.items()
     ]
-    return sorted(rows, key=_ORDERS.get(by, _by_size))
+    return [(row, groups[row.key]) for row in sorted(rows, key=_ORDERS.get(by, _by_size))]
 
 
 def total(charges: Iterable[Charge], more: int = 0) -> Amount:

@@ -41,6 +41,7 @@ from harness.interfaces.server.responses import NotFound, error_response, json_r
 from harness.interfaces.server.sessions_api import SessionsApi
 from harness.interfaces.server.sockets import Socket
 from harness.interfaces.server.streams import StreamsApi
+from harness.interfaces.server.workspaces_api import WorkspacesApi
 from harness.log.store import Query, Store
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
@@ -168,6 +169,7 @@ class ServerApp:
             *ChangesApi(channels).routes(),
             *StreamsApi(channels).routes(),
             *machine.routes(),
+            *WorkspacesApi(channels, plan.default.cwd).routes(),
             *LoginApi(plan.access, plan.names.url).routes(),
             *chat.routes(),
             *self._pages.routes(),

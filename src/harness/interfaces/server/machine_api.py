@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harness.config import Settings, model_names
+from harness.config.prices import Prices
 from harness.config.prices import load as load_prices
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
@@ -29,7 +30,7 @@ from harness.interfaces.cli import inventory
 from harness.interfaces.cli.parser import moment_ms
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.responses import Handler, json_response, with_errors
-from harness.ledger import WORDS, Account, By, Ledger, rolled_up, total
+from harness.ledger import WORDS, Account, By, Charge, Ledger, grouped, total
 from harness.log.grep_events import grep_events
 from harness.log.private_files import open_private
 from harness.log.query import is_active
@@ -49,7 +50,7 @@ _QUARTER_HOUR_MS = 15 * 60 * 1000
 """No day begins between two of them, anywhere."""
 _RECENT_MS = 10_000
 """What was written just now may have more of the same moment."""
-_GROUPINGS = ("agent", "model", "day", "session", "sub-agent")
+_GROUPINGS = ("agent", "model", "day", "project", "session", "sub-agent")
 _AGENTS_KNOWN_S = 30.0
 
 
@@ -100,32 +101,36 @@ class MachineApi:
     def _models_of(self, agent_name: str) -> dict[str, Any]:
         agent = load(agent_name) if agent_name else None
         spellings = inventory.names_of(agent) if agent is not None else ()
+        prices = load_prices(self._settings, "")
         rows = [
             {
                 "id": model.name,
+                "name": model.description or model.name,
                 "description": model.description,
                 "provider": model.provider,
                 "usable": agent is None or bool(model.id_for(spellings)),
+                **_price(prices, model.id_for(spellings) or model.name),
             }
             for model in model_names.load(self._settings).all
         ]
         default = self._default.model if agent is None or agent.name == self._default.agent else ""
         default = default or (self._settings.model_for(spellings) if agent is not None else "")
         if agent is not None and agent.work is not None:
-            rows = _provider_models()
+            rows = _provider_models(prices)
             default = default or any_model()
         return {"models": rows, "defaultModel": default}
 
     async def _usage(self, request: Request) -> Response:
         by: Any = request.query_params.get("by", "agent")
-        if by not in _GROUPINGS:
-            raise UsageError(f"by is one of {', '.join(_GROUPINGS)}")
+        split: Any = request.query_params.get("split", "")
+        if by not in _GROUPINGS or split not in ("", *_GROUPINGS) or split == by:
+            raise UsageError(f"by is one of {', '.join(_GROUPINGS)}; split is another of them, or absent")
         since = request.query_params.get("since", "")
         try:
             since_ms = moment_ms(since) if since else -1
         except argparse.ArgumentTypeError as error:
             raise UsageError(str(error)) from error
-        return json_response(await asyncio.to_thread(self._bills.bill, by, since_ms))
+        return json_response(await asyncio.to_thread(self._bills.bill, by, since_ms, split or None))
 
 
 def _all_agents() -> list[dict[str, Any]]:
@@ -141,12 +146,19 @@ def _all_agents() -> list[dict[str, Any]]:
             "install": one.agent.install,
             "models": "model" in one.agent.supports,
             "capabilities": inventory.capabilities(one.agent),
+            "twoWay": inventory.two_way(one.agent),
+            "keys": list(one.agent.key_variables),
         }
         for one in found
     ]
 
 
-def _provider_models() -> list[dict[str, Any]]:
+def _price(prices: Prices, model: str) -> dict[str, float | None]:
+    price = prices.find(model)
+    return {"priceIn": price.input if price else None, "priceOut": price.output if price else None}
+
+
+def _provider_models(prices: Prices) -> list[dict[str, Any]]:
     """One of each provider: whatever else it has can be named as well."""
     from harness.sources.models.local import USUAL
     from harness.sources.models.registry import PROVIDERS, usable
@@ -154,16 +166,20 @@ def _provider_models() -> list[dict[str, Any]]:
     usual = {name: provider.usual_model for name, provider in PROVIDERS.items()} | {"local": USUAL}
     demo = {
         "id": DEMO,
+        "name": "Demonstration",
         "description": "A demonstration (a script answers, the tools are real)",
         "provider": "scripted",
         "usable": True,
+        **_price(prices, DEMO),
     }
     return [
         {
             "id": f"{row.provider}/{usual[row.provider]}",
+            "name": usual[row.provider],
             "description": f"{row.title} ({row.reason})",
             "provider": row.provider,
             "usable": row.is_usable,
+            **_price(prices, f"{row.provider}/{usual[row.provider]}"),
         }
         for row in usable()
         if usual.get(row.provider)
@@ -186,25 +202,25 @@ class UsageReports:
         self._known: dict[str, _Known] = {}
         self._version: int | None = None
         self._has_loaded = False
-        self._made: dict[tuple[By, int], dict[str, Any]] = {}
+        self._made: dict[tuple[By, int, By | None], dict[str, Any]] = {}
 
-    def bill(self, by: By, since_ms: int) -> dict[str, Any]:
-        """As `harness usage --json`. Raises StoreError."""
+    def bill(self, by: By, since_ms: int, split: By | None = None) -> dict[str, Any]:
+        """As `harness usage --json`; with `split`, a row for each value of both. Raises StoreError."""
+        wanted = (by, since_ms, split)
         with self._lock:
             if self._catch_up() or len(self._made) > _MOST_MADE:
                 self._made.clear()
-            if (by, since_ms) not in self._made:
-                self._made[by, since_ms] = self._make(by, since_ms)
-            return self._made[by, since_ms]
+            if wanted not in self._made:
+                self._made[wanted] = self._make(*wanted)
+            return self._made[wanted]
 
-    def _make(self, by: By, since_ms: int) -> dict[str, Any]:
+    def _make(self, by: By, since_ms: int, split: By | None) -> dict[str, Any]:
         ledger = Ledger(known.account for known in self._known.values())
         prices = load_prices(self._settings, "")
         charges = ledger.charges(prices, _day_of, since_ms)
-        name = by.replace("-", "_")
         return {
             "by": by,
-            "rows": [{name: row.key or None, **asdict(row.amount)} for row in rolled_up(charges, by)],
+            "rows": [*_rows(charges, by, split)],
             "total": asdict(total(charges)),
             "prices_date": prices.date,
         }
@@ -265,6 +281,15 @@ class UsageReports:
         if isinstance(self._store, FileStore):
             for start in range(0, len(new), _SAVED_AT_ONCE):
                 self._store.save_snapshots(_KEPT_AS, new[start : start + _SAVED_AT_ONCE])
+
+
+def _rows(charges: list[Charge], by: By, split: By | None) -> Iterator[dict[str, Any]]:
+    name = by.replace("-", "_")
+    for row, group in grouped(charges, by):
+        if split is None:
+            yield {name: row.key or None, **asdict(row.amount)}
+        else:
+            yield from ({name: row.key or None, **inner} for inner in _rows(group, split, None))
 
 
 def _decoded(kept: bytes | None) -> Account | None:

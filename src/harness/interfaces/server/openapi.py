@@ -20,6 +20,7 @@ from harness.interfaces.server.inbox_api import AnswerResults, InboxData, ManyAn
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
 from harness.interfaces.server.schemas import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
+from harness.interfaces.server.workspaces_api import NewWorktree, RemovedWorktree
 from harness.version import __version__
 from harness.views.usage import UsageReport
 
@@ -163,12 +164,55 @@ ENDPOINTS = (
     Endpoint("post", f"{_ONE}/commit", "Commit files of it", CommitAnswer, CommitRequest, errors=(409,)),
     Endpoint("get", "/api/agents", "The agents of this machine", schemas.AgentList),
     Endpoint("get", "/api/models", "The models of an agent", schemas.ModelList, query=("agent",)),
+    Endpoint("get", "/api/projects", "Folders of recent sessions", schemas.ProjectList),
+    Endpoint(
+        "get",
+        "/api/projects/one",
+        "One folder, and how many files in it are not committed",
+        schemas.ProjectData,
+        query=("folder",),
+    ),
+    Endpoint("get", "/api/folders", "The folders of a folder", schemas.FolderList, query=("path",)),
+    Endpoint(
+        "get",
+        "/api/files",
+        "Files whose names resemble a text",
+        schemas.FileList,
+        query=("query", "session", "cwd"),
+        errors=(404,),
+    ),
+    Endpoint(
+        "get",
+        "/api/commands",
+        "What `/` completes in a prompt",
+        schemas.CommandChoices,
+        query=("session", "cwd", "agent"),
+        errors=(404,),
+    ),
+    Endpoint(
+        "post",
+        "/api/worktrees",
+        "A worktree or a branch for a run",
+        schemas.Worktree,
+        NewWorktree,
+        status=201,
+        errors=(409,),
+    ),
+    Endpoint(
+        "delete",
+        "/api/worktrees",
+        "Remove a worktree; 409 when something would be lost",
+        None,
+        RemovedWorktree,
+        status=204,
+        errors=(409,),
+    ),
     Endpoint(
         "get",
         "/api/usage",
         "Tokens and cost of all sessions",
         schemas.UsageTotals,
-        query=("by", "since"),
+        query=("by", "since", "split"),
     ),
     Endpoint("get", "/models", "Models for /chat", ChatModelList),
     Endpoint("post", "/chat", "One answer, as server-sent events", _STREAM, ChatRequest),

@@ -102,6 +102,10 @@ class AgentData(msgspec.Struct, kw_only=True, rename="camel"):
     install: str
     models: bool
     capabilities: dict[str, bool]
+    two_way: list[str]
+    """What can be done with it while it runs: approve, ask, steer …"""
+    keys: list[str]
+    """Variables of the environment that it takes its key from."""
 
 
 class AgentList(msgspec.Struct):
@@ -114,11 +118,69 @@ class ModelData(msgspec.Struct, kw_only=True, rename="camel"):
     description: str
     provider: str
     usable: bool
+    name: str
+    """For people."""
+    price_in: float | None
+    """Dollars per million tokens; null: unknown."""
+    price_out: float | None
 
 
 class ModelList(msgspec.Struct, kw_only=True, rename="camel"):
     models: list[ModelData]
     default_model: str
+
+
+class ProjectData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    folder: str
+    name: str
+    branch: str = ""
+    is_repository: bool = False
+    used_ms: int = 0
+    """When a session there was last written; 0: never."""
+    live_agents: list[str] = []
+    """Those that work in it now."""
+    changed: int | None = None
+    """How many files are not committed; null: not looked."""
+
+
+class ProjectList(msgspec.Struct, frozen=True):
+    projects: list[ProjectData]
+
+
+class FolderData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    path: str
+    is_project: bool
+
+
+class FolderList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    path: str
+    above: str
+    """Empty: the folder above is not shown."""
+    folders: list[FolderData]
+    has_more: bool
+
+
+class FileList(msgspec.Struct, frozen=True):
+    files: list[str]
+
+
+class CommandChoice(msgspec.Struct, frozen=True):
+    kind: Literal["template"]
+    name: str
+    description: str
+    text: str
+
+
+class CommandChoices(msgspec.Struct, frozen=True):
+    commands: list[CommandChoice]
+
+
+class Worktree(msgspec.Struct, frozen=True):
+    folder: str
+    branch: str
+    base: str
+    """The branch that it begins with; empty: none."""
 
 
 class UsageTotals(msgspec.Struct):

@@ -1,0 +1,97 @@
+"""Where a conversation is to work, over HTTP: projects, folders, files, templates, worktrees."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from serving_world import ServingWorld
+from test_rest import Described, finished
+
+
+class Checked:
+    """Requests whose answers are what `/openapi.json` says."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self._described = Described(http)
+
+    def __call__(self, method: str, path: str, /, **query: str) -> httpx.Response:
+        answer = self._http.request(method, path, params=query)
+        self._described.check(method.lower(), path, answer)
+        return answer
+
+    def send(self, method: str, path: str, body: dict[str, object]) -> httpx.Response:
+        answer = self._http.request(method, path, json=body)
+        self._described.check(method.lower(), path, answer)
+        return answer
+
+
+def git(folder: Path, *arguments: str) -> None:
+    words = ["git", "-c", "user.name=A", "-c", "user.email=a@b", *arguments]
+    subprocess.run(words, cwd=folder, capture_output=True, check=True)
+
+
+@pytest.fixture
+def project(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(world.folder / "data"))
+    folder = world.folder / "project"
+    folder.mkdir()
+    (folder / "total.py").write_text("a = 1\n")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+def test_a_run_gets_a_worktree_of_its_own(world: ServingWorld, project: Path) -> None:
+    log_id = world.create(model=world.script("Done."), cwd=str(project))["id"]
+    with world.http() as http:
+        ask = Checked(http)
+        listed = {one["folder"]: one for one in ask("GET", "/api/projects").json()["projects"]}
+        own = listed[str(project)]
+        assert (own["name"], own["branch"], own["isRepository"]) == ("project", "main", True)
+        (project / "new.txt").write_text("new")
+        assert ask("GET", "/api/projects/one", folder=str(project)).json()["changed"] == 1
+        folders = ask("GET", "/api/folders", path=str(project.parent)).json()["folders"]
+        assert {"name": "project", "path": str(project), "isProject": True} in folders
+        assert ask("GET", "/api/files", session=log_id, query="tot").json() == {"files": ["total.py"]}
+        commands = ask("GET", "/api/commands", session=log_id).json()["commands"]
+        assert "explain" in [command["name"] for command in commands]
+        made = ask.send("POST", "/api/worktrees", {"folder": str(project), "branch": "gift-cards"})
+        assert (made.status_code, made.json()["base"]) == (201, "main")
+        place = Path(made.json()["folder"])
+        (place / "total.py").write_text("changed\n")
+        refused = ask.send("DELETE", "/api/worktrees", {"folder": str(place)})
+        assert refused.status_code == 409
+        assert "total.py" in refused.json()["error"]["message"]
+        assert ask.send("DELETE", "/api/worktrees", {"folder": str(place), "force": True}).status_code == 204
+
+
+def test_what_is_outside_is_not_shown(world: ServingWorld) -> None:
+    with world.http() as http:
+        ask = Checked(http)
+        assert ask("GET", "/api/folders", path="/proc").status_code == 400
+        assert ask("GET", "/api/folders", path="/etc/..").status_code == 400
+        assert ask("GET", "/api/files", cwd="/etc", query="pass").status_code == 400
+        assert ask("GET", "/api/files", session="none", query="a").status_code == 404
+        assert ask("GET", "/api/projects/one", folder="/usr").status_code == 400
+
+
+def test_usage_has_two_dimensions(world: ServingWorld) -> None:
+    used = [{"type": "text", "content": "Hi."}, {"type": "usage", "inputTokens": 9, "outputTokens": 3}]
+    finished(world, used)
+    with world.http() as http:
+        ask = Checked(http)
+        (row,) = ask("GET", "/api/usage", by="day", split="agent").json()["rows"]
+        assert (row["agent"], row["output"]) == ("native", 3)
+        (row,) = ask("GET", "/api/usage", by="project").json()["rows"]
+        assert row["project"]
+        assert ask("GET", "/api/usage", by="day", split="colour").status_code == 400
+
+
+def test_a_worktree_is_not_made_outside(world: ServingWorld) -> None:
+    with world.http() as http:
+        assert http.post("/api/worktrees", json={"folder": "/usr", "branch": "a"}).status_code == 400
