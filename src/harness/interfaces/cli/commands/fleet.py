@@ -9,7 +9,15 @@ import argparse
 import os
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import add_actions, completes, count, count_or_zero, positive, seconds
+from harness.interfaces.cli.parser import (
+    add_actions,
+    at_least_zero,
+    completes,
+    count,
+    count_or_zero,
+    positive,
+    seconds,
+)
 
 SUMMARY = "run tasks with several agents and compare them"
 ACTIONS = {
@@ -17,6 +25,10 @@ ACTIONS = {
     "resume": "continue a fleet that was begun",
     "status": "what is done, what runs, and what is left",
     "list": "list fleets",
+    "report": "pass rates with intervals, cost, time and errors of each variant",
+    "compare": "compare two variants, of one fleet or of two",
+    "diff": "show where the runs of two cases part",
+    "export": "write results for other programs: csv, parquet, html, atif, swe-bench, json",
     "retry": "attempt again what ended without a result",
     "stop": "stop a fleet that is being run; it can be continued",
     "work": "attempt one case; this is what an engine starts",
@@ -29,15 +41,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_run(actions["run"])
     for name in ("resume", "retry"):
         _add_execution(actions[name])
-    for name in ("resume", "status", "retry", "stop", "work"):
+    for name in ("resume", "status", "retry", "stop", "work", "report", "diff", "export"):
         actions[name].add_argument("fleet", metavar="FLEET", help="the name of a fleet, or its folder")
     actions["work"].add_argument("case", metavar="CASE", help="the id of a case, or the beginning of one")
     _add_keep(actions["work"])
     actions["stop"].add_argument("--now", action="store_true", help="do not wait for the cases that run")
-    for name in ("status", "list"):
+    _add_results(actions)
+    for name in ("status", "list", "report", "compare", "diff"):
         actions[name].add_argument("--json", action="store_true", help="print JSON")
     for action in actions.values():
         _add_store(action)
+
+
+def _add_results(actions: dict[str, argparse.ArgumentParser]) -> None:
+    help_text = "FLEET:VARIANT, or FLEET where it has only one"
+    actions["compare"].add_argument("a", metavar="A", help=help_text)
+    help_text = "the same; may be left out where the fleet of A has two variants"
+    actions["compare"].add_argument("b", metavar="B", nargs="?", default="", help=help_text)
+    help_text = "exit with 1 if B is clearly worse by more than this share, with 3 if it perhaps is"
+    actions["compare"].add_argument(
+        "--max-drop", type=at_least_zero, default=0.0, metavar="SHARE", help=help_text
+    )
+    for name in ("case_a", "case_b"):
+        actions["diff"].add_argument(name, metavar=name.upper(), help="a case, or the beginning of its id")
+    formats = ("csv", "parquet", "html", "atif", "swe-bench", "json")
+    add = actions["export"].add_argument
+    add("-f", "--format", choices=formats, required=True, metavar="FORMAT", help=", ".join(formats))
+    add(
+        "-o",
+        "--output",
+        default="",
+        metavar="PATH",
+        help="a file, for atif a folder (default: standard output)",
+    )
 
 
 def _add_keep(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +117,7 @@ def _add_execution(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.fleet.fleet import STORE_VARIABLE, open_fleet
-    from harness.interfaces.cli.fleet import running, status
+    from harness.interfaces.cli.fleet import results, running, status
 
     arguments.store = arguments.store or os.environ.get(STORE_VARIABLE, "")
     match arguments.action:
@@ -89,6 +125,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             return _run(arguments, console)
         case "list":
             return status.list_fleets(arguments, console)
+        case "compare":
+            return results.show_comparison(arguments)
         case _:
             fleet = open_fleet(arguments.fleet, arguments.store)
     match arguments.action:
@@ -96,6 +134,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             return running.run_fleet(fleet, arguments, console)
         case "retry":
             return running.run_fleet(fleet, arguments, console, retry=True)
+        case "report":
+            return results.show_report(fleet, arguments)
+        case "diff":
+            return results.show_difference(fleet, arguments)
+        case "export":
+            return results.export_fleet(fleet, arguments, console)
         case "stop":
             fleet.records.request_stop("now" if arguments.now else "after")
             return 0

@@ -1,0 +1,137 @@
+"""A fleet for other programs: CSV, Parquet, predictions of SWE-bench, and trajectories (ATIF)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.errors import HarnessError, MissingExtra, UsageError
+from harness.events.usage import CLASSES
+from harness.fleet.fleet import Fleet
+from harness.fleet.overview import CaseOverview
+from harness.log.store import read_all
+
+COLUMNS = (
+    *("fleet", "case", "task", "task_digest", "variant", "agent", "model", "repeat", "state", "attempts"),
+    *("log_id", "outcome", "passed", "check_exit", "fault", "cost_usd", "attempt_cost_usd", *CLASSES),
+    *("run_s", "duration_s", "started_ms", "host"),
+)
+
+
+def rows(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[dict[str, Any]]:
+    """One for each case, with every column."""
+    for one in cases:
+        latest = one.result or (one.faults[-1] if one.faults else None)
+        row: dict[str, Any] = {
+            "fleet": fleet.name,
+            "case": one.case.id,
+            "task": one.case.task.id,
+            "task_digest": one.case.task.digest,
+            "variant": one.case.variant.name,
+            "agent": one.case.variant.agent,
+            "model": one.case.variant.model,
+            "repeat": one.case.repeat,
+            "state": one.state,
+            "attempts": len(one.faults) + (one.result is not None),
+            "log_id": one.log_id,
+            "cost_usd": round(one.cost_usd, 10),
+        }
+        if latest is not None:
+            row |= {name: getattr(latest, name) for name in ("outcome", "passed", "check_exit", "fault")}
+            row |= {name: getattr(latest.usage, name) for name in CLASSES}
+            row |= {name: getattr(latest, name) for name in ("run_s", "duration_s", "started_ms", "host")}
+            row["attempt_cost_usd"] = latest.cost_usd
+        yield {name: row.get(name) for name in COLUMNS}
+
+
+def as_csv(fleet: Fleet, cases: Sequence[CaseOverview]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows(fleet, cases):
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def as_json_lines(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[bytes]:
+    for row in rows(fleet, cases):
+        yield msgspec.json.encode(row) + b"\n"
+
+
+def write_parquet(fleet: Fleet, cases: Sequence[CaseOverview], path: str) -> None:
+    """Raises MissingExtra, UsageError."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtra("Parquet needs DuckDB, which is not installed", "sql") from error
+    connection = duckdb.connect(":memory:")
+    try:
+        table = ", ".join(f'"{name}" {_sql_type(name)}' for name in COLUMNS)
+        connection.execute(f"CREATE TABLE cases ({table})")
+        marks = ", ".join("?" for _ in COLUMNS)
+        values = [list(row.values()) for row in rows(fleet, cases)]
+        connection.executemany(f"INSERT INTO cases VALUES ({marks})", values)  # noqa: S608 # nothing but our own names
+        connection.execute("COPY cases TO $path (FORMAT parquet)", {"path": path})
+    except duckdb.Error as error:
+        raise UsageError(f"cannot write {path}: {error}") from error
+    finally:
+        connection.close()
+
+
+def predictions(fleet: Fleet, cases: Sequence[CaseOverview]) -> bytes:
+    """What SWE-bench's own harness grades: a list of the patch of each case."""
+    found = [
+        {
+            "instance_id": one.case.task.id,
+            "model_name_or_path": one.case.variant.name,
+            "model_patch": fleet.records.diff(one.result).decode("utf-8", "replace"),
+        }
+        for one in cases
+        if one.result is not None and one.case.repeat == 0
+    ]
+    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+
+
+def write_trajectories(fleet: Fleet, cases: Sequence[CaseOverview], folder: str) -> int:
+    """One ATIF file for each result; how many. Raises UsageError."""
+    from harness.views.atif import AtifView
+
+    written = 0
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for one in cases:
+            if one.result is None or not one.result.log_id:
+                continue
+            view = AtifView()
+            try:
+                pieces = [
+                    piece
+                    for event in read_all(fleet.sessions, one.result.log_id)
+                    for piece in view.feed(event)
+                ]
+            except HarnessError:  # the session was deleted
+                continue
+            with open(os.path.join(folder, f"{one.case.id}.json"), "wb") as file:
+                file.write(b"".join([*pieces, *view.finish()]))
+            written += 1
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    return written
+
+
+def _cell(value: Any) -> Any:
+    """A spreadsheet takes a text that begins like this for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+
+
+def _sql_type(name: str) -> str:
+    if name in {"repeat", "attempts", "check_exit", *CLASSES, "started_ms"}:
+        return "BIGINT"
+    if name in {"cost_usd", "attempt_cost_usd", "run_s", "duration_s"}:
+        return "DOUBLE"
+    return "BOOLEAN" if name == "passed" else "VARCHAR"

@@ -1,0 +1,125 @@
+"""The numbers of a fleet: one row for each variant, from the results that there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean, median
+
+import msgspec
+
+from harness.events import Usage
+from harness.fleet.fleet import Fleet
+from harness.fleet.overview import CaseOverview, overview
+from harness.fleet.statistics import pass_all, pass_at, rate_interval
+
+_KS = (1, 2, 3, 5, 10)
+
+
+class VariantReport(msgspec.Struct, frozen=True, kw_only=True):
+    """None: there is nothing to compute it from."""
+
+    variant: str
+    cases: int
+    runs: int
+    """Cases that have a result."""
+    passed: int
+    failed: int
+    errors: int
+    """Cases whose attempts all ended without a result; they are not failures."""
+    left: int
+    tasks: int
+    """Those with a verdict."""
+    solved: int
+    """Tasks that at least one run has solved."""
+    pass_rate: float | None
+    low: float | None
+    high: float | None
+    """95 %, over tasks."""
+    pass_at: dict[int, float]
+    pass_all: dict[int, float]
+    cost_usd: float
+    """Of all attempts, also those without a result."""
+    cost_per_solved_usd: float | None
+    unpriced: int
+    """Runs with tokens whose price is not known."""
+    median_s: float | None
+    usage: Usage
+    faults: dict[str, int]
+    """Attempts without a result, by reason."""
+
+
+class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    tasks: int
+    repeats: int
+    budget_usd: float | None
+    cost_usd: float
+    variants: list[VariantReport]
+
+
+def report_of(fleet: Fleet, cases: Sequence[CaseOverview] | None = None) -> FleetReport:
+    cases = overview(fleet) if cases is None else cases
+    groups: dict[str, list[CaseOverview]] = {variant.name: [] for variant in fleet.plan.variants}
+    for one in cases:
+        groups[one.case.variant.name].append(one)
+    return FleetReport(
+        name=fleet.name,
+        tasks=len(fleet.plan.tasks),
+        repeats=fleet.plan.repeats,
+        budget_usd=fleet.plan.budget_usd,
+        cost_usd=round(sum(one.cost_usd for one in cases), 10),
+        variants=[_variant_report(name, group) for name, group in groups.items()],
+    )
+
+
+def verdicts(cases: Iterable[CaseOverview]) -> dict[str, list[bool]]:
+    """By task, of the cases with a verdict."""
+    found: dict[str, list[bool]] = {}
+    for one in cases:
+        if one.result is not None and one.result.passed is not None:
+            found.setdefault(one.case.task.id, []).append(one.result.passed)
+    return found
+
+
+def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
+    results = [one.result for one in cases if one.result is not None]
+    by_task = verdicts(cases)
+    groups = list(by_task.values())
+    interval = rate_interval(groups) if groups else None
+    solved = sum(any(group) for group in groups)
+    cost = sum(one.cost_usd for one in cases)
+    states = Counter(one.state for one in cases)
+    usage = Usage()
+    for result in results:
+        usage = usage.plus(result.usage)
+    return VariantReport(
+        variant=name,
+        cases=len(cases),
+        runs=len(results),
+        passed=states["passed"],
+        failed=states["failed"],
+        errors=states["error"],
+        left=states["waiting"] + states["running"],
+        tasks=len(groups),
+        solved=solved,
+        pass_rate=fmean(fmean(group) for group in groups) if groups else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        pass_at=_mean_for_each_k(groups, pass_at),
+        pass_all=_mean_for_each_k(groups, pass_all),
+        cost_usd=round(cost, 10),
+        cost_per_solved_usd=cost / solved if solved else None,
+        unpriced=sum(result.is_unpriced for result in results),
+        median_s=median(result.run_s for result in results) if results else None,
+        usage=usage,
+        faults=dict(Counter(fault.fault for one in cases for fault in one.faults)),
+    )
+
+
+def _mean_for_each_k(
+    groups: Sequence[Sequence[bool]], chance: Callable[[int, int, int], float]
+) -> dict[int, float]:
+    """For every k that all tasks have enough runs for."""
+    most = min(map(len, groups), default=0)
+    return {k: fmean(chance(len(group), sum(group), k) for group in groups) for k in _KS if 1 < k <= most}

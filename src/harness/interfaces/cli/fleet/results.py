@@ -1,0 +1,181 @@
+"""`harness fleet report`, `compare`, `diff` and `export`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from itertools import combinations
+
+from harness.errors import UsageError
+from harness.fleet import export
+from harness.fleet.compare import Comparison, Side, compare, side_of
+from harness.fleet.difference import RunStep, aligned_steps, first_difference, steps_of
+from harness.fleet.fleet import Fleet, open_fleet
+from harness.fleet.html_report import html_report, interval, percent
+from harness.fleet.overview import CaseOverview, overview
+from harness.fleet.report import FleetReport, report_of
+from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.fleet.status import aligned
+from harness.interfaces.cli.output import write_json, write_out, write_text
+from harness.log.store import read_all
+from harness.views.formatting.escapes import single_line
+
+_MOST_PAIRS = 10
+WORSE, PERHAPS_WORSE = 1, 3
+
+
+def show_report(fleet: Fleet, arguments: argparse.Namespace) -> int:
+    cases = overview(fleet)
+    report = report_of(fleet, cases)
+    comparisons = _pairs(fleet, cases)
+    if arguments.json:
+        write_json({"report": report, "comparisons": comparisons})
+        return 0
+    write_text(report_text(report))
+    for one in comparisons:
+        write_text(comparison_text(one))
+    return 0
+
+
+def report_text(report: FleetReport) -> str:
+    ks = sorted({k for one in report.variants for k in one.pass_at})[:2]
+    heads = ["variant", "runs", "pass rate", "95 %", *(f"pass@{k}" for k in ks), *(f"pass^{k}" for k in ks)]
+    heads += ["solved", "errors", "left", "$", "$/solved", "median s"]
+    rows = [heads]
+    for one in report.variants:
+        row = [single_line(one.variant), str(one.runs), percent(one.pass_rate), interval(one)]
+        row += [percent(one.pass_at.get(k)) for k in ks] + [percent(one.pass_all.get(k)) for k in ks]
+        row += [f"{one.solved}/{one.tasks}", str(one.errors), str(one.left), f"{one.cost_usd:.4f}"]
+        row.append("–" if one.cost_per_solved_usd is None else f"{one.cost_per_solved_usd:.4f}")
+        row.append("–" if one.median_s is None else f"{one.median_s:.1f}")
+        rows.append(row)
+    return aligned(rows)
+
+
+def comparison_text(one: Comparison) -> str:
+    names = [single_line(name) for name in (one.a, one.b)]
+    size = f"{one.difference:+.1%} [{one.low:+.1%}, {one.high:+.1%}] over {one.tasks} tasks"
+    where = f"better on {one.better}, worse on {one.worse}, sign test p = {one.p_value:.3f}"
+    lines = [f"{names[1]} − {names[0]}: {size}; {where}: {single_line(one.verdict)}"]
+    if one.tasks_needed:
+        lines.append(f"  about {one.tasks_needed} tasks would be enough to make this difference clear")
+    if one.left_out:
+        lines.append(
+            f"  {one.left_out} tasks are not the same on both sides, or have no verdict, and do not count"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def show_comparison(arguments: argparse.Namespace) -> int:
+    """The exit code says whether B is worse than A."""
+    a, b = _sides(arguments)
+    found = compare(a, b)
+    if arguments.json:
+        write_json(found)
+    else:
+        write_text(comparison_text(found))
+        ratios = [("cost", found.cost_ratio), ("time", found.time_ratio)]
+        write_text("".join(f"  {name}: × {ratio:.2f}\n" for name, ratio in ratios if ratio is not None))
+        rows = [[f"  {single_line(one.task)}", percent(one.a), "→", percent(one.b)] for one in found.changed]
+        write_text(aligned(rows) if rows else "")
+    if -found.difference <= arguments.max_drop or found.difference >= 0:
+        return 0
+    return WORSE if found.is_clear else PERHAPS_WORSE if arguments.max_drop else 0
+
+
+def _sides(arguments: argparse.Namespace) -> tuple[Side, Side]:
+    name_a, _, variant_a = arguments.a.partition(":")
+    fleet_a = open_fleet(name_a, arguments.store)
+    if arguments.b:
+        name_b, _, variant_b = arguments.b.partition(":")
+        fleet_b = fleet_a if name_b == name_a else open_fleet(name_b, arguments.store)
+        return side_of(fleet_a, variant_a), side_of(fleet_b, variant_b)
+    names = [one.name for one in fleet_a.plan.variants]
+    if variant_a or len(names) != 2:
+        raise UsageError("two sides are needed", hint="`harness fleet compare FLEET:VARIANT FLEET:VARIANT`")
+    cases = overview(fleet_a)
+    return side_of(fleet_a, names[0], cases), side_of(fleet_a, names[1], cases)
+
+
+def _pairs(fleet: Fleet, cases: Sequence[CaseOverview]) -> list[Comparison]:
+    """Of all variants, as far as they can be compared."""
+    found = []
+    for a, b in list(combinations([one.name for one in fleet.plan.variants], 2))[:_MOST_PAIRS]:
+        try:
+            found.append(compare(side_of(fleet, a, cases), side_of(fleet, b, cases)))
+        except UsageError:  # nothing is scored on one side
+            continue
+    return found
+
+
+def show_difference(fleet: Fleet, arguments: argparse.Namespace) -> int:
+    a, b = (_steps(fleet, case_id) for case_id in (arguments.case_a, arguments.case_b))
+    at = first_difference(a, b)
+    if arguments.json:
+        write_json({"first_difference": at, "steps": aligned_steps(a, b)})
+        return 0
+    same = (
+        f"the same {len(a)} steps"
+        if at is None
+        else f"the same for {at} steps of {len(a)} and {len(b)}, then:"
+    )
+    pairs = aligned_steps(a, b)[at or 0 :]
+    rows = [("A", "B"), *((_step_text(one.a), "=" if one.is_same else _step_text(one.b)) for one in pairs)]
+    write_text(f"{same}\n{aligned(rows) if at is not None else ''}")
+    return 0
+
+
+def _steps(fleet: Fleet, case_id: str) -> list[RunStep]:
+    case = fleet.case(case_id)
+    found = fleet.records.result(case.id) or fleet.records.progress(case.id)
+    found = found or next(reversed(fleet.records.faults_of(case.id)), None)
+    if found is None or not found.log_id:
+        raise UsageError(f"case {case.id} has no run yet")
+    return steps_of(read_all(fleet.sessions, found.log_id))
+
+
+def _step_text(step: RunStep | None) -> str:
+    if step is None:
+        return ""
+    mark = {True: "", False: " (failed)", None: " (?)"}[step.success]
+    return f"{single_line(step.text)[:70]}{mark}"
+
+
+def export_fleet(fleet: Fleet, arguments: argparse.Namespace, console: Console) -> int:
+    cases, path = overview(fleet), arguments.output
+    match arguments.format:
+        case "parquet" | "atif" if not path:
+            raise UsageError(
+                f"{arguments.format} is written to a file or folder", hint="name it with -o PATH"
+            )
+        case "parquet":
+            export.write_parquet(fleet, cases, path)
+        case "atif":
+            console.say(f"{export.write_trajectories(fleet, cases, path)} trajectories in {path}")
+        case "csv":
+            _write(path, export.as_csv(fleet, cases).encode())
+        case "json":
+            _write(path, b"".join(export.as_json_lines(fleet, cases)))
+        case "swe-bench":
+            _write(path, export.predictions(fleet, cases))
+        case _:
+            diffs = {
+                one.case.id: fleet.records.diff(one.result).decode("utf-8", "replace")
+                for one in cases
+                if one.result is not None
+            }
+            page = html_report(report_of(fleet, cases), cases, _pairs(fleet, cases), diffs)
+            _write(path, page.encode("utf-8", "replace"))
+    return 0
+
+
+def _write(path: str, data: bytes) -> None:
+    if not path:
+        write_out(data)
+        return
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {os.path.abspath(path)}: {error.strerror}") from error

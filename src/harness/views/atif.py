@@ -1,0 +1,319 @@
+"""The run as one trajectory in ATIF v1.7, the format of Harbor, as JSON after the end; sub-agents are inside of it.
+
+A step of the agent lasts until a result has come back and the agent speaks again: where it made several calls in one
+message and reports them one after the other, they are several steps. Prompt tokens include what came from the cache,
+completion tokens include reasoning. What ATIF has no place for is in `extra`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Info,
+    Message,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolStart,
+    Unknown,
+    UsageDelta,
+    Warning,
+)
+from harness.log.run_tree import RunTree
+from harness.stage import ViewOptions
+from harness.views.formatting.json_text import pretty
+
+VERSION = "ATIF-v1.7"
+_SHOWN = (
+    *(SessionStart, Message, TextDelta, TextRetracted, ReasoningDelta, ToolStart, ToolEnd, UsageDelta),
+    *(Compacted, Error, Warning, Info, Unknown, Result),
+)
+_IMAGES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
+
+
+def open(options: ViewOptions) -> AtifView:
+    del options
+    return AtifView()
+
+
+class AtifView:
+    def __init__(self) -> None:
+        self._tree = RunTree()
+        self._top: _Trajectory | None = None
+        self._trajectories: dict[str, _Trajectory] = {}
+        self._callers: dict[str, _Trajectory] = {}
+        """The trajectory of each call."""
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        run = self._tree.feed(event)
+        if not isinstance(event, _SHOWN):
+            return ()
+        trajectory = self._trajectory(event, run.depth)
+        if isinstance(event, ToolStart):
+            self._callers[event.call_id] = trajectory
+        trajectory.add(event)
+        return ()
+
+    def finish(self) -> Sequence[bytes]:
+        return () if self._top is None else (f"{pretty(self._top.document())}\n".encode(),)
+
+    def _trajectory(self, event: Event, depth: int) -> _Trajectory:
+        """All top runs of a thread are one trajectory, a sub-agent is its own."""
+        found = self._trajectories.get(event.run_id)
+        if found is not None:
+            return found
+        if self._top is None or not depth:
+            self._top = self._top or _Trajectory(event.run_id, "")
+            self._trajectories[event.run_id] = self._top
+            return self._top
+        found = self._trajectories[event.run_id] = _Trajectory(event.run_id, event.parent_id)
+        self._callers.get(event.parent_id, self._top).children.append(found)
+        return found
+
+
+class _Trajectory:
+    def __init__(self, run_id: str, parent_call: str) -> None:
+        self.children: list[_Trajectory] = []
+        self.parent_call = parent_call
+        self._id = run_id
+        self._session = ""
+        self._about = SessionStart()
+        self._steps: list[dict[str, Any]] = []
+        self._calls: dict[str, dict[str, Any]] = {}
+        """The step of each call."""
+        self._texts: dict[str, str] = {}
+        self._spoken: list[tuple[dict[str, Any], list[str], list[Any]]] = []
+        """Steps of the agent, with the ids of their texts and their other parts."""
+        self._open: dict[str, Any] | None = None
+        self._has_result = False
+        self._totals: dict[str, Any] = {}
+        self._notices: list[dict[str, Any]] = []
+        self._result: Result | None = None
+
+    def add(self, event: Event) -> None:
+        self._session = event.session_id or self._session
+        match event:
+            case SessionStart():
+                self._about = event if event.agent or not self._about.agent else self._about
+            case Message(role="user" | "system"):
+                self._step(event, event.role, _content(event.text, event.parts))
+                self._open = None
+            case Message() | TextDelta():
+                self._speak(event)
+            case TextRetracted():
+                self._texts[event.id] = ""
+            case ReasoningDelta():
+                step = self._agent_step(event)
+                step["reasoning_content"] = step.get("reasoning_content", "") + event.text
+            case ToolStart():
+                self._call(event)
+            case ToolEnd():
+                self._call_ended(event)
+            case UsageDelta(counted=None):
+                self._spend(event)
+            case Compacted():
+                about = {
+                    "trigger": event.trigger,
+                    "before_tokens": event.before_tokens,
+                    "after_tokens": event.after_tokens,
+                }
+                step = self._step(event, "system", "context compacted")
+                step["extra"] = {"context_management": _lean(about)}
+                self._open = None
+            case Error():
+                step = self._step(event, "system", event.message)
+                step["extra"] = _lean({"error": True, "code": event.code})
+                self._open = None
+            case Warning() | Info():
+                level = type(event).__name__.lower()
+                self._notices.append(_lean({"level": level, "message": event.message, "code": event.code}))
+            case Unknown():
+                self._notices.append(_lean({"level": "unknown", "message": event.reason}))
+            case Result():
+                self._result = event
+            case _:
+                return
+
+    def document(self) -> dict[str, Any]:
+        for step, ids, parts in self._spoken:
+            step["message"] = _content("".join(self._texts.get(one, "") for one in ids), parts)
+        for child in self.children:
+            self._refer_to(child)
+        steps = self._steps or [{"step_id": 1, "source": "system", "message": ""}]
+        inner = [child.document() for child in self.children]
+        about, result = self._about, self._result
+        return _lean(
+            {
+                "schema_version": VERSION,
+                "session_id": self._session,
+                "trajectory_id": self._id,
+                "agent": _lean(
+                    {
+                        "name": about.agent or "unknown",
+                        "version": about.version or "unknown",
+                        "model_name": about.model,
+                        "extra": _lean({"name": about.name}),
+                    }
+                ),
+                "steps": steps,
+                "subagent_trajectories": inner,
+                "final_metrics": self._metrics(inner, len(steps)),
+                "extra": _lean(
+                    {
+                        "outcome": result.outcome if result else None,
+                        "success": result.success if result else None,
+                        "duration_ms": result.duration_ms if result else None,
+                        "notices": self._notices,
+                    }
+                ),
+            }
+        )
+
+    def _metrics(self, inner: Sequence[dict[str, Any]], steps: int) -> dict[str, Any]:
+        """The cost includes that of sub-agents, the tokens do not."""
+        cost = self._result.total_cost_usd if self._result else None
+        if cost is None:
+            costs = [
+                self._totals.get("cost_usd"),
+                *(one["final_metrics"].get("total_cost_usd") for one in inner),
+            ]
+            known = [one for one in costs if one is not None]
+            cost = sum(known) if known else None
+        counts = {
+            f"total_{name}": self._totals.get(name)
+            for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
+        }
+        return _lean({**counts, "total_cost_usd": cost, "total_steps": steps})
+
+    def _refer_to(self, child: _Trajectory) -> None:
+        step = self._calls.get(child.parent_call)
+        if step is None:
+            return
+        results = step.setdefault("observation", {"results": []})["results"]
+        found = next((one for one in results if one.get("source_call_id") == child.parent_call), None)
+        if found is None:
+            results.append(found := {"source_call_id": child.parent_call})
+        reference = _lean({"trajectory_id": child._id, "session_id": child._session})  # the same class
+        found.setdefault("subagent_trajectory_ref", []).append(reference)
+
+    def _step(self, event: Event, source: str, message: Any = "") -> dict[str, Any]:
+        step = {
+            "step_id": len(self._steps) + 1,
+            "timestamp": _iso(event.timestamp_ms),
+            "source": source,
+            "message": message,
+        }
+        self._steps.append(step)
+        return step
+
+    def _agent_step(self, event: Event) -> dict[str, Any]:
+        """The step that the agent is at: a new one once results have come back."""
+        if self._open is None or self._has_result:
+            self._open, self._has_result = self._step(event, "agent"), False
+        return self._open
+
+    def _speak(self, event: Message | TextDelta) -> None:
+        key = event.id or f"seq {event.seq}"
+        if key not in self._texts:
+            step = self._agent_step(event)
+            if not self._spoken or self._spoken[-1][0] is not step:
+                self._spoken.append((step, [], []))
+            self._spoken[-1][1].append(key)
+        if isinstance(event, TextDelta):
+            self._texts[key] = self._texts.get(key, "") + event.text
+        else:
+            self._texts[key] = event.text
+            if event.parts and self._spoken:
+                self._spoken[-1][2].extend(event.parts)
+
+    def _call(self, event: ToolStart) -> None:
+        step = self._agent_step(event)
+        self._calls[event.call_id] = step
+        given = event.input
+        arguments = given if isinstance(given, dict) else {} if given is None else {"value": given}
+        call = {
+            "tool_call_id": event.call_id,
+            "function_name": event.tool_name or "unknown",
+            "arguments": arguments,
+        }
+        if event.operations:
+            call["extra"] = {"operations": event.operations}
+        step.setdefault("tool_calls", []).append(call)
+
+    def _call_ended(self, event: ToolEnd) -> None:
+        step = self._calls.get(event.call_id)
+        if step is None:  # its start is not in the log
+            return
+        self._has_result = self._has_result or step is self._open
+        about = {"success": event.success, "exit_code": event.exit_code, "duration_ms": event.duration_ms}
+        result = {
+            "source_call_id": event.call_id,
+            "content": _content(event.output or "", event.parts),
+            "extra": _lean(about),
+        }
+        step.setdefault("observation", {"results": []})["results"].append(_lean(result))
+
+    def _spend(self, event: UsageDelta) -> None:
+        usage = event.usage
+        step = self._open or next((one for one in reversed(self._steps) if one["source"] == "agent"), None)
+        step = step or self._step(event, "agent")
+        metrics = step.setdefault("metrics", {})
+        counts = {
+            "prompt_tokens": _sum(usage.input, usage.cache_read, usage.cache_write),
+            "completion_tokens": _sum(usage.output, usage.reasoning),
+            "cached_tokens": usage.cache_read,
+            "cost_usd": usage.cost_usd,
+        }
+        for name, count in counts.items():
+            if count is not None:
+                metrics[name] = metrics.get(name, 0) + count
+                self._totals[name] = self._totals.get(name, 0) + count
+        more = {"cache_write": usage.cache_write, "reasoning": usage.reasoning}
+        for name, count in more.items():
+            if count is not None:
+                extra = metrics.setdefault("extra", {})
+                extra[name] = extra.get(name, 0) + count
+        step["llm_call_count"] = step.get("llm_call_count", 0) + 1
+        if event.model:
+            step["model_name"] = event.model
+
+
+def _content(text: str, parts: Sequence[Any] | None) -> Any:
+    """Text, or text and images. An image that is not elsewhere is a `data:` URL."""
+    images = [
+        {"type": "image", "source": {"media_type": part["mediaType"], "path": path}}
+        for part in parts or ()
+        if isinstance(part, dict) and part.get("mediaType") in _IMAGES and (path := _path(part))
+    ]
+    if not images:
+        return text
+    return [*([{"type": "text", "text": text}] if text else []), *images]
+
+
+def _path(part: dict[str, Any]) -> str:
+    if part.get("url"):
+        return str(part["url"])
+    return f"data:{part['mediaType']};base64,{part['data']}" if part.get("data") else ""
+
+
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _iso(at_ms: int) -> str:
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=max(0, at_ms))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _lean(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and value not in ("", {}, [])}

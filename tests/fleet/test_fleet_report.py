@@ -1,0 +1,187 @@
+"""Report, comparison, difference and exports of a fleet whose results are known."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small_fleet
+from harness.errors import UsageError
+from harness.events import SessionStart, ToolEnd, ToolStart, Usage
+from harness.events.operation import Command, Read
+from harness.fleet.attempt import Attempt
+from harness.fleet.compare import compare, side_of
+from harness.fleet.difference import aligned_steps, first_difference, steps_of
+from harness.fleet.export import as_csv, predictions, write_parquet
+from harness.fleet.fleet import Fleet
+from harness.fleet.html_report import html_report
+from harness.fleet.overview import overview
+from harness.fleet.plan import FleetPlan, FleetTask, Variant
+from harness.fleet.report import report_of
+
+
+def _fleet(
+    folder: Path, verdicts: dict[str, list[list[bool | None]]], task_names: list[str] | None = None
+) -> Fleet:
+    """Verdicts by variant, task and repeat; None: all attempts ended without a result."""
+    groups = next(iter(verdicts.values()))
+    names = task_names or [f"t{number}" for number in range(len(groups))]
+    tasks = [FleetTask(id=name, prompt="x", check="true") for name in names]
+    variants = [Variant(name=name, agent="native", model="scripted/demo") for name in verdicts]
+    made = small_fleet.plan(folder, variants, tasks, repeats=len(groups[0]), retries=0)
+    fleet = small_fleet.fleet(folder, made)
+    for case in fleet.plan.cases.values():
+        passed = verdicts[case.variant.name][names.index(case.task.id)][case.repeat]
+        fault = "lost" if passed is None else ""
+        about: dict[str, Any] = {"cost_usd": 0.5, "run_s": 2.0, "usage": Usage(input=10, output=1)}
+        fleet.records.add(
+            Attempt(case=case.id, number=1, passed=passed, fault=fault, **about), b"+<script>\n-old\n"
+        )  # type: ignore[arg-type]
+    return fleet
+
+
+def test_a_report_counts_errors_apart_from_failures(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"a": [[True, True], [True, False], [False, None]], "b": [[False, False]] * 3})
+    a, b = report_of(fleet).variants
+    assert (a.runs, a.passed, a.failed, a.errors, a.tasks, a.solved) == (5, 3, 2, 1, 3, 2)
+    assert a.pass_rate == pytest.approx((1 + 0.5 + 0) / 3)
+    assert (a.cost_usd, a.cost_per_solved_usd, a.median_s, a.faults) == (3.0, 1.5, 2.0, {"lost": 1})
+    assert (a.usage.input, a.pass_at) == (50, {})
+    assert (b.pass_rate, b.cost_per_solved_usd) == (0.0, None)
+    assert b.high is not None
+    assert b.high > 0.5
+    assert b.pass_at == b.pass_all == {2: 0.0}
+
+
+def test_three_tasks_cannot_make_a_winner(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"a": [[False]] * 3, "b": [[True]] * 3})
+    found = compare(side_of(fleet, "a"), side_of(fleet, "b"))
+    assert (found.difference, found.better, found.p_value, found.is_clear) == (1.0, 3, 0.25, False)
+    assert (found.verdict, found.tasks_needed) == ("no clear winner", 6)
+
+
+def test_ten_tasks_can(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"a": [[False]] * 10, "b": [[True]] * 9 + [[False]]})
+    found = compare(side_of(fleet, "a"), side_of(fleet, "b"))
+    assert (found.verdict, found.tasks_needed) == ("small:b is better", None)
+    assert found.low > 0
+    assert [one.task for one in found.changed] == [f"t{number}" for number in range(9)]
+
+
+def test_only_tasks_that_are_the_same_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = _fleet(tmp_path / "one", {"a": [[True], [True]]}, ["same", "only here"])
+    two = _fleet(tmp_path / "two", {"a": [[False], [True]]}, ["same", "only there"])
+    found = compare(side_of(one, ""), side_of(two, ""))
+    assert (found.tasks, found.left_out, found.difference) == (1, 2, -1.0)
+    (tmp_path / "three").mkdir()
+    three = _fleet(tmp_path / "three", {"a": [[True]]}, ["another"])
+    with pytest.raises(UsageError, match="no scored task in common"):
+        compare(side_of(one, ""), side_of(three, ""))
+    with pytest.raises(UsageError, match="has no variant 'x'"):
+        side_of(one, "x")
+
+
+def test_the_difference_of_two_runs_does_not_depend_on_their_folders() -> None:
+    def run(cwd: str, *commands: str) -> list[Any]:
+        events: list[Any] = [SessionStart(agent="x", cwd=cwd, run_id="r")]
+        events.append(ToolStart(call_id="0", tool_name="read", operations=[Read(path=f"{cwd}/a.py")]))
+        for number, command in enumerate(commands, 1):
+            events.append(
+                ToolStart(
+                    call_id=str(number),
+                    tool_name="sh",
+                    operations=[Command(command=f"cd {cwd} && {command}")],
+                )
+            )
+            events.append(ToolEnd(call_id=str(number), tool_name="sh", success=command != "bad"))
+        return events
+
+    a, b = steps_of(run("/one/repo", "ls", "bad", "end")), steps_of(run("/two/repo", "ls", "good", "end"))
+    assert (first_difference(a, b), first_difference(a, a)) == (2, None)
+    pairs = aligned_steps(a, b)
+    assert [one.is_same for one in pairs] == [True, True, False, False, True]
+    assert (pairs[2].a and pairs[2].a.text, pairs[2].a and pairs[2].a.success) == ("cd . && bad", False)
+    assert first_difference(a, a[:2]) == 2
+
+
+class _Text(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def test_the_html_report_loads_and_runs_nothing(tmp_path: Path) -> None:
+    evil = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
+    fleet = _fleet(
+        tmp_path, {evil: [[True, False], [None, True]], "b": [[False, False]] * 2}, [evil, "'onload='"]
+    )
+    cases = overview(fleet)
+    pair = compare(side_of(fleet, evil), side_of(fleet, "b"))
+    page = html_report(
+        report_of(fleet, cases), cases, [pair], {one.case.id: "+<script>x</script>" for one in cases}
+    )
+    parser = _Text()
+    parser.feed(page)
+    assert not {"script", "img", "iframe", "link", "object", "form"} & set(parser.tags)
+    assert not [name for name, _value in parser.attributes if name.startswith("on") or name == "src"]
+    assert not re.search(r"https?://", page)
+    assert "default-src 'none'" in page
+    assert parser.tags.count("svg") == 2
+
+
+def test_exports(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"=cmd()": [[True], [None]]})
+    cases = overview(fleet)
+    rows = list(csv.DictReader(io.StringIO(as_csv(fleet, cases))))
+    assert [(row["variant"], row["passed"], row["state"]) for row in rows] == [
+        ("'=cmd()", "True", "passed"),
+        ("'=cmd()", "", "error"),
+    ]
+    assert json.loads(predictions(fleet, cases)) == [
+        {"instance_id": "t0", "model_name_or_path": "=cmd()", "model_patch": "+<script>\n-old\n"}
+    ]
+    duckdb = pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
+    path = str(tmp_path / "it's.parquet")
+    write_parquet(fleet, cases, path)
+    found = duckdb.read_parquet(path).aggregate('count(*), sum(cost_usd), sum("input")').fetchall()
+    assert found == [(2, 1.0, 20)]
+
+
+def test_ten_thousand_cases_are_reported_in_two_seconds(tmp_path: Path) -> None:
+    tasks = tuple(FleetTask(id=f"t{number}", prompt="x", digest=str(number)) for number in range(1000))
+    variants = tuple(Variant(name=f"v{number}", agent="native") for number in range(2))
+    made = FleetPlan(name="many", tasks=tasks, variants=variants, repeats=5)
+
+    class Known:
+        def results(self) -> dict[str, Attempt]:
+            return {case: Attempt(case=case, number=1, passed=int(case, 16) % 3 == 0) for case in made.cases}
+
+        def faults(self) -> dict[str, list[Attempt]]:
+            return {}
+
+        def in_progress(self) -> dict[str, Any]:
+            return {}
+
+    fleet = Fleet("many", str(tmp_path), Known())  # type: ignore[arg-type]
+    fleet.__dict__["plan"] = made
+    began = time.process_time()
+    cases = overview(fleet)
+    report = report_of(fleet, cases)
+    compare(side_of(fleet, "v0", cases), side_of(fleet, "v1", cases))
+    assert sum(one.runs for one in report.variants) == 10_000
+    assert time.process_time() - began < 2
