@@ -83,7 +83,7 @@ def test_an_agent_without_sessions_by_id_names_the_way_out(world: World) -> None
     [found] = [one for one in world.call("sessions", "list", "--json").data if one["agent_name"] == "aider"]
     answer = world.call("resume", f"aider:{found['session_id']}", "x")
     assert answer.code == 2
-    assert "harness sessions show aider:" in answer.err
+    assert "harness hand-over aider:" in answer.err
 
 
 @pytest.mark.parametrize("name", ["--help-me", "../../etc/passwd", "a b", "claude:--version", "x" * 300])

@@ -17,6 +17,7 @@ from harness.lab import echo_server
 from harness.lab.doctor_report import Finding, ScenarioResult, verdict_of
 from harness.lab.expectations import missing
 from harness.lab.fixture import LaunchConfig, load_fixture
+from harness.lab.hand_over_run import hand_over_to_itself
 from harness.lab.known_fields import KnownFields, unknown_fields
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
@@ -85,6 +86,9 @@ def run_scenario(
     make_project(cwd, skills_folder=fixture.skills_folder, skill=scenario.skill)
     output: ScenarioOutput | None = None
     try:
+        if scenario.hand_over_prompt:
+            findings = _hand_over(tested, scenario, folder, cwd, timeout_s)
+            return _result(tested, scenario, findings, began_s), None
         if scenario.person is not None:
             findings = _converse(tested, scenario, folder, cwd, timeout_s)
             return _result(tested, scenario, findings, began_s), None
@@ -112,6 +116,21 @@ def _result(
         known_gaps=accepted,
         duration_ms=int((time.monotonic() - began_s) * 1000),
     )
+
+
+def _hand_over(
+    tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
+) -> list[Finding]:
+    """See `hand_over_run`."""
+    home, version = os.path.join(folder, "home"), parse_version(tested.version)
+    with OfflineAgent(scenario.script, tested.agent.name, home=home, cwd=cwd, version=version) as offline:
+        _refuse_unless_pointed_here(offline.config, offline.server.url)
+        limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
+        request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
+        prompt = scenario.hand_over_prompt
+        findings = hand_over_to_itself(offline, request, prompt, tested.version, folder)
+        faults = [repr(error) for error in offline.server.faults]
+    return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
 
 
 def _converse(

@@ -38,10 +38,14 @@ from harness.events import (
 from harness.events.operation import Write
 from harness.log.hub import Hub
 from harness.session.builtin.submit_plan import is_approved
+from harness.sources.handover.budget import cut
+from harness.sources.handover.conversation import HandedCall, HandedConversation, HandedPrompt
 from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import REMOTE_AGENT
 from harness.sources.tool import spelled
+from harness.views.formatting.calls import gist
+from harness.views.formatting.operations import words
 from harness.views.formatting.steering import signal_text
 
 
@@ -320,9 +324,65 @@ class Briefing:
             texts.append(_cut("Tasks that are left: " + "; ".join(left), "decision"))
         missing = [f"{self._dropped} older entries"] if self._dropped else []
         left_out = f"Left out: {'; '.join([*missing, _NEVER_TOLD])}."
-        body = "\n\n".join([f"{_HEAD[self._took_part]} {_ABOUT}", *texts, left_out])
-        body = body.replace(f"</{_TAG}", f"< /{_TAG}")  # the closing tag stands only at the end
-        return f"<{_TAG}>\n{body}\n</{_TAG}>"
+        return _framed([f"{_HEAD[self._took_part]} {_ABOUT}", *texts, left_out])
+
+
+def _framed(texts: Iterable[str]) -> str:
+    body = "\n\n".join(texts)
+    body = body.replace(f"</{_TAG}", f"< /{_TAG}")  # the closing tag stands only at the end
+    return f"<{_TAG}>\n{body}\n</{_TAG}>"
+
+
+_MOST_IN_CONVERSATION = 60_000
+_LAST_RESULTS = 10
+_LONGEST_RESULT = 400
+_HANDED_OVER = (
+    "This conversation was held with another agent ({agent}), and you continue it. What was said and done, as the "
+    "record has it: prompts and answers are whole, each call is one line. Files are as they now are on disk. The "
+    "user's next message follows after it."
+)
+
+
+def conversation_briefing(
+    conversation: HandedConversation, most: int = _MOST_IN_CONVERSATION
+) -> tuple[str, int]:
+    """All of a conversation for an agent that has no part in it, and how many of its oldest entries are left out.
+
+    Of the calls there is one line each; of the last ones, and of those that failed, the result too.
+    """
+    latest = conversation.calls[-_LAST_RESULTS:]
+    texts: list[str] = []
+    for turn in conversation.turns:
+        if isinstance(turn, HandedPrompt):
+            texts.append(f"User: {turn.text.strip()}")
+            continue
+        lines = [f"Agent {conversation.agent}: {turn.text.strip()}"] if turn.text.strip() else []
+        lines += [
+            _call_line(call, conversation.cwd, with_result=call in latest or call.has_failed)
+            for call in turn.calls
+        ]
+        texts.append("\n".join(lines))
+    texts = [cut(text, most // 2) for text in texts]
+    dropped = 0
+    while sum(map(len, texts)) > most and len(texts) > 2:
+        del texts[1]  # the first request stays
+        dropped += 1
+    missing = [f"{dropped} older entries"] if dropped else []
+    left_out = f"Left out: {'; '.join([*missing, 'reasoning', 'most results of tools'])}."
+    head = _HANDED_OVER.format(agent=" ".join(filter(None, (conversation.agent, conversation.version))))
+    return _framed([head, *texts, left_out]), dropped
+
+
+def _call_line(call: HandedCall, cwd: str, *, with_result: bool) -> str:
+    said = [words(operation, cwd) for operation in call.operations]
+    what = "; ".join(" ".join(filter(None, (one.verb or "run", one.subject))) for one in said)
+    what = _cut(what or f"{call.tool_name} {gist(call.input)}", "decision")
+    exit_code = f", exit code {call.exit_code}" if call.exit_code else ""
+    line = f"- {what}: {'failed' if call.has_failed else 'ok'}{exit_code}"
+    if not with_result:
+        return line
+    result = cut(call.output.strip(), _LONGEST_RESULT)
+    return "\n".join([line, *(f"    {one}" for one in result.split("\n"))])
 
 
 def _cut(text: str, kind: str) -> str:

@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
 def names() -> list[str]:
     """All commands, without importing any."""
     return sorted(
-        entry[:-3]
+        entry[:-3].replace("_", "-")
         for folder in commands.__path__
         for entry in os.listdir(folder)
         if entry.endswith(".py") and not entry.startswith("_")
@@ -96,7 +96,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> ModuleType:
-    return import_module(f"{commands.__name__}.{name}")
+    return import_module(f"{commands.__name__}.{name.replace('-', '_')}")
 
 
 def parser_of(name: str) -> Parser:
@@ -253,6 +253,8 @@ def parse(name: str, words: Sequence[str], *, verbose: bool, color: str) -> argp
     if extra and not getattr(module, "TAKES_EXTRA", False):
         raise UsageError(f"`harness {name}` takes nothing after --", hint=f"unexpected: {' '.join(extra)}")
     given = argparse.Namespace(command=name, verbose=verbose, color=color, extra=extra)
+    if getattr(module, "INTERMIXED", False):
+        return parser.parse_intermixed_args(words, given)
     return parser.parse_args(words, given)
 
 

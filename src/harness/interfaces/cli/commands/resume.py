@@ -9,6 +9,7 @@ Arguments after `--` are passed to the agent unchanged.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "continue any session, by the means of its agent"
 TAKES_EXTRA = True
+INTERMIXED = True
 USAGE = "harness resume ID [PROMPT] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]"
 _VALUES = ("cwd", "model", "permissions", "format", "output_file", "timeout", "binary")
 """Options that are passed on to `harness run` as they are."""
@@ -87,12 +89,12 @@ def _print_command(session: AnySession, agent: Agent) -> int:
     return 0
 
 
-def screen_command(agent: Agent, session_id: str, cwd: str = "") -> str:
+def screen_command(agent: Agent, session_id: str, cwd: str = "", arguments: Sequence[str] = ()) -> str:
     """The command line, for a shell, that continues a session in the agent's own screen."""
     from harness.interfaces.cli.run_request import quoted
 
-    words = [next(iter(agent.binaries)), *(word.replace("{id}", session_id) for word in agent.screen_resume)]
-    command = " ".join(map(quoted, words))
+    words = [word.replace("{id}", session_id) for word in arguments or agent.screen_resume]
+    command = " ".join(map(quoted, [next(iter(agent.binaries)), *words]))
     return f"cd {quoted(cwd)} && {command}" if cwd else command
 
 
@@ -105,12 +107,12 @@ def _require_resumable(session: AnySession, agent: Agent) -> None:
     if "resume" not in supports:
         raise UsageError(
             f"{agent.title} cannot continue a session by its id",
-            hint=f"see what was said: harness sessions show {session.name}",
+            hint=f"let another agent continue it: harness hand-over {session.name} --to AGENT",
         )
     if not session.session_id and agent.work is None:
         raise UsageError(
             f"{agent.title} has never said the id of this session, so it cannot be continued",
-            hint=f"see what was said: harness sessions show {session.name}",
+            hint=f"start again with what was said: harness hand-over {session.name} --to {agent.name}",
         )
 
 

@@ -1,0 +1,183 @@
+"""Hands a conversation over to another agent: as a session of its own where that was proven, else as a briefing.
+
+What cannot be handed over is said each time (`losses_of`), and what has become of the files since (`workspace_of`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.events import Event
+from harness.events.operation import Write
+from harness.log.redact.redactor import secrets_in
+from harness.session.briefing import conversation_briefing
+from harness.sources.agent import Agent
+from harness.sources.handover.budget import within_budget
+from harness.sources.handover.conversation import HandedConversation, conversation_of
+from harness.sources.handover.delivery import HandoverFailed, HandoverFolder, Target
+from harness.sources.handover.masking import masked
+from harness.sources.handover.registry import load as load_writer
+from harness.sources.handover.writer import Delivered, HandoverWriter, with_origin
+from harness.sources.process.version_probe import parse_version
+from harness.sources.request import Request
+from harness.views.formatting.operations import short_path
+
+HandoverForm: TypeAlias = Literal["native", "briefing"]
+_MOST_FILES = 8
+
+
+class HandoverPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a conversation is going to be handed over."""
+
+    agent: Agent
+    conversation: HandedConversation
+    form: HandoverForm
+    why: str
+    """Why in this form."""
+    writer: HandoverWriter | None = None
+    version: str = ""
+
+
+class HandedOver(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of it."""
+
+    form: HandoverForm
+    request: Request
+    """Continues the conversation with its prompt."""
+    session: Delivered | None = None
+    """Of the target; None for a briefing."""
+    failure: str = ""
+    """Why it is a briefing after all."""
+
+
+def plan(events: Iterable[Event], agent: Agent, version: str, wanted: str = "") -> HandoverPlan:
+    """`wanted`: native, briefing, or empty for the best. Raises UsageError."""
+    conversation = masked(conversation_of(events), secrets_in(os.environ))
+    if not conversation.turns:
+        raise UsageError("nothing was said in this session, so there is nothing to hand over")
+    writer = load_writer(agent.name)
+    form, why = _form_of(agent, writer, version, wanted)
+    conversation = within_budget(conversation)
+    return HandoverPlan(
+        agent=agent, conversation=conversation, form=form, why=why, writer=writer, version=version
+    )
+
+
+def _form_of(
+    agent: Agent, writer: HandoverWriter | None, version: str, wanted: str
+) -> tuple[HandoverForm, str]:
+    if wanted == "briefing":
+        return "briefing", "it was asked for"
+    if writer is None:
+        if wanted == "native":
+            raise UsageError(
+                f"no conversation can be written as a session of {agent.title}",
+                hint="leave out --as native: it gets a briefing",
+            )
+        return "briefing", f"no conversation can be written as a session of {agent.title}"
+    if wanted == "native":
+        return "native", "it was asked for"
+    if not writer.is_proven(parse_version(version)):
+        proven = ".".join(map(str, writer.proven))
+        return "briefing", (
+            f"{agent.title} {version or 'of an unknown version'} was not tried with this; {proven} was "
+            "(--as native does it all the same)"
+        )
+    return "native", f"it was tried with {agent.title} {'.'.join(map(str, writer.proven[:2]))}"
+
+
+def carry_out(planned: HandoverPlan, folder: HandoverFolder, target: Target, request: Request) -> HandedOver:
+    """`request`: of the target, with the next prompt. What cannot be made as a session becomes a briefing."""
+    failure = ""
+    if planned.form == "native" and planned.writer is not None:
+        try:
+            made = folder.deliver(planned.writer, with_origin(planned.conversation), target)
+        except HandoverFailed as error:
+            failure = error.message
+        else:
+            return HandedOver(form="native", request=planned.writer.resumed(request, made), session=made)
+    text, _dropped = conversation_briefing(planned.conversation)
+    return HandedOver(form="briefing", request=replace(request, briefing=text), failure=failure)
+
+
+def losses_of(planned: HandoverPlan) -> Iterator[str]:
+    """What the target does not get, in words."""
+    losses = planned.conversation.losses
+    if planned.form == "briefing":
+        yield "results of tools, but for the last ones and those of failures"
+        if dropped := conversation_briefing(planned.conversation)[1]:
+            yield f"{dropped} older messages"
+    elif losses.shortened:
+        yield f"{losses.shortened} long outputs are shortened"
+    if losses.left_out:
+        yield f"{losses.left_out} older messages"
+    if losses.is_compacted:
+        yield "what was said before the agent's last summary of it"
+    if losses.files:
+        yield f"{losses.files} images and files"
+    if losses.sub_agents:
+        yield f"what {losses.sub_agents} sub-agents said among themselves (their results stay)"
+    if losses.no_result:
+        yield f"the results of {losses.no_result} calls that were interrupted"
+    if losses.masked:
+        yield f"{losses.masked} secrets, which are masked"
+    yield "reasoning, permissions and approvals, checkpoints, MCP servers, and processes that still run"
+    yield "what it has cost so far, which stays with the session that it came from"
+
+
+def workspace_of(conversation: HandedConversation, cwd: str) -> Iterator[str]:
+    """The files are as they are now: what has changed of those that the session wrote, and which commit is there."""
+    written = dict.fromkeys(
+        operation.path
+        for call in conversation.calls
+        if not call.has_failed
+        for operation in call.operations
+        if isinstance(operation, Write) and operation.success is not False
+    )
+    changed = [path for path in written if _changed_after(path, conversation.ended_ms)]
+    if written:
+        names = ", ".join(short_path(path, cwd) for path in changed[:_MOST_FILES])
+        more = f" and {len(changed) - _MOST_FILES} more" if len(changed) > _MOST_FILES else ""
+        state = (
+            f"{len(changed)} changed or are gone since: {names}{more}"
+            if changed
+            else "none has changed since"
+        )
+        yield f"of {len(written)} files that the session wrote, {state}"
+    if commit := _commit(cwd):
+        yield f"the repository is at {commit}"
+
+
+def _changed_after(path: str, at_ms: int) -> bool:
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000 > at_ms + 1_000
+    except (OSError, ValueError):
+        return True
+
+
+def _commit(cwd: str) -> str:
+    """Branch and commit, read from the files of the repository: none of its settings can start a program."""
+    folder = cwd
+    while not os.path.isdir(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return ""
+        folder = parent
+    head = _first_line(os.path.join(folder, ".git", "HEAD"))
+    if not head.startswith("ref: refs/heads/"):
+        return head[:12]
+    name = head.removeprefix("ref: ")
+    commit = _first_line(os.path.join(folder, ".git", os.path.normpath(name))) if ".." not in name else ""
+    return f"{name.removeprefix('refs/heads/')} {commit[:12]}".strip()
+
+
+def _first_line(path: str) -> str:
+    from harness.sources.imports.store_files import first_line
+
+    return first_line(path)

@@ -1,0 +1,181 @@
+"""The contract of a writer: how a conversation becomes a session of one agent, and how the agent continues it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from harness.log.codec import storable
+from harness.sources.agent import Version
+from harness.sources.handover.conversation import (
+    HandedAnswer,
+    HandedCall,
+    HandedConversation,
+    HandedPrompt,
+    Losses,
+)
+from harness.sources.handover.new_ids import NewIds
+from harness.sources.handover.own_tools import OwnCall, ToolTable, own_call
+from harness.sources.imports.history import Home
+from harness.sources.request import Request
+
+_ENCODER = msgspec.json.Encoder(enc_hook=str)
+
+
+class HandoverPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the conversation is to be continued."""
+
+    home: Home
+    cwd: str
+    """Absolute, without links: agents name their folders after it."""
+    folder: str
+    """One of our own, for files that the agent is given by their path."""
+    session_id: str
+    """The new session's."""
+    version: str = ""
+    """Of the target; empty when it is not known."""
+    model: str = ""
+    """That the target is to use; empty: its own choice."""
+
+
+class NewFile(NamedTuple):
+    path: str
+    data: bytes
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that was made."""
+
+    session_id: str
+    file: str
+    """The first of its files."""
+
+
+def _by_id(request: Request, made: Delivered) -> Request:
+    from msgspec.structs import replace
+
+    return replace(request, resume=made.session_id)
+
+
+class HandoverWriter(msgspec.Struct, frozen=True, kw_only=True):
+    """Contract: `files` is pure and never raises on a conversation; ids are made anew."""
+
+    agent: str
+    tools: ToolTable
+    files: Callable[[HandedConversation, HandoverPlace], list[NewFile]]
+    """The first one is the session itself."""
+    new_id: Callable[[NewIds, int], str] = lambda ids, _at_ms: ids.uuid()
+    """Ids and the time → the id of the new session."""
+    importing: tuple[str, ...] = ()
+    """Arguments with which the agent's program imports `{file}`; empty: it finds the file, or is given its path."""
+    imported_id: str = ""
+    """A pattern for the id that its import prints, where it makes one of its own."""
+    resumed: Callable[[Request, Delivered], Request] = _by_id
+    """A request that continues the session."""
+    screen: tuple[str, ...] = ()
+    """Arguments that open it in the agent's own screen, with `{id}` and `{file}`; empty: as any of its sessions."""
+    since: Version = ()
+    """The first version that was tried."""
+    proven: Version
+    """The last version that was tried: other series of versions get a briefing, unless asked otherwise."""
+    keeps_failures: bool = True
+    """Whether its sessions say which calls have failed."""
+    keeps_outputs: bool = True
+    """Whether its sessions show every output as it was; else some are shown in part, or with words before them."""
+    as_text: bool = False
+    """Its sessions have no calls: they become words of the answer."""
+
+    def is_proven(self, version: Version) -> bool:
+        """Later ones of the same series (2.1) count."""
+        return bool(version) and version >= self.since and version[:2] <= self.proven[:2]
+
+
+def origin_note(conversation: HandedConversation) -> str:
+    """The words that the new session begins with: where it comes from, and what is missing."""
+    name = " ".join(filter(None, (conversation.agent or "another agent", conversation.version)))
+    session = f"session {conversation.session_id}" if conversation.session_id else "a session without an id"
+    about = [f"Handed over from {name}", session, f"{len(conversation.turns)} messages"]
+    return f"[{', '.join([*about, *_missing(conversation.losses)])}]"
+
+
+def _missing(losses: Losses) -> Iterator[str]:
+    counted = {
+        "older messages left out": losses.left_out,
+        "outputs shortened": losses.shortened,
+        "images and files left out": losses.files,
+        "calls without a result": losses.no_result,
+    }
+    if losses.is_compacted:
+        yield "the beginning as a summary"
+    yield from (f"{count} {what}" for what, count in counted.items() if count)
+    if losses.reasoning:
+        yield "reasoning left out"
+
+
+def with_origin(conversation: HandedConversation) -> HandedConversation:
+    """With the note before the first words of the person, or in place of them."""
+    from msgspec.structs import replace
+
+    note = origin_note(conversation)
+    first = conversation.turns[0] if conversation.turns else None
+    if isinstance(first, HandedPrompt):
+        prompt = replace(first, text=f"{note}\n\n{first.text}")
+        return replace(conversation, turns=(prompt, *conversation.turns[1:]))
+    prompt = HandedPrompt(text=note, at_ms=conversation.started_ms)
+    return replace(conversation, turns=(prompt, *conversation.turns))
+
+
+class SessionText:
+    """What the writers of all agents need: new ids, times, and calls as the target would have made them."""
+
+    def __init__(
+        self, conversation: HandedConversation, place: HandoverPlace, target: str, tools: ToolTable
+    ) -> None:
+        self.ids = NewIds(place.session_id)
+        self._source = conversation.agent
+        self._target = target
+        self._tools = tools
+
+    def call(self, call: HandedCall) -> OwnCall:
+        return own_call(call, self._tools, source=self._source, target=self._target)
+
+    def object_call(self, call: HandedCall) -> tuple[str, dict[str, Any]]:
+        """For agents all of whose tools take objects."""
+        name, asked = self.call(call)
+        return name, asked if isinstance(asked, dict) else {"input": asked}
+
+
+def json_text(value: Any) -> str:
+    return _encoded(value).decode()
+
+
+def json_lines(records: list[dict[str, Any]]) -> bytes:
+    return b"".join(_encoded(record) + b"\n" for record in records)
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:  # half a character
+        return _ENCODER.encode(storable(value))
+
+
+def iso(at_ms: int) -> str:
+    """2026-11-15T19:28:30.123Z"""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+
+
+def title_of(conversation: HandedConversation) -> str:
+    """A short line."""
+    words = next((prompt.text for prompt in conversation.prompts), "")
+    words = words.partition("]\n\n")[2] if words.startswith("[Handed over") else words
+    line = " ".join(words.split())
+    return line[:60] or "Handed over"
+
+
+def answers(conversation: HandedConversation) -> list[HandedAnswer]:
+    return [turn for turn in conversation.turns if isinstance(turn, HandedAnswer)]

@@ -1,0 +1,104 @@
+"""Claude Code: a file in `~/.claude/projects/<project>/`, as `--resume ID` finds it.
+
+It can be given a file by its path too, but would then leave the continued session beside that file, where its own list
+does not show it. Calls of one answer have one message id: with several, it replaces results without a word.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
+from harness.sources.handover.own_tools import OwnTool, ToolTable
+from harness.sources.handover.writer import (
+    HandoverPlace,
+    HandoverWriter,
+    NewFile,
+    SessionText,
+    iso,
+    json_lines,
+)
+from harness.sources.imports.history import Home
+
+_TOOLS = {
+    "command": OwnTool("Bash", {"command": "{command}", "description": "Run a command"}),
+    "read": OwnTool("Read", {"file_path": "{path}", "offset": "{first}", "limit": "{count}"}),
+    "write": OwnTool("Write", {"file_path": "{path}", "content": "{content}"}),
+    "edit": OwnTool("Edit", {"file_path": "{path}", "old_string": "{old}", "new_string": "{new}"}),
+    "search": OwnTool("Grep", {"pattern": "{query}", "path": "{path}", "output_mode": "content"}),
+    "list": OwnTool("Bash", {"command": "{command}", "description": "Run a command"}),
+}
+_MODEL = "claude-opus-4-5"
+"""Named in answers that no model of Anthropic gave; a resumed session uses its own."""
+_NOTHING_USED = {"input_tokens": 0, "output_tokens": 0}
+
+
+def slug(cwd: str) -> str:
+    """The name of a project's folder."""
+    return re.sub(r"[^A-Za-z0-9]", "-", cwd)
+
+
+def place(home: Home, cwd: str, session_id: str) -> str:
+    projects = home.folder(".claude", variable="CLAUDE_CONFIG_DIR", below=("projects",))
+    return os.path.join(projects, slug(cwd), f"{session_id}.jsonl")
+
+
+def claude_records(
+    conversation: HandedConversation, place: HandoverPlace, agent: str = "claude", tools: ToolTable = _TOOLS
+) -> list[dict[str, Any]]:
+    """The lines of a session file. Goose imports them too, and then has its own tools in them."""
+    text = SessionText(conversation, place, agent, tools)
+    lines: list[dict[str, Any]] = []
+
+    def add(kind: str, at_ms: int, message: dict[str, Any]) -> None:
+        lines.append(
+            {
+                "parentUuid": lines[-1]["uuid"] if lines else None,
+                "isSidechain": False,
+                "userType": "external",
+                "cwd": place.cwd,
+                "sessionId": place.session_id,
+                "version": place.version,
+                "type": kind,
+                "message": message,
+                "uuid": text.ids.uuid(),
+                "timestamp": iso(at_ms),
+            }
+        )
+
+    for turn in conversation.turns:
+        if isinstance(turn, HandedPrompt):
+            add("user", turn.at_ms, {"role": "user", "content": turn.text})
+        else:
+            _add_answer(turn, text, add)
+    return lines
+
+
+def _add_answer(turn: HandedAnswer, text: SessionText, add: Any) -> None:
+    message = {"id": text.ids.named("msg_"), "type": "message", "role": "assistant", "model": _MODEL}
+    calls = [(text.ids.named("toolu_"), call, *text.object_call(call)) for call in turn.calls]
+    blocks: list[tuple[int, dict[str, Any]]] = []
+    if turn.text:
+        blocks.append((turn.at_ms, {"type": "text", "text": turn.text}))
+    blocks += [
+        (call.at_ms, {"type": "tool_use", "id": call_id, "name": name, "input": asked})
+        for call_id, call, name, asked in calls
+    ]
+    reason = "tool_use" if calls else "end_turn"
+    for at_ms, block in blocks:
+        add(
+            "assistant", at_ms, {**message, "content": [block], "stop_reason": reason, "usage": _NOTHING_USED}
+        )
+    for call_id, call, _name, _asked in calls:
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": call.output}
+        add("user", call.ended_ms, {"role": "user", "content": [{**result, "is_error": call.has_failed}]})
+
+
+def _files(conversation: HandedConversation, where: HandoverPlace) -> list[NewFile]:
+    path = place(where.home, where.cwd, where.session_id)
+    return [NewFile(path, json_lines(claude_records(conversation, where)))]
+
+
+WRITER = HandoverWriter(agent="claude", tools=_TOOLS, files=_files, since=(2, 0, 60), proven=(2, 1, 325))

@@ -1,0 +1,112 @@
+"""GitHub Copilot CLI: a folder in `~/.copilot/session-state/`, as `--resume ID` finds it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
+from harness.sources.handover.own_tools import OwnTool
+from harness.sources.handover.writer import (
+    HandoverPlace,
+    HandoverWriter,
+    NewFile,
+    SessionText,
+    iso,
+    json_lines,
+    json_text,
+    title_of,
+)
+
+_TOOLS = {
+    "command": OwnTool("bash", {"command": "{command}", "description": "Run a command"}),
+    "read": OwnTool("view", {"path": "{path}", "view_range": "{range}"}),
+    "write": OwnTool("create", {"path": "{path}", "file_text": "{content}"}),
+    "edit": OwnTool("edit", {"path": "{path}", "old_str": "{old}", "new_str": "{new}"}),
+    "search": OwnTool("grep", {"pattern": "{query}", "paths": "{path}"}),
+    "list": OwnTool("view", {"path": "{path}"}),
+}
+_MODEL = "gpt-4.1"
+
+
+class _Events:
+    def __init__(self, conversation: HandedConversation, place: HandoverPlace) -> None:
+        self._text = SessionText(conversation, place, "copilot", _TOOLS)
+        self._interaction = self._text.ids.uuid()
+        self._model = place.model or _MODEL
+        self._turn = 0
+        self.lines: list[dict[str, Any]] = []
+        started = iso(conversation.started_ms)
+        about = {"sessionId": place.session_id, "version": 1, "producer": "copilot-agent"}
+        about |= {"copilotVersion": place.version, "startTime": started, "selectedModel": self._model}
+        about |= {"contextTier": None, "context": {"cwd": place.cwd, "gitRoot": place.cwd}}
+        about |= {"alreadyInUse": False, "remoteSteerable": False}
+        self.add("session.start", conversation.started_ms, about)
+
+    def add(self, kind: str, at_ms: int, data: dict[str, Any]) -> None:
+        parent = self.lines[-1]["id"] if self.lines else None
+        event = {"type": kind, "data": data, "id": self._text.ids.uuid(), "timestamp": iso(at_ms)}
+        self.lines.append({**event, "parentId": parent})
+
+    def prompt(self, turn: HandedPrompt) -> None:
+        self._interaction = self._text.ids.uuid()
+        about = {"messageId": self._text.ids.uuid(), "interactionId": self._interaction, "turnId": "0"}
+        words = {"content": turn.text, "transformedContent": turn.text}
+        self.add("user.message", turn.at_ms, {**words, **about})
+
+    def answer(self, turn: HandedAnswer) -> None:
+        about = {"turnId": str(self._turn), "interactionId": self._interaction}
+        self._turn += 1
+        made = [(self._text.ids.uuid(), call, *self._text.object_call(call)) for call in turn.calls]
+        asked_for = [
+            {"toolCallId": call_id, "name": name, "arguments": asked, "type": "function"}
+            for call_id, _call, name, asked in made
+        ]
+        self.add("assistant.turn_start", turn.at_ms, about)
+        words = {"messageId": self._text.ids.uuid(), "model": self._model, "content": turn.text}
+        self.add("assistant.message", turn.at_ms, {**words, "toolRequests": asked_for, **about})
+        for call_id, call, name, asked in made:
+            begun = {"toolCallId": call_id, "toolName": name, "arguments": asked, "model": self._model}
+            self.add("tool.execution_start", call.at_ms, {**begun, **about})
+        for call_id, call, _name, _asked in made:
+            ended: dict[str, Any] = {"toolCallId": call_id, "model": self._model}
+            # Of a failed call only the error reaches the model.
+            given = (
+                {"error": {"message": call.output}}
+                if call.has_failed
+                else {"result": {"content": call.output}}
+            )
+            ended |= {"success": not call.has_failed, **given, **about}
+            self.add("tool.execution_complete", call.ended_ms, ended)
+        self.add("assistant.turn_end", turn.at_ms, {"turnId": about["turnId"]})
+
+
+def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
+    events = _Events(conversation, place)
+    for turn in conversation.turns:
+        if isinstance(turn, HandedPrompt):
+            events.prompt(turn)
+        else:
+            events.answer(turn)
+    folder = place.home.folder(".copilot", variable="COPILOT_HOME", below=("session-state", place.session_id))
+    settings = {
+        "id": place.session_id,
+        "cwd": place.cwd,
+        "git_root": place.cwd,
+        "client_name": "github/cli",
+        "name": title_of(conversation),
+        "user_named": False,
+        "summary_count": 0,
+        "fork_count": 0,
+        "created_at": iso(conversation.started_ms),
+        "updated_at": iso(conversation.ended_ms),
+    }
+    # JSON values are YAML too, so that no name can be taken for something else.
+    about = "".join(f"{name}: {json_text(value)}\n" for name, value in settings.items())
+    return [
+        NewFile(os.path.join(folder, "events.jsonl"), json_lines(events.lines)),
+        NewFile(os.path.join(folder, "workspace.yaml"), about.encode()),
+    ]
+
+
+WRITER = HandoverWriter(agent="copilot", tools=_TOOLS, files=_files, since=(1, 0), proven=(1, 0, 102))

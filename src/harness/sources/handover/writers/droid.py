@@ -1,0 +1,97 @@
+"""Factory Droid: a file in `~/.factory/sessions/<project>/`.
+
+It is forked: to resume, droid asks its server first. What its own edits gave back, droid says in its own words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
+from harness.sources.handover.own_tools import OwnTool
+from harness.sources.handover.writer import (
+    Delivered,
+    HandoverPlace,
+    HandoverWriter,
+    NewFile,
+    SessionText,
+    iso,
+    json_lines,
+    json_text,
+    title_of,
+)
+from harness.sources.request import Request
+
+_RISK = {"summary": "Run a command", "riskLevelReason": "It was run before.", "riskLevel": "low"}
+_TOOLS = {
+    "command": OwnTool("Execute", {"command": "{command}", **_RISK}),
+    "read": OwnTool("Read", {"file_path": "{path}", "offset": "{skipped}", "limit": "{count}"}),
+    "write": OwnTool("Create", {"file_path": "{path}", "content": "{content}"}),
+    "edit": OwnTool("Edit", {"file_path": "{path}", "old_str": "{old}", "new_str": "{new}"}),
+    "search": OwnTool("Grep", {"pattern": "{query}", "path": "{path}"}),
+    "list": OwnTool("LS", {"directory_path": "{path}"}),
+}
+
+
+def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
+    text = SessionText(conversation, place, "droid", _TOOLS)
+    head = {"type": "session_start", "id": place.session_id, "title": title_of(conversation)}
+    lines: list[dict[str, Any]] = [{**head, "owner": "user", "version": 2, "cwd": place.cwd}]
+
+    def add(role: str, at_ms: int, content: list[dict[str, Any]]) -> None:
+        about = {"type": "message", "id": text.ids.uuid(), "timestamp": iso(at_ms)}
+        parent = {"parentId": lines[-1]["id"]} if len(lines) > 1 else {}
+        lines.append({**about, "message": {"role": role, "content": content}, **parent})
+
+    for turn in conversation.turns:
+        if isinstance(turn, HandedPrompt):
+            add("user", turn.at_ms, [{"type": "text", "text": turn.text}])
+        else:
+            _add_answer(turn, text, add)
+    folder = place.home.folder(".factory", "sessions", re.sub(r"[^A-Za-z0-9]", "-", place.cwd))
+    settings = {"autonomyMode": "auto-high", **({"model": place.model} if place.model else {})}
+    return [
+        NewFile(os.path.join(folder, f"{place.session_id}.jsonl"), json_lines(lines)),
+        NewFile(os.path.join(folder, f"{place.session_id}.settings.json"), json_text(settings).encode()),
+    ]
+
+
+def _add_answer(turn: HandedAnswer, text: SessionText, add: Any) -> None:
+    made = [(text.ids.named("call_"), call, *text.object_call(call)) for call in turn.calls]
+    content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []
+    content += [
+        {"type": "tool_use", "id": call_id, "name": name, "input": asked}
+        for call_id, _call, name, asked in made
+    ]
+    add("assistant", turn.at_ms, content)
+    if made:
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call_id,
+                "content": call.output,
+                "is_error": call.has_failed,
+            }
+            for call_id, call, _name, _asked in made
+        ]
+        add("user", turn.calls[-1].ended_ms, results)
+
+
+def _resumed(request: Request, made: Delivered) -> Request:
+    return replace(request, extra_args=(*request.extra_args, "--fork", made.session_id))
+
+
+WRITER = HandoverWriter(
+    agent="droid",
+    tools=_TOOLS,
+    files=_files,
+    resumed=_resumed,
+    screen=("--fork", "{id}"),
+    since=(0, 225),
+    proven=(0, 225, 2),
+    keeps_outputs=False,
+)

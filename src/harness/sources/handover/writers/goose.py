@@ -1,0 +1,37 @@
+"""Goose: `goose session import FILE`, which takes a session file of Claude Code with all its calls."""
+
+from __future__ import annotations
+
+import os
+
+from harness.sources.handover.conversation import HandedConversation
+from harness.sources.handover.own_tools import OwnTool
+from harness.sources.handover.writer import HandoverPlace, HandoverWriter, NewFile, json_lines
+from harness.sources.handover.writers.claude import claude_records
+
+_SHELL = OwnTool("shell", {"command": "{command}"})
+_TOOLS = {
+    "command": _SHELL,
+    "read": _SHELL,
+    "search": _SHELL,
+    "list": OwnTool("tree", {"path": "{path}", "depth": 1}),
+    "write": OwnTool("write", {"path": "{path}", "content": "{content}"}),
+    "edit": OwnTool("edit", {"path": "{path}", "before": "{old}", "after": "{new}"}),
+}
+
+
+def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
+    path = os.path.join(place.folder, f"{place.session_id}.jsonl")
+    return [NewFile(path, json_lines(claude_records(conversation, place, "goose", _TOOLS)))]
+
+
+WRITER = HandoverWriter(
+    agent="goose",
+    tools=_TOOLS,
+    files=_files,
+    importing=("session", "import", "{file}"),
+    imported_id=r"\b(\d{8}_\d+)\b",
+    since=(1, 52),
+    proven=(1, 52, 0),
+    keeps_outputs=False,
+)
